@@ -1,0 +1,82 @@
+"""Canonical bytes: one value, one text, on every machine.
+
+The form is RFC 8785 (JCS) restricted so that no implementation can disagree about it:
+
+* values are ``None``, ``bool``, ``int``, ``str``, ``list`` (or ``tuple``) and ``dict``, of exactly these types;
+* integers lie within ±(2^53 − 1); there are no floats (a fraction is carried as ``{"$dec": "1.5"}``);
+* strings are Unicode without lone surrogates, not normalised, escaped only where JSON must;
+* keys are strings of code points below U+D800, so that sorting by code point, by UTF-8 byte and by UTF-16
+  unit agree; keys are sorted; no white space; nesting at most ``DEPTH_MAX`` levels.
+
+A reader hashes the bytes that it received and refuses text that does not re-encode to itself, which also
+finds duplicate keys, ``1.0`` for ``1``, ``-0`` and needless escapes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DEPTH_MAX", "INTEGER_MAX", "JSONValue", "canonical", "check", "decode_canonical"]
+
+from typing import Final, TypeAlias, Union
+
+from periplus.base.errors import FormatError, UsageError
+
+DEPTH_MAX: Final = 64
+INTEGER_MAX: Final = 2**53 - 1
+_KEY_CEILING: Final = "\ud800"
+
+JSONValue: TypeAlias = Union[None, bool, int, str, "list[JSONValue]", "tuple[JSONValue, ...]", "dict[str, JSONValue]"]
+
+
+def canonical(value: JSONValue) -> bytes:
+    """The canonical UTF-8 text of ``value``. Raises UsageError naming the first place that cannot be carried."""
+    import orjson
+
+    check(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError as error:  # the check above leaves only lone surrogates
+        raise UsageError(f"cannot be written as canonical JSON: {error}") from error
+
+
+def check(value: object, path: str = "$", depth: int = 0) -> None:
+    """Raise UsageError where ``value`` leaves the canonical profile; ``path`` names the place, as ``$.a[3]``."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return
+    if kind is int:
+        if not -INTEGER_MAX <= value <= INTEGER_MAX:  # type: ignore[operator]  # kind says that it is an int
+            raise UsageError(f"{path}: an integer outside ±(2^53 - 1)", mend="Carry a large number as text.")
+        return
+    if depth >= DEPTH_MAX:
+        raise UsageError(f"{path}: nested deeper than {DEPTH_MAX} levels", mend="Carry deep foreign data as its text.")
+    if kind is dict:
+        for key, item in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str:
+                raise UsageError(f"{path}: a key is {type(key).__name__}, not a string")
+            if not key.isascii() and max(key) >= _KEY_CEILING:
+                raise UsageError(f"{path}: key {key!r} has a character at or above U+D800")
+            check(item, f"{path}.{key}", depth + 1)
+        return
+    if kind is list or kind is tuple:
+        for index, item in enumerate(value):  # type: ignore[arg-type]
+            check(item, f"{path}[{index}]", depth + 1)
+        return
+    if kind is float:
+        raise UsageError(
+            f"{path}: a floating-point number has no canonical form",
+            mend='Scale it to an integer, or carry it as {"$dec": "1.5"}.',
+        )
+    raise UsageError(f"{path}: {kind.__name__} is not a JSON value")
+
+
+def decode_canonical(data: bytes | memoryview) -> JSONValue:
+    """The value of canonical ``data``. Raises FormatError where it is not JSON, or not its own canonical form."""
+    import orjson
+
+    try:
+        value: JSONValue = orjson.loads(data)
+        if canonical(value) == bytes(data):
+            return value
+    except (orjson.JSONDecodeError, UsageError, RecursionError) as error:
+        raise FormatError(f"not canonical JSON: {error}") from error
+    raise FormatError("not canonical JSON: the text does not re-encode to itself")

@@ -1,0 +1,197 @@
+"""The errors of Periplus: one tree, each leaf says who is to blame.
+
+::
+
+    PeriplusError
+    ├── UsageError            the caller: wrong arguments, wrong input, not a store        exit 2
+    │   ├── NotAStoreError        no store where one was looked for
+    │   ├── FormatError           input that is not of the format it claims to be
+    │   └── NotFoundError         the thing asked for does not exist                       exit 1
+    ├── DamageError           stored data is not what was written (file, offset, seq)      exit 3
+    │   └── NewerFormatError      data of a later version of Periplus than this one
+    ├── EnvironmentFailure    the machine: disk full, no permission, I/O error             exit 3
+    │   └── OutcomeUnknownError   a write whose fate is not known; retry with its key      exit 6
+    ├── LockTimeoutError      somebody else is writing, longer than the caller would wait  exit 4
+    └── RefusedError          policy: a conflict, a secret, a claim of somebody else       exit 5
+        ├── ConflictError         the entity is no longer what the caller had read
+        └── SecretFoundError      a secret in what was to be stored
+
+An error carries up to three sentences: what is wrong, what is still safe, what to type next. Translate
+foreign errors at the seam where they enter, with ``raise … from``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "DamageError",
+    "EnvironmentFailure",
+    "FormatError",
+    "LockTimeoutError",
+    "NewerFormatError",
+    "NotAStoreError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "PeriplusError",
+    "RefusedError",
+    "SecretFoundError",
+    "UsageError",
+    "environment_failure",
+]
+
+import errno
+import os
+
+
+class PeriplusError(Exception):
+    """What is wrong, and where the caller gives them, what is still safe and what to type next."""
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, wrong: str, *, safe: str = "", mend: str = "") -> None:
+        super().__init__(wrong)
+        self.wrong = wrong
+        self.safe = safe
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return self.wrong
+
+
+class UsageError(PeriplusError):
+    exit_code = 2
+    code = "usage"
+
+
+class NotAStoreError(UsageError):
+    code = "not_a_store"
+
+
+class NotFoundError(UsageError):
+    exit_code = 1
+    code = "not_found"
+
+
+class FormatError(UsageError):
+    """Bytes that are not of the format they claim to be. ``offset`` is in bytes from the start of ``path``."""
+
+    code = "format"
+
+    def __init__(
+        self,
+        wrong: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        line: int | None = None,
+        safe: str = "",
+        mend: str = "",
+    ) -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.path = path
+        self.offset = offset
+        self.line = line
+
+    def __str__(self) -> str:
+        return _placed(self.wrong, self.path, self.offset, None, self.line)
+
+
+class DamageError(PeriplusError):
+    """Stored bytes that are not what was written. ``offset`` in bytes, ``seq`` of the first record lost."""
+
+    exit_code = 3
+    code = "damage"
+
+    def __init__(
+        self,
+        wrong: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        seq: int | None = None,
+        safe: str = "",
+        mend: str = "",
+    ) -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.path = path
+        self.offset = offset
+        self.seq = seq
+
+    def __str__(self) -> str:
+        return _placed(self.wrong, self.path, self.offset, self.seq, None)
+
+
+class NewerFormatError(DamageError):
+    code = "newer_format"
+
+
+class EnvironmentFailure(PeriplusError):  # noqa: N818 - an "EnvironmentError" is already something else in Python
+    exit_code = 3
+    code = "environment"
+
+
+class OutcomeUnknownError(EnvironmentFailure):
+    """A write that may or may not have reached the disk. Repeat it with the same ``key`` to find out."""
+
+    exit_code = 6
+    code = "outcome_unknown"
+
+    def __init__(self, wrong: str, *, key: str, safe: str = "", mend: str = "") -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.key = key
+
+
+class LockTimeoutError(PeriplusError):
+    exit_code = 4
+    code = "lock_timeout"
+
+
+class RefusedError(PeriplusError):
+    exit_code = 5
+    code = "refused"
+
+
+class ConflictError(RefusedError):
+    code = "conflict"
+
+
+class SecretFoundError(RefusedError):
+    code = "secret"
+
+
+def _placed(wrong: str, path: str | None, offset: int | None, seq: int | None, line: int | None) -> str:
+    places = []
+    if path is not None:
+        places.append(path)
+    if line is not None:
+        places.append(f"line {line}")
+    if offset is not None:
+        places.append(f"byte {offset}")
+    if seq is not None:
+        places.append(f"seq {seq}")
+    return f"{', '.join(places)}: {wrong}" if places else wrong
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str] | None = None) -> EnvironmentFailure:
+    """The error of the field for a system call that failed while ``doing`` something to ``path``."""
+    where = f" {os.fspath(path)}" if path is not None else ""
+    reason = error.strerror or type(error).__name__
+    wrong = f"cannot {doing}{where}: {reason}"
+    if error.errno in _FULL:
+        return EnvironmentFailure(
+            wrong,
+            safe="Nothing that was acknowledged is lost; reading goes on.",
+            mend="Free some space, then repeat the command.",
+        )
+    if error.errno in _DENIED:
+        return EnvironmentFailure(
+            wrong,
+            safe="Nothing was changed.",
+            mend="Check the owner and the mode of that path, then repeat the command.",
+        )
+    return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")

@@ -1,0 +1,111 @@
+"""Files at the edge: every system call that changes the disk goes through one small object.
+
+``Files`` is that object; crash tests replace it by one that stops, tears or fails at the n-th call. What is
+particular to a system (which sync reaches the disk) stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+__all__ = ["TEMPORARY_SUFFIX", "Files", "write_all", "write_atomic"]
+
+import errno
+import os
+import sys
+from typing import Final
+
+from periplus.base.errors import environment_failure
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+class Files:
+    """The system calls that write. Raises OSError; nothing here retries, and a sync never runs twice."""
+
+    def open(self, path: str, flags: int, mode: int = 0o644) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def write(self, fd: int, data: bytes | bytearray | memoryview) -> int:
+        """Number of bytes written, which may be fewer than given (a full disk, a limit)."""
+        return os.write(fd, data)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def sync_data(self, fd: int) -> None:
+        """Bytes and size of the file reach the disk; times need not."""
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync stops at the drive's cache on macOS
+        else:
+            os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        if sys.platform == "darwin":
+            self.sync_data(fd)
+        else:
+            os.fsync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        """The folder's entries reach the disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def make_folder(self, path: str, mode: int = 0o755) -> None:
+        os.makedirs(path, mode, exist_ok=True)
+
+
+def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
+    """``path`` holds either its old bytes or all of ``data``, whatever happens; with ``durable`` for good.
+
+    Raises EnvironmentFailure; the temporary file is removed where that is still possible.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise environment_failure(error, "create", temporary) from error
+    try:
+        try:
+            write_all(files, fd, data)
+            if durable:
+                files.sync(fd)
+        finally:
+            files.close(fd)
+        files.replace(temporary, path)
+        if durable:
+            files.sync_folder(folder)
+    except OSError as error:
+        _remove_quietly(temporary)
+        raise environment_failure(error, "write", path) from error
+
+
+def write_all(files: Files, fd: int, data: bytes | bytearray) -> None:
+    """Write all of ``data``, going on after a short write until the system refuses."""
+    view = memoryview(data)
+    while view:
+        written = files.write(fd, view)
+        if written <= 0:
+            raise OSError(errno.EIO, "nothing was written")
+        view = view[written:]
+
+
+def _remove_quietly(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # doctor reports leftover temporary files
