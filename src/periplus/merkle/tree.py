@@ -1,0 +1,195 @@
+"""The proving side of RFC 9162 §2: trees that only grow, their roots and their proofs.
+
+Theory of operation
+-------------------
+A node of height ``h`` at place ``i`` covers the leaves ``i * 2**h`` to ``(i + 1) * 2**h``. Once all of these exist the
+node never changes, so a tree keeps exactly the complete nodes: one flat ``bytearray`` per height, 32 bytes a node,
+in which the node ``(h, i)`` begins at byte ``32 * i``. What is not complete lies on the right edge; it is hashed
+together when somebody asks, from at most one stored node per height.
+
+So every root and proof of every size that the tree once had comes from O(log n) stored nodes, and nothing has to be
+kept per size. Ranges here are half open; those that occur start at a multiple of a power of two that is at least
+their length, which is what makes their complete parts stored nodes.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "EMPTY_ROOT",
+    "Tree",
+    "consistency_path",
+    "inclusion_path",
+    "leaf_hash",
+    "node_hash",
+    "root_of",
+]
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Final
+
+from periplus.base.errors import UsageError
+
+EMPTY_ROOT: Final = sha256(b"").digest()
+_HASH_BYTES: Final = 32
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """The hash of a leaf that holds ``data`` (RFC 9162 §2.1.1)."""
+    return sha256(b"\x00" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of an inner node over its children's hashes (RFC 9162 §2.1.1)."""
+    return sha256(b"\x01" + left + right).digest()
+
+
+def root_of(leaves: Sequence[bytes]) -> bytes:
+    """The root over ``leaves``, which are leaf hashes. Raises UsageError where one is not 32 bytes."""
+    return Tree(leaves).root()
+
+
+def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """The proof that leaf ``index`` is in the tree over the leaf hashes ``leaves``; raises as Tree.inclusion."""
+    return Tree(leaves).inclusion(index)
+
+
+def consistency_path(leaves: Sequence[bytes], first: int) -> list[bytes]:
+    """The proof that the tree over ``leaves`` extends the one over the ``first`` of them; raises as Tree.consistency."""
+    return Tree(leaves).consistency(first)
+
+
+class Tree:
+    """A Merkle tree over leaf hashes that only grows."""
+
+    def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
+        self._levels: list[bytearray] = [bytearray()]
+        self.extend(leaf_hashes)
+
+    @property
+    def size(self) -> int:
+        """Number of leaves."""
+        return len(self._levels[0]) // _HASH_BYTES
+
+    def append(self, leaf_hash: bytes) -> None:
+        """Add one leaf. Raises UsageError where it is not a hash of 32 bytes."""
+        if len(leaf_hash) != _HASH_BYTES:
+            raise UsageError(f"a leaf hash has {_HASH_BYTES} bytes, not {len(leaf_hash)}")
+        node = leaf_hash
+        place = self.size
+        self._levels[0] += node
+        height = 0
+        while place & 1:
+            node = node_hash(self._node(height, place - 1), node)
+            place >>= 1
+            height += 1
+            if height == len(self._levels):
+                self._levels.append(bytearray())
+            self._levels[height] += node
+
+    def extend(self, leaf_hashes: Iterable[bytes]) -> None:
+        """Add leaves, all or none of them. Raises UsageError where one is not a hash of 32 bytes."""
+        added = list(leaf_hashes)
+        for place, leaf in enumerate(added):
+            if len(leaf) != _HASH_BYTES:
+                raise UsageError(f"leaf hash {place} has {len(leaf)} bytes, not {_HASH_BYTES}")
+        self._levels[0] += b"".join(added)
+        height = 0
+        while len(self._levels[height]) >= 2 * _HASH_BYTES:
+            if height + 1 == len(self._levels):
+                self._levels.append(bytearray())
+            _complete(self._levels[height], self._levels[height + 1])
+            height += 1
+
+    def root(self, size: int | None = None) -> bytes:
+        """The root of the tree as it was at ``size`` leaves, now if None. Raises UsageError if it never had as many."""
+        return self._range_root(0, self._checked_size(size))
+
+    def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
+        """The proof that leaf ``index`` is in the tree of ``size`` leaves (RFC 9162 §2.1.3.1), lowest node first.
+
+        Raises UsageError where the tree of that size does not exist or has no such leaf.
+        """
+        end = self._checked_size(size)
+        if not 0 <= index < end:
+            raise UsageError(
+                f"no leaf {index} in a tree of {end:,} leaves", mend="Leaves are counted from 0 to size - 1."
+            )
+        start = 0
+        path = []
+        while end - start > 1:
+            middle = start + _split(end - start)
+            if index < middle:
+                path.append(self._range_root(middle, end))
+                end = middle
+            else:
+                path.append(self._range_root(start, middle))
+                start = middle
+        path.reverse()
+        return path
+
+    def consistency(self, first: int, second: int | None = None) -> list[bytes]:
+        """The proof that the tree of ``second`` leaves extends that of ``first`` (RFC 9162 §2.1.4.1).
+
+        Empty where ``first`` is 0 or equals ``second``: there is nothing to show. Raises UsageError where
+        ``first`` is over ``second`` or the tree never had as many leaves.
+        """
+        end = self._checked_size(second)
+        if not 0 <= first <= end:
+            raise UsageError(f"a tree of {end:,} leaves does not extend one of {first:,}")
+        if first == 0:
+            return []
+        start = 0
+        path = []
+        while first != end:
+            middle = start + _split(end - start)
+            if first <= middle:
+                path.append(self._range_root(middle, end))
+                end = middle
+            else:
+                path.append(self._range_root(start, middle))
+                start = middle
+        if start:  # the verifier has the root of a first tree that is whole, not that of its last part
+            path.append(self._range_root(start, end))
+        path.reverse()
+        return path
+
+    def _checked_size(self, size: int | None) -> int:
+        if size is None:
+            return self.size
+        if not 0 <= size <= self.size:
+            raise UsageError(f"no tree of {size:,} leaves: there are {self.size:,}")
+        return size
+
+    def _node(self, height: int, place: int) -> bytes:
+        at = place * _HASH_BYTES
+        return bytes(self._levels[height][at : at + _HASH_BYTES])
+
+    def _range_root(self, start: int, end: int) -> bytes:
+        if start == end:
+            return EMPTY_ROOT
+        peaks = []
+        while start < end:
+            height = (end - start).bit_length() - 1
+            peaks.append(self._node(height, start >> height))
+            start += 1 << height
+        root = peaks.pop()
+        while peaks:
+            root = node_hash(peaks.pop(), root)
+        return root
+
+
+def _split(count: int) -> int:
+    """The largest power of two below ``count``, which is at least 2."""
+    return 1 << ((count - 1).bit_length() - 1)
+
+
+def _complete(lower: bytearray, upper: bytearray) -> None:
+    """Append to ``upper`` the parents that ``lower`` has the children of."""
+    begin = 2 * len(upper)
+    end = len(lower) // (2 * _HASH_BYTES) * (2 * _HASH_BYTES)
+    children = bytes(memoryview(lower)[begin:end])
+    hasher = sha256
+    upper += b"".join(
+        [hasher(b"\x01" + children[at : at + 64]).digest() for at in range(0, len(children), 2 * _HASH_BYTES)]
+    )

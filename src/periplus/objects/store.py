@@ -1,0 +1,278 @@
+"""The folder of objects: immutable bytes, each in a file named by their SHA-256.
+
+An object lies in ``ab/cdef…`` (its 64 hexadecimal digits, two for the folder), as its plain bytes, or in
+``ab/cdef….z`` as one zlib stream where that saves a tenth or more. Which of the two a writer chose is its own
+affair: a reader takes whichever holds the right bytes. Rules kept here:
+
+* nothing is believed that was not hashed: a read gives the right bytes or an error, never wrong ones;
+* a file appears under its name whole (temporary file, sync, rename, sync of the folder), so that writers of the same
+  bytes can meet at any moment; whoever comes second and finds the file still syncs it before calling it durable;
+* a damaged file is replaced when the right bytes come by again, and nothing here ever deletes one;
+* a reader neither writes nor creates, and takes no more memory than the bytes it may give back.
+"""
+
+from __future__ import annotations
+
+__all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
+
+import hashlib
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from periplus.base.digests import DIGEST_BYTES, is_digest_text
+from periplus.base.errors import DamageError, NotFoundError, UsageError, environment_failure
+from periplus.base.files import Files, write_atomic
+
+OBJECT_BYTES_MAX: Final = 1 << 30
+_COMPRESSED_SUFFIX: Final = ".z"
+_COMPRESSED_FROM_BYTES: Final = 512
+_PIECE_BYTES: Final = 1 << 20
+
+
+class ObjectStore:
+    """The objects in folder ``root``, which the first ``put`` makes. ``bytes_max`` bounds one object."""
+
+    def __init__(self, root: str, files: Files, *, bytes_max: int = OBJECT_BYTES_MAX) -> None:
+        self._root = root
+        self._files = files
+        self._bytes_max = bytes_max
+        self._settled: set[str] = set()  # folders whose own entry this process has synced
+
+    def put(self, data: bytes, *, durable: bool = True) -> bytes:
+        """Keep ``data`` and give its digest; with ``durable`` it is on the disk for good when this returns.
+
+        Where the object is there already nothing is written; a damaged file of it is replaced. Raises UsageError
+        for more than ``bytes_max`` bytes, EnvironmentFailure where the disk refuses.
+        """
+        if len(data) > self._bytes_max:
+            raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
+        digest = hashlib.sha256(data).digest()
+        sound, damaged = self._sorted_forms(digest)
+        if not sound and not damaged:
+            packed = _packed(data)
+            plain = self._plain_path(digest)
+            self._write(plain if packed is None else plain + _COMPRESSED_SUFFIX, packed or data, durable=durable)
+        for path in damaged:
+            self._write(path, zlib.compress(data) if path.endswith(_COMPRESSED_SUFFIX) else data, durable=durable)
+        if sound and durable:
+            self._sync(sound[0])  # whoever wrote it may not have come so far, or not have meant to
+        return digest
+
+    def get(self, digest: bytes) -> bytes:
+        """The object's bytes, verified. Raises NotFoundError, or DamageError with the path of the damaged file."""
+        damage: DamageError | None = None
+        for path in self._forms(digest):
+            out = bytearray()
+            try:
+                for piece in self._pieces(path):
+                    out += piece
+            except FileNotFoundError:
+                continue
+            except DamageError as error:
+                damage = damage or error
+                continue
+            if hashlib.sha256(out).digest() == digest:
+                return bytes(out)
+            damage = damage or _wrong_bytes(path)
+        raise damage or self._not_found(digest)
+
+    def has(self, digest: bytes) -> bool:
+        """Whether there is a file of the object; ``check`` says whether it is sound."""
+        return any(map(os.path.exists, self._forms(digest)))
+
+    def check(self, digest: bytes) -> DamageError | NotFoundError | None:
+        """What is wrong with the object, None if nothing: each of its files is read and hashed."""
+        sound, damaged = self._sorted_forms(digest)
+        for error in damaged.values():
+            if sound:
+                error.safe = f"{sound[0]} holds the right bytes and is read in its place."
+            return error
+        return None if sound else self._not_found(digest)
+
+    def digests(self) -> Iterator[bytes]:
+        """The digests of all objects, ascending; files of other names are passed over."""
+        for folder in self._names(self._root):
+            if len(folder) != 2:
+                continue
+            found = set()
+            for name in self._names(os.path.join(self._root, folder)):
+                text = folder + name.removesuffix(_COMPRESSED_SUFFIX)
+                if is_digest_text(text):
+                    found.add(bytes.fromhex(text))
+            yield from sorted(found)
+
+    def path_of(self, digest: bytes) -> str:
+        """The path of the object's file: the one that exists, else the plain one."""
+        plain, packed = self._forms(digest)
+        return packed if os.path.exists(packed) and not os.path.exists(plain) else plain
+
+    def size_on_disk(self) -> int:
+        """Bytes in the files of all objects, as they lie there."""
+        total = 0
+        for digest in self.digests():
+            for path in self._forms(digest):
+                try:
+                    total += os.lstat(path).st_size
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    raise environment_failure(error, "look at", path) from error
+        return total
+
+    def _plain_path(self, digest: bytes) -> str:
+        if len(digest) != DIGEST_BYTES:
+            raise UsageError(f"a digest has {DIGEST_BYTES} bytes, not {len(digest)}")
+        text = digest.hex()
+        return os.path.join(self._root, text[:2], text[2:])
+
+    def _forms(self, digest: bytes) -> tuple[str, str]:
+        plain = self._plain_path(digest)
+        return plain, plain + _COMPRESSED_SUFFIX
+
+    def _sorted_forms(self, digest: bytes) -> tuple[list[str], dict[str, DamageError]]:
+        """The object's files that are there: the sound ones, and the damaged ones with what is wrong."""
+        sound: list[str] = []
+        damaged: dict[str, DamageError] = {}
+        for path in self._forms(digest):
+            state = hashlib.sha256()
+            try:
+                for piece in self._pieces(path):
+                    state.update(piece)
+            except FileNotFoundError:
+                continue
+            except DamageError as error:
+                damaged[path] = error
+                continue
+            if state.digest() == digest:
+                sound.append(path)
+            else:
+                damaged[path] = _wrong_bytes(path)
+        return sound, damaged
+
+    def _pieces(self, path: str) -> Iterator[bytes]:
+        """The object's bytes as the file at ``path`` has them, in pieces of bounded size, at most ``bytes_max``.
+
+        Raises FileNotFoundError, DamageError where the file cannot be what ``put`` wrote, EnvironmentFailure.
+        """
+        try:
+            # Without O_NONBLOCK a pipe that somebody put there would hold the reader for ever.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except OSError as error:
+            raise environment_failure(error, "read", path) from error
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise _damage("not a file", path)
+            pieces = _unpacked(fd, path) if path.endswith(_COMPRESSED_SUFFIX) else _stored(fd)
+            total = 0
+            for piece in pieces:
+                total += len(piece)
+                if total > self._bytes_max:
+                    raise _damage(f"holds more than {self._bytes_max:,} bytes", path)
+                yield piece
+        except OSError as error:
+            raise environment_failure(error, "read", path) from error
+        finally:
+            os.close(fd)
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise environment_failure(error, "list", folder) from error
+
+    def _write(self, path: str, data: bytes, *, durable: bool) -> None:
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            self._settled -= {folder, self._root}
+            try:
+                self._files.make_folder(folder)
+            except OSError as error:
+                raise environment_failure(error, "create", folder) from error
+        write_atomic(self._files, path, data, durable=durable)
+        if durable:
+            self._settle(folder)
+
+    def _sync(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        try:
+            fd = self._files.open(path, os.O_RDONLY)
+            try:
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            self._files.sync_folder(folder)
+        except OSError as error:
+            raise environment_failure(error, "sync", path) from error
+        self._settle(folder)
+
+    def _settle(self, folder: str) -> None:
+        """The folder's entry in ``root``, and that of ``root``, reach the disk: once per folder and process.
+
+        That a folder was there before is no reason to leave it out: who made it may have stopped before its sync.
+        """
+        if folder in self._settled:
+            return
+        try:
+            self._files.sync_folder(self._root)
+            if self._root not in self._settled:
+                self._files.sync_folder(os.path.dirname(os.path.abspath(self._root)))
+        except OSError as error:
+            raise environment_failure(error, "sync", self._root) from error
+        self._settled |= {folder, self._root}
+
+    def _not_found(self, digest: bytes) -> NotFoundError:
+        return NotFoundError(
+            f"no object {digest.hex()} in {self._root}",
+            mend="If another clone or a backup has it, copy its file there.",
+        )
+
+
+def _packed(data: bytes) -> bytes | None:
+    """``data`` as a zlib stream, None where that is not worth it."""
+    if len(data) < _COMPRESSED_FROM_BYTES:
+        return None
+    packed = zlib.compress(data)
+    return packed if len(packed) * 10 <= len(data) * 9 else None
+
+
+def _stored(fd: int) -> Iterator[bytes]:
+    while piece := os.read(fd, _PIECE_BYTES):
+        yield piece
+
+
+def _unpacked(fd: int, path: str) -> Iterator[bytes]:
+    stream = zlib.decompressobj()
+    try:
+        for piece in _stored(fd):
+            rest = piece
+            while rest and not stream.eof:
+                yield stream.decompress(rest, _PIECE_BYTES)
+                rest = stream.unconsumed_tail
+            if stream.unused_data or (rest and stream.eof):
+                raise _damage("bytes after the end of the compressed object", path)
+        while not stream.eof and (out := stream.decompress(b"", _PIECE_BYTES)):
+            yield out  # what the stream still held back when its last input was in
+    except zlib.error as error:
+        raise _damage(f"the compressed bytes are broken ({error})", path) from error
+    if not stream.eof:
+        raise _damage("cut off: the compressed object does not end", path)
+
+
+def _wrong_bytes(path: str) -> DamageError:
+    return _damage("its bytes are not those that its name stands for", path)
+
+
+def _damage(wrong: str, path: str) -> DamageError:
+    return DamageError(
+        wrong,
+        path=path,
+        safe="Other objects are not touched by this.",
+        mend="Put the same content again, or copy the file from another clone or a backup.",
+    )
