@@ -1,0 +1,27 @@
+"""The journal: records, segments, batches, projections, proofs. See docs/formats/journal.md."""
+
+from periplus.journal.creation import Created, create_store
+from periplus.journal.index import Index, IndexedRecord, Indexer
+from periplus.journal.journal import Journal, Receipt
+from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
+from periplus.journal.state import Entity, EntityType
+from periplus.journal.transaction import ABSENT, Transaction, Writer
+
+__all__ = [
+    "ABSENT",
+    "STORE_FOLDER",
+    "Created",
+    "Entity",
+    "EntityType",
+    "Index",
+    "IndexedRecord",
+    "Indexer",
+    "Journal",
+    "Layout",
+    "Receipt",
+    "Transaction",
+    "Writer",
+    "create_store",
+    "find_root",
+    "project_root",
+]

@@ -1,0 +1,52 @@
+"""Making a store: the folder, its settings, what git ignores of it, and the lineage of this clone."""
+
+from __future__ import annotations
+
+__all__ = ["Created", "create_store"]
+
+import os
+from typing import Final, NamedTuple
+
+from periplus.base.clock import Clock
+from periplus.base.errors import environment_failure
+from periplus.base.files import Files, write_atomic
+from periplus.base.ids import new_id
+from periplus.base.locks import Lock
+from periplus.journal.layout import Layout
+from periplus.journal.settings import mint_lineage, new_settings_text, read_lineage, read_settings
+
+_IGNORE: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
+
+
+class Created(NamedTuple):
+    """``root`` of the store; ``is_new`` is False where it had been made before and nothing was changed."""
+
+    root: str
+    store_id: str
+    lineage: str
+    is_new: bool
+
+
+def create_store(root: str, files: Files, clock: Clock) -> Created:
+    """Make a store at ``root``, or finish one that was begun (a fresh clone has the settings but no journal).
+
+    Idempotent. Raises EnvironmentFailure where the folder cannot be written.
+    """
+    layout = Layout(root)
+    try:
+        files.make_folder(layout.root)
+        files.make_folder(layout.journal)
+        files.make_folder(layout.entities)
+    except OSError as error:
+        raise environment_failure(error, "make the store", root) from error
+    with Lock(layout.lock).holding():
+        if not os.path.exists(layout.ignore):
+            write_atomic(files, layout.ignore, _IGNORE)
+        if not os.path.exists(layout.config):
+            write_atomic(files, layout.config, new_settings_text(new_id("str")).encode())
+        settings = read_settings(layout)
+        own = read_lineage(layout)
+        is_new = own is None
+        if own is None:
+            own = mint_lineage(layout, files, clock, settings.store.id)
+    return Created(layout.root, settings.store.id, own.lineage, is_new)

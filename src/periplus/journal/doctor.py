@@ -1,0 +1,294 @@
+"""Examining a store: everything is read, checked and compared with a rebuild; nothing is changed.
+
+A problem is an ``error`` (acknowledged data is affected), a ``warning`` (something derived, or about to go wrong) or a
+``note`` (it looks odd and is as it should be, such as a torn write that a later batch voided).
+"""
+
+from __future__ import annotations
+
+__all__ = ["Examination", "Problem", "Severity", "examine"]
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.base.digests import sha256
+from periplus.base.errors import PeriplusError
+from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.journal.index import Index, NullIndexer
+from periplus.journal.journal import Journal
+from periplus.journal.lineage import START, Chunk, read_durable
+from periplus.journal.projection import render_entity
+from periplus.journal.segment import Entry
+from periplus.journal.state import Change, Entity, change_of
+from periplus.journal.writing import POISON_SUFFIX
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+Progress: TypeAlias = Callable[[int, int], None]
+_NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
+_ORPHANS_LISTED_MAX: Final = 20
+
+
+class Problem(NamedTuple):
+    """What is wrong, where (``offset`` in bytes, −1 where it has none; ``seq`` 0 likewise) and what to do."""
+
+    severity: Severity
+    what: str
+    path: str = ""
+    offset: int = -1
+    seq: int = 0
+    mend: str = ""
+
+
+class Examination(NamedTuple):
+    problems: list[Problem]
+    counts: dict[str, int]
+
+    @property
+    def exit_code(self) -> int:
+        """0 sound, 1 something to look at, 3 acknowledged data is affected."""
+        severities = {problem.severity for problem in self.problems}
+        return 3 if "error" in severities else 1 if "warning" in severities else 0
+
+
+class _Findings:
+    """What the walk over the records collects for the checks after it."""
+
+    def __init__(self) -> None:
+        self.rebuilt = Index(None, "", NullIndexer())
+        self.versions: set[str] = set()
+        self.parents: dict[str, tuple[str, int]] = {}
+        self.objects: set[bytes] = set()
+        self.records = 0
+        self.segments = 0
+
+
+def examine(
+    journal: Journal,
+    *,
+    references: Callable[[Entity], set[bytes]] = lambda _: set(),
+    progress: Progress = lambda _done, _total: None,
+) -> Examination:
+    """Check the whole store. ``references`` names the objects that an entity of a layer above refers to."""
+    journal.project()
+    found = _Findings()
+    problems: list[Problem] = []
+    try:
+        for lineage in journal.lineages():
+            problems += _check_lineage(journal, lineage, found, progress)
+        problems += _check_marks(journal)
+        problems += _check_versions(journal, found)
+        entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
+        for entity in entities.values():
+            found.objects |= references(entity)
+        problems += _check_objects(journal, found.objects, progress)
+        problems += _check_index(journal, entities)
+        problems += _check_files(journal, entities)
+        problems += _check_surroundings(journal)
+        live = sum(not entity.deleted for entity in entities.values())
+    finally:
+        found.rebuilt.close()
+    counts = {
+        "segments": found.segments,
+        "records": found.records,
+        "versions": len(found.versions),
+        "entities": live,
+        "objects": sum(1 for _ in journal.objects.digests()),
+    }
+    order: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+    return Examination(sorted(problems, key=lambda problem: order[problem.severity]), counts)
+
+
+def _check_lineage(journal: Journal, lineage: str, found: _Findings, progress: Progress) -> Iterator[Problem]:
+    reader = journal.reader(lineage)
+    mark = read_durable(journal.layout.durable)
+    is_marked = mark is not None and mark.lineage == lineage
+    durable_seq = mark.seq if mark is not None and is_marked else 0
+    segments = reader.segments()
+    if not segments and durable_seq:
+        yield Problem("error", "every segment is missing", reader.folder, 0, 1, "Restore the folder from a backup.")
+    if segments and segments[0] != 1:
+        yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
+                      "Restore them from a backup.")  # fmt: skip
+    found.rebuilt.begin_write()
+    try:
+        for number, chunk in enumerate(reader.read_from(START, durable_seq, salvage=True)):
+            progress(number, len(segments))
+            found.segments += 1
+            yield from _chunk_problems(chunk)
+            changes = []
+            for entry in chunk.entries:
+                change, problem = _change(journal, lineage, chunk, entry)
+                if problem is not None:
+                    yield problem
+                if is_marked and mark is not None and entry.record.seq == mark.seq and entry.leaf.hex() != mark.leaf:
+                    yield Problem("error", "the last durable record is another than the one acknowledged", chunk.path,
+                                  entry.offset, entry.record.seq, "Restore the segment from a backup.")  # fmt: skip
+                if change is not None:
+                    found.versions.add(change.version)
+                    found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
+                if entry.record.payload_ref is not None:
+                    found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
+                changes.append((entry, change))
+            found.records += len(changes)
+            found.rebuilt.apply(changes, lineage, chunk.segment)
+    except PeriplusError as error:
+        yield Problem("error", str(error), reader.folder)
+    finally:
+        found.rebuilt.commit()
+
+
+def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple[Change | None, Problem | None]:
+    try:
+        return change_of(entry, lineage, chunk.segment, journal.load_object), None
+    except PeriplusError as error:
+        ref = entry.record.payload_ref
+        where = f"object {ref.sha256[:12]}: " if ref is not None else ""
+        return None, Problem("error", f"{where}{error}", chunk.path, entry.offset, entry.record.seq)
+
+
+def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
+    for damage in chunk.damages:
+        lost = (
+            f"records {damage.first_seq} to {damage.last_seq}"
+            if damage.last_seq
+            else f"records from {damage.first_seq}"
+        )
+        yield Problem(
+            "error", f"damage to acknowledged data: {damage.reason}; {lost} cannot be read", chunk.path, damage.offset,
+            damage.first_seq, "Restore the segment from a backup; nothing is written over the damage.",
+        )  # fmt: skip
+    for offset, length in chunk.voided:
+        yield Problem("note", f"{length:,} bytes of an unfinished write, voided by the next batch", chunk.path, offset)
+    if chunk.tail is not None:
+        yield Problem(
+            "note", f"{chunk.tail.length:,} bytes of an unfinished write at the end ({chunk.tail.reason}); "
+            "never acknowledged, the next write voids them", chunk.path, chunk.tail.offset,
+        )  # fmt: skip
+
+
+def _check_marks(journal: Journal) -> Iterator[Problem]:
+    layout = journal.layout
+    if os.path.exists(layout.durable) and read_durable(layout.durable) is None:
+        yield Problem("warning", "the durable mark is torn; the records' own marks are used", layout.durable, 0, 0,
+                      "The next write renews it.")  # fmt: skip
+    for lineage in journal.lineages():
+        reader = journal.reader(lineage)
+        for name in sorted(os.listdir(reader.folder)):
+            if name.endswith(POISON_SUFFIX):
+                yield Problem("warning", "a sync of this segment failed; nothing is written to it",
+                              os.path.join(reader.folder, name), mend="Check the disk, then remove the mark.")  # fmt: skip
+
+
+def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
+    for version, (path, seq) in found.parents.items():
+        if version not in found.versions:
+            yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
+    if not journal.lineage and found.records:
+        yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
+
+
+def _check_objects(journal: Journal, wanted: set[bytes], progress: Progress) -> Iterator[Problem]:
+    store = journal.objects
+    held = list(store.digests())
+    for number, digest in enumerate(held):
+        progress(number, len(held))
+        trouble = store.check(digest)
+        if trouble is not None:
+            severity: Severity = "error" if digest in wanted else "warning"
+            yield Problem(severity, f"object is not what was stored: {trouble}", store.path_of(digest))
+    missing = wanted - set(held)
+    for digest in sorted(missing):
+        yield Problem("error", "an object that a record names is missing", store.path_of(digest))
+    orphans = sorted(set(held) - wanted)
+    for digest in orphans[:_ORPHANS_LISTED_MAX]:
+        yield Problem("note", "an object that nothing names (left by a write that did not end)", store.path_of(digest))
+    if len(orphans) > _ORPHANS_LISTED_MAX:
+        yield Problem("note", f"{len(orphans) - _ORPHANS_LISTED_MAX} more objects that nothing names")
+
+
+def _check_index(journal: Journal, entities: dict[tuple[str, str], Entity]) -> Iterator[Problem]:
+    import sqlite3
+
+    path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
+    try:
+        verdict = journal.index.db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            yield Problem("warning", f"the index is damaged: {verdict}", path, mend=mend)
+            return
+        held = {(entity.item_type, entity.item_id): entity for entity in journal.index.entities()}
+    except sqlite3.Error as error:
+        yield Problem("warning", f"the index is damaged: {error}", path, mend=mend)
+        return
+    if journal.damage is None and held != entities:
+        different = sum(1 for key in held.keys() | entities.keys() if held.get(key) != entities.get(key))
+        yield Problem("warning", f"{different} entities of the index differ from a rebuild", path, mend=mend)
+
+
+def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> Iterator[Problem]:
+    layout = journal.layout
+    expected = {
+        layout.entity_file(*key): entity
+        for key, entity in entities.items()
+        if not entity.deleted and key[0] in journal.types and journal.types[key[0]].is_projected
+    }
+    for path, entity in sorted(expected.items()):
+        try:
+            with open(path, "rb") as file:
+                found = sha256(file.read())
+        except FileNotFoundError:
+            yield Problem("warning", "the entity's file is missing", path, mend="The next change of it writes it anew.")
+            continue
+        except OSError as error:
+            yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
+            continue
+        if found != sha256(render_entity(entity)):
+            yield Problem("warning", "the file differs from the journal (edited by hand, or old); the journal is served",
+                          path, mend=f"Keep your edit elsewhere and restore it: git checkout -- {path}")  # fmt: skip
+    for folder, _, names in os.walk(layout.entities):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if path not in expected and not name.endswith(TEMPORARY_SUFFIX):
+                yield Problem("warning", "a file that no entity of the journal stands behind", path)
+
+
+def _check_surroundings(journal: Journal) -> Iterator[Problem]:
+    layout = journal.layout
+    for folder, _, names in os.walk(layout.root):
+        for name in names:
+            if name.endswith(TEMPORARY_SUFFIX):
+                yield Problem("note", "a temporary file of a write that did not end; it counts for nothing",
+                              os.path.join(folder, name))  # fmt: skip
+    for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
+        path = os.path.join(layout.keys, name)
+        if not name.endswith(".public") and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
+    kind = _file_system(layout.root)
+    if kind in _NETWORK_SYSTEMS:
+        yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",
+                      layout.root)  # fmt: skip
+    own = journal.own
+    if own is not None:
+        try:
+            status = os.stat(layout.lineage)
+        except OSError:
+            return
+        if (status.st_dev, status.st_ino) != (own.device, own.inode):
+            yield Problem("warning", "this store was copied or restored: two writers of one lineage would part",
+                          layout.lineage, mend="Write in one of the copies only.")  # fmt: skip
+
+
+def _file_system(path: str) -> str:
+    """The type of the file system that ``path`` lies on, where the system tells it; else nothing."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return ""
+    best = ("", "")
+    for fields in mounts:
+        point = fields[4].replace("\\040", " ")
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
+            best = (point, fields[fields.index("-") + 1])
+    return best[1]

@@ -1,0 +1,345 @@
+"""The index: SQLite tables derived from the journal, thrown away and rebuilt whenever in doubt.
+
+It holds where each record lies, the heads of every entity and, through an ``Indexer`` of the layer above, full text.
+A watermark for each lineage says how far it has come; watermark and rows change in one transaction, so the index is
+always the exact image of a prefix. Nothing in it is believed over the journal.
+"""
+
+from __future__ import annotations
+
+__all__ = ["INDEX_VERSION", "Index", "IndexedRecord", "Indexer", "NullIndexer"]
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from periplus.journal.lineage import Position
+from periplus.journal.segment import Entry
+from periplus.journal.state import Change, Entity, Head, entity_of, head_of
+
+INDEX_VERSION: Final = 1
+_BUSY_S: Final = 5.0
+
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE watermarks (
+    lineage TEXT PRIMARY KEY, segment INTEGER NOT NULL, offset INTEGER NOT NULL, next_seq INTEGER NOT NULL,
+    sum TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE records (
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,
+    length INTEGER NOT NULL, leaf BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    action TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, rev INTEGER NOT NULL,
+    key TEXT NOT NULL, summary TEXT NOT NULL, PRIMARY KEY (lineage, seq)
+) WITHOUT ROWID;
+CREATE INDEX records_by_item ON records (item_type, item_id);
+CREATE INDEX records_by_key ON records (key) WHERE key <> '';
+CREATE INDEX records_by_version ON records (version) WHERE version <> '';
+CREATE TABLE superseded (version TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE heads (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
+);
+CREATE TABLE files (item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL,
+    PRIMARY KEY (item_type, item_id)) WITHOUT ROWID;
+"""
+_HEAD_COLUMNS: Final = "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq"
+
+
+class IndexedRecord(NamedTuple):
+    """Where a record lies and what it says of itself, without its payload."""
+
+    lineage: str
+    seq: int
+    segment: int
+    offset: int
+    length: int
+    leaf: bytes
+    ts: str
+    writer: str
+    session: str
+    action: str
+    item_type: str
+    item_id: str
+    version: str
+    rev: int
+    key: str
+    summary: str
+
+
+class Indexer(Protocol):
+    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark."""
+
+    version: int
+
+    def create(self, db: sqlite3.Connection) -> None: ...
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None: ...
+
+
+class NullIndexer:
+    """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
+
+    version = 0
+
+    def create(self, db: sqlite3.Connection) -> None:
+        """Nothing to create."""
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
+        """Nothing to keep."""
+
+
+class Index:
+    """The index of a store in the file ``path``, or in memory where that is None."""
+
+    def __init__(self, path: str | None, store: str, indexer: Indexer) -> None:
+        self._path = path
+        self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
+        self._indexer = indexer
+        self.is_memory = path is None
+        self.is_writable = path is None or os.access(os.path.dirname(path), os.W_OK)
+        self.db = self._open()
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            return self._created(sqlite3.connect(":memory:", isolation_level=None))
+        for attempt in range(2):
+            try:
+                db = self._connect(self._path)
+                if db is not None:
+                    return db
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error) or "busy" in str(error):
+                    break  # somebody rebuilds it: serve from memory meanwhile
+            except sqlite3.DatabaseError:
+                pass  # damaged: derived, so thrown away below
+            if attempt or not self.is_writable:
+                break
+            self._discard(self._path)
+        self.is_writable = False
+        self._path = None
+        self.is_memory = True
+        return self._created(sqlite3.connect(":memory:", isolation_level=None))
+
+    def _connect(self, path: str) -> sqlite3.Connection | None:
+        """A connection to a sound index of our version, made if it is missing; None where it is another's."""
+        if not self.is_writable:
+            # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
+            how = "" if os.path.exists(path + "-wal") else "&immutable=1"
+            db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro{how}", uri=True, isolation_level=None)
+        else:
+            db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+        try:
+            if self.is_writable:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=NORMAL")
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                if not self.is_writable:
+                    db.close()
+                    return None
+                return self._created(db)
+            found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+        except sqlite3.Error:
+            db.close()
+            raise
+        if found and found[0] == self._identity:
+            return db
+        db.close()
+        return None
+
+    def _created(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        db.execute("BEGIN IMMEDIATE")
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            for statement in _SCHEMA.split(";"):
+                db.execute(statement)
+            self._indexer.create(db)
+            db.execute("INSERT INTO meta VALUES ('identity', ?)", (self._identity,))
+        db.execute("COMMIT")
+        return db
+
+    @staticmethod
+    def _discard(path: str) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.unlink(path + suffix)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Hold one snapshot until ``end``: watermark and rows belong together."""
+        if not self.db.in_transaction:
+            self.db.execute("BEGIN")
+
+    def end(self) -> None:
+        if self.db.in_transaction:
+            self.db.execute("ROLLBACK")
+
+    def watermarks(self) -> dict[str, Position]:
+        rows = self.db.execute("SELECT lineage, segment, offset, next_seq, sum FROM watermarks")
+        return {row[0]: Position(*row[1:]) for row in rows}
+
+    def heads(self, item_type: str, item_id: str) -> list[Head]:
+        rows = self.db.execute(
+            f"SELECT {_HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?",  # noqa: S608 - a constant
+            (item_type, item_id),
+        )
+        return [_head(row) for row in rows]
+
+    def entities(self, item_type: str | None = None) -> Iterator[Entity]:
+        """Every entity, tombstones too, by type and id."""
+        where, arguments = ("WHERE item_type = ?", (item_type,)) if item_type else ("", ())
+        rows = self.db.execute(
+            f"SELECT {_HEAD_COLUMNS} FROM heads {where} ORDER BY item_type, item_id",  # noqa: S608 - constants
+            arguments,
+        )
+        group: list[Head] = []
+        for row in rows:
+            head = _head(row)
+            if group and (group[0].item_type, group[0].item_id) != (head.item_type, head.item_id):
+                yield from _shown(group)
+                group = []
+            group.append(head)
+        yield from _shown(group)
+
+    def ids_with_prefix(self, prefix: str, limit: int = 10) -> list[tuple[str, str]]:
+        """``(type, id)`` of the entities whose id begins with ``prefix``."""
+        rows = self.db.execute(
+            "SELECT DISTINCT item_type, item_id FROM heads WHERE item_id >= ? AND item_id < ? ORDER BY item_id LIMIT ?",
+            (prefix, prefix + "\U0010ffff", limit),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
+        """Records by a condition that this package wrote; values only through ``arguments``."""
+        return [IndexedRecord(*row) for row in self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?",  # noqa: S608
+                                                                (*arguments, limit))]  # fmt: skip
+
+    def leaves(self, lineage: str, first: int, end: int) -> list[bytes]:
+        """Leaf hashes of the records with ``first`` ≤ seq < ``end``."""
+        rows = self.db.execute(
+            "SELECT leaf FROM records WHERE lineage = ? AND seq >= ? AND seq < ? ORDER BY seq", (lineage, first, end)
+        )
+        return [row[0] for row in rows]
+
+    def rev_of(self, version: str) -> int | None:
+        row = self.db.execute("SELECT rev FROM records WHERE version = ? AND version <> ''", (version,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def is_superseded(self, version: str) -> bool:
+        return self.db.execute("SELECT 1 FROM superseded WHERE version = ?", (version,)).fetchone() is not None
+
+    def file_digest(self, item_type: str, item_id: str) -> bytes | None:
+        row = self.db.execute(
+            "SELECT sha256 FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id)
+        ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def file_digests(self) -> list[tuple[str, str, bytes]]:
+        return list(self.db.execute("SELECT item_type, item_id, sha256 FROM files ORDER BY item_type, item_id"))
+
+    def meta(self, name: str) -> str:
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return "" if row is None else str(row[0])
+
+    def counts(self) -> dict[str, int]:
+        """Live entities by type."""
+        rows = self.db.execute(
+            "SELECT item_type, COUNT(DISTINCT item_id) FROM heads WHERE deleted = 0 GROUP BY item_type ORDER BY item_type"
+        )
+        return {row[0]: row[1] for row in rows}
+
+    # -- writing, within a transaction that the caller began with begin_write ------------------------------------------
+
+    def begin_write(self) -> None:
+        self.end()
+        self.db.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.db.execute("COMMIT")
+
+    def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
+        """Add records; gives the entities that they touched."""
+        touched: set[tuple[str, str]] = set()
+        rows = []
+        revs: dict[str, int] = {}
+        for entry, change in items:
+            record = entry.record
+            version, rev = "", 0
+            if change is not None:
+                version = change.version
+                rev = self._apply_change(change, revs)
+                revs[version] = rev
+                touched.add((record.item_type, record.item_id))
+            rows.append((lineage, record.seq, segment, entry.offset, entry.length, entry.leaf, record.ts, record.writer,
+                         record.session, record.action, record.item_type, record.item_id, version, rev, record.key,
+                         record.summary))  # fmt: skip
+        self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 15}?)", rows)  # noqa: S608 - a constant
+        return touched
+
+    def _apply_change(self, change: Change, revs: dict[str, int]) -> int:
+        record = change.entry.record
+        known = [revs[parent] if parent in revs else self.rev_of(parent) or 0 for parent in change.parents]
+        rev = 1 + max(known, default=0)
+        for parent in change.parents:
+            self.db.execute("INSERT OR IGNORE INTO superseded VALUES (?)", (parent,))
+            self.db.execute(
+                "DELETE FROM heads WHERE item_type = ? AND item_id = ? AND version = ?",
+                (record.item_type, record.item_id, parent),
+            )
+        if not self.is_superseded(change.version):
+            head = head_of(change, rev)
+            self.db.execute(
+                f"INSERT OR REPLACE INTO heads VALUES ({'?,' * 11}?)",  # noqa: S608 - a constant
+                head._replace(parents=",".join(head.parents)),  # type: ignore[arg-type]  # as the column holds it
+            )
+        return rev
+
+    def finish(self, touched: Iterable[tuple[str, str]]) -> None:
+        """Hand what changed to the layer above."""
+        changed = [entity for key in sorted(touched) if (entity := entity_of(self.heads(*key))) is not None]
+        self._indexer.apply(self.db, changed)
+
+    def set_watermark(self, lineage: str, position: Position) -> None:
+        self.db.execute("INSERT OR REPLACE INTO watermarks VALUES (?, ?, ?, ?, ?)", (lineage, *position))
+
+    def set_file(self, item_type: str, item_id: str, sha256: bytes | None) -> None:
+        if sha256 is None:
+            self.db.execute("DELETE FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id))
+        else:
+            self.db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (item_type, item_id, sha256))
+
+    def set_meta(self, name: str, value: str) -> None:
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def clear(self) -> None:
+        """Empty every table, within the transaction at hand: the rebuild from zero begins here."""
+        for name, kind in self.db.execute(
+            "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+        ).fetchall():
+            if kind == "table" and name in ("watermarks", "records", "superseded", "heads"):
+                self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
+        self._indexer.create(self.db)
+
+
+def _head(row: tuple[object, ...]) -> Head:
+    head = Head(*row)  # type: ignore[arg-type]  # the columns of _SCHEMA are the fields of Head
+    return head._replace(parents=tuple(str(row[3]).split(",")) if row[3] else (), deleted=bool(row[5]))
+
+
+def _shown(heads: list[Head]) -> Iterator[Entity]:
+    entity = entity_of(heads)
+    if entity is not None:
+        yield entity
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)

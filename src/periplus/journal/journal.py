@@ -1,0 +1,350 @@
+"""The journal of a store: ``mutate`` writes, everything else reads a prefix of whole batches.
+
+Theory of operation
+-------------------
+A journal object knows a place in each lineage up to which it has read, the *view*: the index holds the records up to
+its watermark, an overlay in memory those behind it. ``refresh`` reads on from there, at the cost of what came since.
+Under the lock the end of the view of our own lineage *is* the validated tail: seq and versions of the next batch
+follow from bytes that were just checked, never from a cache.
+
+Rules kept here:
+
+* one lock, one buffer, one ``write``, one sync for each mutation; nothing slow in the lock but that sync;
+* nothing is acknowledged, projected or signed before it is durable;
+* a failed sync poisons its segment: no process writes to it again, the next writer begins a new one;
+* reading never writes and never waits: damage is kept in ``damage`` and what is sound is served.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Journal", "Receipt"]
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, Self
+
+from periplus.base.clock import Clock, SystemClock
+from periplus.base.errors import DamageError, NewerFormatError, NotFoundError, UsageError
+from periplus.base.files import Files
+from periplus.base.ids import is_id
+from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer
+from periplus.journal.layout import Layout
+from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
+from periplus.journal.overlay import Overlay
+from periplus.journal.projection import Projector
+from periplus.journal.record import decode_line
+from periplus.journal.segment import Entry, Tail
+from periplus.journal.settings import LineageFile, Settings, mint_lineage, read_lineage, read_settings
+from periplus.journal.state import Entity, EntityType, entity_of
+from periplus.journal.transaction import Draft, Transaction, Writer
+from periplus.journal.writing import SegmentWriter
+from periplus.objects.store import ObjectStore
+
+OVERLAY_RECORDS_MAX: Final = 2_000
+
+
+class Receipt(NamedTuple):
+    """What a mutation did: its key, its records, its versions; ``repeated`` if the key had been written before."""
+
+    key: str
+    lineage: str
+    first_seq: int
+    last_seq: int
+    versions: tuple[str, ...]
+    repeated: bool
+
+
+class Journal:
+    """Open with ``Journal(root, types, …)``; close when done (also a context manager)."""
+
+    def __init__(
+        self,
+        root: str,
+        types: Mapping[str, EntityType],
+        *,
+        indexer: Indexer | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.layout = Layout(root)
+        self.types = types
+        self.files = files or Files()
+        self.clock = clock or SystemClock()
+        self.settings: Settings = read_settings(self.layout)
+        self.objects = ObjectStore(self.layout.objects, self.files)
+        self.damage: DamageError | None = None
+        self._indexer = indexer or NullIndexer()
+        self._lock = Lock(self.layout.lock)
+        self._own = read_lineage(self.layout)
+        self._writer: SegmentWriter | None = None
+        self.index = self._open_index()
+        self._projector = Projector(self)
+        self._forget()
+        self.refresh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self.index.close()
+        self._lock.close()
+        self._projector.close()
+
+    @property
+    def own(self) -> LineageFile | None:
+        """Who writes here; None before this clone's first write."""
+        return self._own
+
+    @property
+    def lineage(self) -> str:
+        """Our own lineage's id; empty before this clone's first write."""
+        return self._own.lineage if self._own is not None else ""
+
+    @property
+    def store_id(self) -> str:
+        return self.settings.store.id
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take in what was written since the last look. Damage is kept in ``self.damage``; what is sound is served."""
+        try:
+            self._read_on(salvage=False)
+        except NewerFormatError:
+            raise
+        except DamageError as error:
+            self.damage = error
+            self._forget()
+            self._read_on(salvage=True)
+
+    def get(self, item_type: str, item_id: str) -> Entity | None:
+        """The live entity, or None."""
+        entity = entity_of(self._overlay.heads_of(item_type, item_id))
+        return None if entity is None or entity.deleted else entity
+
+    def find(self, prefix: str) -> Entity:
+        """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
+        found = {key for key in self._overlay.heads if key[1].startswith(prefix)}
+        found.update(self.index.ids_with_prefix(prefix))
+        live = [entity for key in sorted(found) if (entity := self.get(*key)) is not None]
+        exact = [entity for entity in live if entity.item_id == prefix]
+        if exact:
+            return exact[0]
+        if not live:
+            raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
+        if len(live) > 1:
+            names = ", ".join(entity.item_id for entity in live[:5])
+            raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
+        return live[0]
+
+    def entities(self, item_type: str | None = None) -> Iterator[Entity]:
+        """Every live entity (of one type), by type and id."""
+        mine = {key: heads for key, heads in self._overlay.heads.items() if item_type in (None, key[0])}
+        for entity in self.index.entities(item_type):
+            if (entity.item_type, entity.item_id) not in mine and not entity.deleted:
+                yield entity
+        for key in sorted(mine):
+            shown = entity_of(mine[key])
+            if shown is not None and not shown.deleted:
+                yield shown
+
+    def unindexed(self) -> list[tuple[str, str]]:
+        """Type and id of the entities that records behind the index's watermark touch."""
+        return sorted(self._overlay.heads)
+
+    def end(self, lineage: str | None = None) -> Position:
+        """The end of what was read of ``lineage`` (our own by default)."""
+        return self._seen.get(self.lineage if lineage is None else lineage, START)
+
+    def lineages(self) -> list[str]:
+        """Every lineage that the store holds records of, our own first."""
+        try:
+            names = sorted(name for name in os.listdir(self.layout.journal) if name.startswith("lin_") and is_id(name))
+        except FileNotFoundError:
+            names = []
+        return sorted(names, key=lambda name: name != self.lineage)
+
+    def reader(self, lineage: str) -> LineageReader:
+        return LineageReader(self.layout.lineage_folder(lineage), self.store_id, lineage)
+
+    def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:
+        """``(segment, entry)`` of every record of a lineage, read from its files."""
+        for chunk in self.reader(lineage).read_from(START, salvage=salvage):
+            for entry in chunk.entries:
+                yield chunk.segment, entry
+
+    def line_at(self, record: IndexedRecord) -> bytes:
+        """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
+        path = self.reader(record.lineage).path_of(record.segment)
+        try:
+            with open(path, "rb") as file:
+                file.seek(record.offset)
+                line = file.read(record.length)
+            found, leaf = decode_line(line[:-1])
+            is_sound = leaf == record.leaf and found.seq == record.seq
+        except (OSError, UsageError):
+            is_sound = False
+            line = b""
+        if not is_sound:
+            raise DamageError(
+                "the record is not what was written",
+                path=path,
+                offset=record.offset,
+                seq=record.seq,
+                safe="Other records stay readable.",
+                mend="Run `periplus doctor`.",
+            )
+        return line[:-1]
+
+    def load_object(self, sha256: str) -> bytes:
+        return self.objects.get(bytes.fromhex(sha256))
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def mutate(
+        self,
+        fn: Callable[[Transaction], object],
+        writer: Writer,
+        *,
+        key: str = "",
+        durable: bool = True,
+        project: bool = True,
+        patience_s: float = LOCK_PATIENCE_S,
+    ) -> Receipt:
+        """Run ``fn`` under the lock and write what it put, all or nothing; durable when this returns.
+
+        ``durable=False`` leaves the sync to the next mutation, for observations only; ``project=False`` leaves files
+        and index to a later ``project``. A ``key`` that was written before makes this a repetition: ``fn`` is not run and the first receipt comes back.
+        Raises what ``fn`` raises, LockTimeoutError, DamageError (nothing was written), EnvironmentFailure (nothing
+        was acknowledged), OutcomeUnknownError (repeat with its key).
+        """
+        if not os.path.isdir(self.layout.journal):
+            self.files.make_folder(self.layout.journal)
+        key = key or os.urandom(10).hex()
+        with self._lock.holding(patience_s):
+            lineage = self._own_lineage()
+            self._read_on(salvage=False, for_writing=True)
+            done = self._receipt_of(key)
+            if done is not None:
+                return done
+            transaction = Transaction(self.types, self._overlay.heads_of)
+            fn(transaction)
+            if not transaction.drafts:
+                end = self.end(lineage)
+                return Receipt(key, lineage, end.next_seq, end.next_seq - 1, (), repeated=False)
+            if not durable and any(draft.action != "observe" for draft in transaction.drafts):
+                raise UsageError("only observations may be written without a sync of their own")
+            receipt = self._append(transaction.drafts, writer, key, durable=durable)
+        if project or self._overlay.record_count > OVERLAY_RECORDS_MAX:
+            self.project()
+        return receipt
+
+    def project(self) -> bool:
+        """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost."""
+        if self.damage is not None:
+            return False
+        try:
+            if not self._projector.run():
+                return False
+        except DamageError as error:
+            self.damage = error
+            return False
+        self._forget()
+        self.refresh()
+        return True
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _open_index(self) -> Index:
+        return Index(self.layout.index, self.store_id, self._indexer)
+
+    def _forget(self) -> None:
+        """Begin a new view at the index's watermarks."""
+        self.index.end()
+        self.index.begin()
+        self._seen: dict[str, Position] = dict(self.index.watermarks())
+        self._sizes: dict[str, tuple[int, int, int]] = {}
+        self._tail: Tail | None = None
+        self._overlay = Overlay(self.index.heads, self.index.rev_of, self.index.is_superseded, self.load_object)
+
+    def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
+        if self._own is None:
+            self._own = read_lineage(self.layout)
+        mark = read_durable(self.layout.durable) if self._own is not None else None
+        for lineage in sorted({*self.lineages(), *self._seen}):
+            reader = self.reader(lineage)
+            is_own = lineage == self.lineage
+            durable_seq = mark.seq if mark is not None and is_own and mark.lineage == lineage else 0
+            if not salvage and self._is_unchanged(reader) and self.end(lineage).next_seq > durable_seq:
+                continue
+            for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
+                self._absorb(lineage, chunk)
+        if for_writing and self.damage is not None:
+            raise self.damage
+
+    def _is_unchanged(self, reader: LineageReader) -> bool:
+        """Whether the newest segment is the one read last, with the same size and inode, and none came after it."""
+        known = self._sizes.get(reader.lineage)
+        segments = reader.segments()
+        if known is None or not segments or segments[-1] != self.end(reader.lineage).segment:
+            return False
+        status = os.stat(reader.path_of(segments[-1]))
+        return known == (segments[-1], status.st_size, status.st_ino)
+
+    def _absorb(self, lineage: str, chunk: Chunk) -> None:
+        for entry in chunk.entries:
+            self._overlay.add(entry, lineage, chunk.segment)
+        self._seen[lineage] = chunk.end
+        if chunk.size >= 0:
+            self._sizes[lineage] = (chunk.segment, chunk.size, os.stat(chunk.path).st_ino)
+        if lineage == self.lineage:
+            self._tail = chunk.tail
+
+    def _own_lineage(self) -> str:
+        if self._own is None:
+            self._own = read_lineage(self.layout) or mint_lineage(self.layout, self.files, self.clock, self.store_id)
+        if self._own.store != self.store_id:
+            raise DamageError(
+                f"lineage.json belongs to store {self._own.store}, config.toml says {self.store_id}",
+                path=self.layout.lineage,
+                safe="Nothing was written.",
+                mend="Restore the config.toml that this store was made with.",
+            )
+        return self._own.lineage
+
+    def _receipt_of(self, key: str) -> Receipt | None:
+        found = list(self._overlay.keys.get(key, ()))
+        rows = self.index.records("key = ? ORDER BY seq", (key,), -1)
+        found += [(row.lineage, row.seq, row.version) for row in rows]
+        if not found:
+            return None
+        seqs = [seq for _, seq, _ in found]
+        versions = tuple(version for _, _, version in found if version)
+        return Receipt(key, found[0][0], min(seqs), max(seqs), versions, repeated=True)
+
+    def _append(self, drafts: list[Draft], writer: Writer, key: str, *, durable: bool) -> Receipt:
+        lineage = self.lineage
+        if self._writer is None or self._writer.lineage != lineage:
+            self._writer = SegmentWriter(self, lineage)
+        position = self.end(lineage)
+        try:
+            entries, end, size, inode = self._writer.append(drafts, writer, key, position, self._tail, durable=durable)
+        except BaseException:
+            self._writer.close()
+            self._writer = None
+            self._forget()  # what lies behind the last batch is looked at anew by the next reader
+            raise
+        for entry in entries:
+            self._overlay.add(entry, lineage, end.segment)
+        self._seen[lineage] = end
+        self._sizes[lineage] = (end.segment, size, inode)
+        self._tail = None
+        versions = tuple(draft.version for draft in drafts if draft.version)
+        first = entries[0].record.seq
+        return Receipt(key, lineage, first, first + len(entries) - 1, versions, repeated=False)

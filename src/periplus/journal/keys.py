@@ -1,0 +1,91 @@
+"""The store's keys: Ed25519 (RFC 8032) to sign tree heads, and a secret from which imported trails derive theirs.
+
+Private keys are readable by their owner only and never leave ``journal/keys``; each lineage has its own.
+"""
+
+from __future__ import annotations
+
+__all__ = ["fingerprint", "make_keys", "public_key", "sign", "trail_key", "verify_signature"]
+
+import hashlib
+import os
+
+from periplus.base.errors import DamageError, NotFoundError, environment_failure
+from periplus.base.files import Files, write_atomic
+from periplus.journal.layout import Layout
+
+
+def make_keys(layout: Layout, files: Files, lineage: str) -> None:
+    """Make the signing key of ``lineage``, and the store's trail key where there is none yet."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    files.make_folder(layout.keys, 0o700)
+    key = Ed25519PrivateKey.generate()
+    write_atomic(files, _private_path(layout, lineage), key.private_bytes_raw().hex().encode() + b"\n", mode=0o600)
+    write_atomic(files, _public_path(layout, lineage), key.public_key().public_bytes_raw().hex().encode() + b"\n")
+    if not os.path.exists(_trail_path(layout)):
+        write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
+
+
+def public_key(layout: Layout, lineage: str) -> bytes:
+    """The 32 bytes of the lineage's public key."""
+    return _read_key(_public_path(layout, lineage))
+
+
+def trail_key(layout: Layout) -> bytes:
+    """The 32 secret bytes from which the secrets of imported trails are derived."""
+    return _read_key(_trail_path(layout))
+
+
+def sign(layout: Layout, lineage: str, message: bytes) -> bytes:
+    """The 64 bytes of the lineage's Ed25519 signature over ``message``."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(_read_key(_private_path(layout, lineage))).sign(message)
+
+
+def verify_signature(key: bytes, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def fingerprint(key: bytes) -> str:
+    """Sixteen hexadecimal digits by which people compare keys."""
+    return hashlib.sha256(key).hexdigest()[:16]
+
+
+def _private_path(layout: Layout, lineage: str) -> str:
+    return os.path.join(layout.keys, f"{lineage}.private")
+
+
+def _public_path(layout: Layout, lineage: str) -> str:
+    return os.path.join(layout.keys, f"{lineage}.public")
+
+
+def _trail_path(layout: Layout) -> str:
+    return os.path.join(layout.keys, "trail")
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            text = file.read(200).strip()
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            f"no key at {path}", safe="The records are untouched.", mend="Run `periplus doctor`."
+        ) from error
+    except OSError as error:
+        raise environment_failure(error, "read the key", path) from error
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise DamageError("not a key of 32 bytes", path=path, safe="The records are untouched.")
+    return key

@@ -1,0 +1,124 @@
+"""Where a store's files lie, and how the store of a project is found."""
+
+from __future__ import annotations
+
+__all__ = ["FORMAT_VERSION", "STORE_FOLDER", "Layout", "find_root", "project_root"]
+
+import os
+from typing import Final
+
+from periplus.base.errors import NotAStoreError
+
+STORE_FOLDER: Final = ".periplus"
+FORMAT_VERSION: Final = 2
+_GIT_POINTER_MAX: Final = 4096
+
+
+class Layout:
+    """The paths of one store; ``root`` is the absolute path of its ``.periplus`` folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.config = os.path.join(root, "config.toml")
+        self.ignore = os.path.join(root, ".gitignore")
+        self.entities = os.path.join(root, "entities")
+        self.journal = os.path.join(root, "journal")
+        self.keys = os.path.join(self.journal, "keys")
+        self.lineage = os.path.join(self.journal, "lineage.json")
+        self.lock = os.path.join(self.journal, "lock")
+        self.projection_lock = os.path.join(self.journal, "projection.lock")
+        self.durable = os.path.join(self.journal, "durable")
+        self.objects = os.path.join(root, "objects")
+        self.index = os.path.join(root, "index.sqlite")
+
+    def lineage_folder(self, lineage: str) -> str:
+        return os.path.join(self.journal, lineage)
+
+    def entity_file(self, item_type: str, item_id: str) -> str:
+        return os.path.join(self.entities, item_type, f"{item_id}.json")
+
+
+def find_root(start: str, explicit: str | None = None) -> str:
+    """The store for work in folder ``start``: ``explicit`` if given, else the project's.
+
+    Inside git that is the main worktree's ``.periplus``, for every worktree alike; outside, the nearest parent
+    folder's. Raises NotAStoreError that says where it looked.
+    """
+    if explicit is not None:
+        root = os.path.abspath(explicit)
+        if os.path.basename(root) != STORE_FOLDER and os.path.isdir(os.path.join(root, STORE_FOLDER)):
+            root = os.path.join(root, STORE_FOLDER)
+        return _checked(root)
+    folder = os.path.abspath(start)
+    git = _git_main_worktree(folder)
+    if git is not None:
+        return _checked(os.path.join(git, STORE_FOLDER))
+    at = folder
+    while True:
+        candidate = os.path.join(at, STORE_FOLDER)
+        if os.path.isfile(os.path.join(candidate, "config.toml")):
+            return candidate
+        parent = os.path.dirname(at)
+        if parent == at:
+            raise NotAStoreError(
+                f"no store in {folder} or any folder above it",
+                safe="Nothing was changed.",
+                mend="Make one with `periplus init`, or name one with --store.",
+            )
+        at = parent
+
+
+def project_root(start: str) -> str:
+    """The folder that ``init`` makes the store in: git's main worktree, outside git ``start`` itself."""
+    folder = os.path.abspath(start)
+    return _git_main_worktree(folder) or folder
+
+
+def _checked(root: str) -> str:
+    if os.path.isfile(os.path.join(root, "config.toml")):
+        return root
+    wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
+    raise NotAStoreError(
+        wrong,
+        safe="Nothing was changed.",
+        mend="Make one with `periplus init`, or name another with --store.",
+    )
+
+
+def _git_main_worktree(folder: str) -> str | None:
+    """The main worktree of the repository that ``folder`` lies in, read from git's own files without running it."""
+    at = folder
+    while True:
+        dot_git = os.path.join(at, ".git")
+        if os.path.isdir(dot_git):
+            return at
+        if os.path.isfile(dot_git):
+            return _main_of_linked(at, dot_git) or at
+        parent = os.path.dirname(at)
+        if parent == at:
+            return None
+        at = parent
+
+
+def _main_of_linked(worktree: str, dot_git: str) -> str | None:
+    # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter;
+    # a submodule's has no "commondir": it is a main worktree of its own.
+    pointer = _first_line(dot_git)
+    if not pointer.startswith("gitdir: "):
+        return None
+    own = os.path.normpath(os.path.join(worktree, pointer.removeprefix("gitdir: ")))
+    common = _first_line(os.path.join(own, "commondir"))
+    if not common:
+        return None
+    common_folder = os.path.normpath(os.path.join(own, common))
+    if os.path.basename(common_folder) == ".git":
+        return os.path.dirname(common_folder)
+    return common_folder  # a bare repository with linked worktrees: the store lies within it
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_GIT_POINTER_MAX).partition("\n")[0].strip()
+    except OSError:
+        return ""

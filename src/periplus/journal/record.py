@@ -1,0 +1,156 @@
+"""Records: one JSON object a line, whose checksum is its leaf in the Merkle tree. Pure: bytes in, values out.
+
+A line is ``{"v":2,…,"sum":"<16 hex>"}`` and a newline. The leaf hash is SHA-256 over a zero byte and the line up
+to, not including, ``,"sum"`` (RFC 9162 §2.1.1: the leaf of that text); ``sum`` is its first 16 digits. So one hash
+both checks the line and proves it. The payload stands in canonical form; the line's own bytes are what is hashed,
+kept and copied, never a re-encoding.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ACTIONS",
+    "LINE_BYTES_MAX",
+    "PAYLOAD_INLINE_MAX",
+    "RECORD_VERSION",
+    "SUM_TRAILER_BYTES",
+    "ActionClass",
+    "PayloadRef",
+    "Record",
+    "action_class",
+    "decode_line",
+    "encode_line",
+    "seal_line",
+    "unseal_line",
+    "version_id",
+]
+
+import hashlib
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.errors import FormatError, UsageError
+
+RECORD_VERSION: Final = 2
+LINE_BYTES_MAX: Final = 256 * 1024
+PAYLOAD_INLINE_MAX: Final = 64 * 1024
+SUM_TRAILER_BYTES: Final = 26  # ,"sum":"0123456789abcdef"}
+_SUM_PREFIX: Final = b',"sum":"'
+
+ActionClass: TypeAlias = Literal["state", "tombstone", "meta", "observation", "unknown"]
+
+ACTIONS: Final[dict[str, ActionClass]] = {
+    "create": "state",
+    "update": "state",
+    "transition": "state",
+    "import": "state",
+    "external_edit": "state",
+    "delete": "tombstone",
+    "checkpoint": "meta",
+    "redact": "meta",
+    "note": "meta",
+    "observe": "observation",
+}
+
+
+def action_class(action: str) -> ActionClass:
+    """The class of an action; ``unknown`` for those of a later version, which are kept and passed through."""
+    return ACTIONS.get(action, "unknown")
+
+
+class PayloadRef(msgspec.Struct, frozen=True):
+    """A payload that lies in an object: its SHA-256 in hexadecimal and its size in bytes."""
+
+    sha256: str
+    bytes: int
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields of a line, in their order; ``sum`` is added by ``encode_line``. See docs/formats/journal.md."""
+
+    v: int
+    seq: int
+    ts: str
+    writer: str
+    writer_id: str
+    pid: int
+    action: str
+    session: str = ""
+    item_type: str = ""
+    item_id: str = ""
+    parents: tuple[str, ...] = ()
+    key: str = ""
+    salt: str = ""
+    txn: tuple[int, int] | None = None
+    summary: str = ""
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload_ref: PayloadRef | None = None
+    deleted: bool = False
+    voids: tuple[int, int] | None = None
+    durable: int = 0
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Record)
+
+
+def encode_line(record: Record) -> tuple[bytes, bytes]:
+    """``(line with its newline, leaf hash)``. Raises UsageError for a line over LINE_BYTES_MAX."""
+    line, leaf = seal_line(_encoder.encode(record)[:-1])
+    if len(line) > LINE_BYTES_MAX:
+        raise UsageError(
+            f"a record of {len(line):,} bytes; the limit is {LINE_BYTES_MAX:,}",
+            safe="Nothing was written.",
+            mend="Put large content into an object and name it.",
+        )
+    return line, leaf
+
+
+def seal_line(body: bytes) -> tuple[bytes, bytes]:
+    """``body`` is a JSON object without its closing brace; gives ``(line with checksum and newline, leaf)``."""
+    leaf = hashlib.sha256(b"\0" + body).digest()
+    return b'%b,"sum":"%b"}\n' % (body, leaf[:8].hex().encode()), leaf
+
+
+def unseal_line(line: bytes) -> bytes | None:
+    """The leaf hash of ``line`` (without its newline) where its checksum holds, else None."""
+    if line[-2:] != b'"}' or line[-SUM_TRAILER_BYTES:-18] != _SUM_PREFIX:
+        return None
+    leaf = hashlib.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
+    return leaf if leaf[:8].hex().encode() == line[-18:-2] else None
+
+
+def decode_line(line: bytes) -> tuple[Record, bytes]:
+    """``(record, leaf hash)`` of a line without its newline.
+
+    Raises FormatError where the checksum does not hold or the fields are not those of a record. A record of a
+    later version is decoded as far as it is known; its bytes stay as they are.
+    """
+    leaf = unseal_line(line)
+    if leaf is None:
+        raise FormatError("checksum does not hold")
+    try:
+        record = _decoder.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"not a record: {error}") from error
+    if record.seq < 1:
+        raise FormatError(f"seq {record.seq} is not positive")
+    return record, leaf
+
+
+def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | None, parents: tuple[str, ...]) -> str:
+    """SHA-256 in hexadecimal over the canonical form of {item_type, item_id, deleted, payload, sorted parents}.
+
+    ``payload`` is canonical JSON, or None for a tombstone. Independent of seq, time and writer, so that the same
+    change made from the same versions in two clones is one version.
+    """
+    names: dict[str, JSONValue] = {
+        "deleted": deleted,
+        "item_id": item_id,
+        "item_type": item_type,
+        "parents": list[JSONValue](sorted(parents)),
+    }
+    head = canonical(names)[:-1]  # "payload" sorts after the four others
+    return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()

@@ -1,0 +1,165 @@
+"""The settings of a store (``config.toml``) and the identity of who writes in it (``lineage.json``)."""
+
+from __future__ import annotations
+
+__all__ = [
+    "SEGMENT_BYTES",
+    "LineageFile",
+    "Settings",
+    "SyncPolicy",
+    "mint_lineage",
+    "new_settings_text",
+    "read_lineage",
+    "read_settings",
+]
+
+import os
+import socket
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from periplus.base.clock import Clock, format_ms
+from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
+from periplus.base.files import Files
+from periplus.base.ids import is_id, new_id
+from periplus.journal.keys import make_keys
+from periplus.journal.layout import FORMAT_VERSION, Layout
+
+SEGMENT_BYTES: Final = 10 * 1024 * 1024
+SyncPolicy: TypeAlias = Literal["mutation", "never"]
+
+
+class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sync: SyncPolicy = "mutation"
+    segment_bytes: int = SEGMENT_BYTES
+
+
+class StoreSettings(msgspec.Struct, frozen=True):
+    id: str
+    format: int
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """``config.toml``. Tables of later versions are ignored, never dropped: only people write this file."""
+
+    store: StoreSettings
+    journal: JournalSettings = JournalSettings()
+
+
+class LineageFile(msgspec.Struct, frozen=True):
+    """``lineage.json``: the sequence of records that this clone, and it alone, writes.
+
+    ``device`` and ``inode`` are those of the file itself, so that a copied store can be told from a moved one.
+    """
+
+    lineage: str
+    store: str
+    host: str
+    created: str
+    device: int
+    inode: int
+
+
+def new_settings_text(store_id: str) -> str:
+    return (
+        "# Settings of this project's Periplus store. Kept in git; the journal beside it is not.\n\n"
+        f'[store]\nid = "{store_id}"\nformat = {FORMAT_VERSION}\n\n'
+        "[journal]\n"
+        '# "mutation": every write is on disk before it is acknowledged. "never": the system decides when.\n'
+        'sync = "mutation"\n'
+    )
+
+
+def read_settings(layout: Layout) -> Settings:
+    """Raises UsageError for a file that a person must mend, NewerFormatError for a store of a later Periplus."""
+    import tomllib
+
+    try:
+        with open(layout.config, "rb") as file:
+            raw = tomllib.load(file)
+        settings = msgspec.convert(raw, Settings)
+    except OSError as error:
+        raise environment_failure(error, "read", layout.config) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        newer = _newer_format(layout.config)
+        if newer is not None:
+            raise newer from error
+        raise UsageError(
+            f"{layout.config}: {error}", safe="The journal is untouched.", mend="Mend the file, or restore it from git."
+        ) from error
+    if settings.store.format > FORMAT_VERSION:
+        raise _newer(layout.config, settings.store.format)
+    if not is_id(settings.store.id):
+        raise UsageError(
+            f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."
+        )
+    return settings
+
+
+def _newer_format(path: str) -> NewerFormatError | None:
+    """A later format may change anything but the line that states it."""
+    import re
+
+    with open(path, encoding="utf-8", errors="replace") as file:
+        found = re.search(r"^format = (\d{1,9})$", file.read(65_536), re.MULTILINE)
+    if found is None or int(found[1]) <= FORMAT_VERSION:
+        return None
+    return _newer(path, int(found[1]))
+
+
+def _newer(path: str, found: int) -> NewerFormatError:
+    return NewerFormatError(
+        f"the store has format {found}; this Periplus reads up to {FORMAT_VERSION}",
+        path=path,
+        safe="Nothing was changed.",
+        mend="Update Periplus, then repeat the command.",
+    )
+
+
+def read_lineage(layout: Layout) -> LineageFile | None:
+    """None where this clone has not written yet. Raises DamageError where the file is not what was written."""
+    try:
+        with open(layout.lineage, "rb") as file:
+            return msgspec.json.decode(file.read(65_536), type=LineageFile)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise environment_failure(error, "read", layout.lineage) from error
+    except msgspec.DecodeError as error:
+        raise DamageError(
+            f"not a lineage file: {error}",
+            path=layout.lineage,
+            safe="The records are untouched.",
+            mend="Run `periplus doctor`.",
+        ) from error
+
+
+def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> LineageFile:
+    """A lineage of this clone's own, with its keys; the caller holds the lock."""
+    lineage = new_id("lin")
+    try:
+        files.make_folder(layout.lineage_folder(lineage))
+        make_keys(layout, files, lineage)
+        # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
+        temporary = f"{layout.lineage}.{os.getpid()}.tmp"
+        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            status = os.fstat(fd)
+            found = LineageFile(
+                lineage=lineage,
+                store=store_id,
+                host=socket.gethostname(),
+                created=format_ms(clock.now_ms()),
+                device=status.st_dev,
+                inode=status.st_ino,
+            )
+            files.write(fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+            files.sync(fd)
+        finally:
+            files.close(fd)
+        files.replace(temporary, layout.lineage)
+        files.sync_folder(layout.journal)
+    except OSError as error:
+        raise environment_failure(error, "write", layout.lineage) from error
+    return found

@@ -1,0 +1,137 @@
+"""The state that records stand for: entities, each with the heads of its version graph. Pure.
+
+State is a function of the *set* of records held: a version is a head when no record held names it as a parent, in
+whatever order the records came. An entity with several heads is shown as the one with the highest (rev, version),
+an update before a deletion, and is marked as in conflict.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Change", "Entity", "EntityType", "Head", "change_of", "entity_of", "head_of"]
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from msgspec import UnsetType
+
+from periplus.base.canonical import JSONValue
+from periplus.base.errors import DamageError
+from periplus.journal.record import Record, action_class, version_id
+from periplus.journal.segment import Entry
+
+
+class EntityType(NamedTuple):
+    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked."""
+
+    name: str
+    prefix: str
+    is_projected: bool
+    check: Callable[[dict[str, JSONValue]], None]
+
+
+class Head(NamedTuple):
+    """A version that no other descends from. ``payload`` is canonical JSON, empty for a tombstone."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    rev: int
+    deleted: bool
+    payload: bytes
+    ts: str
+    writer: str
+    session: str
+    lineage: str
+    seq: int
+
+
+class Entity(NamedTuple):
+    """An entity as it is shown: one head's content, and all heads, of which the next write is a child."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    heads: tuple[str, ...]
+    rev: int
+    deleted: bool
+    payload: bytes
+    ts: str
+    writer: str
+    session: str
+    lineage: str
+    seq: int
+
+    @property
+    def is_in_conflict(self) -> bool:
+        return len(self.heads) > 1
+
+    @property
+    def value(self) -> dict[str, JSONValue]:
+        """The payload decoded; empty for a tombstone."""
+        import orjson
+
+        if not self.payload:
+            return {}
+        value: dict[str, JSONValue] = orjson.loads(self.payload)
+        return value
+
+
+class Change(NamedTuple):
+    """A record of class state or tombstone as a version: what ``heads`` are computed from."""
+
+    entry: Entry
+    lineage: str
+    segment: int
+    version: str
+    parents: tuple[str, ...]
+    payload: bytes
+
+
+def change_of(entry: Entry, lineage: str, segment: int, load: Callable[[str], bytes]) -> Change | None:
+    """The version that a record makes, or None where it makes none; ``load`` fetches a payload from the objects.
+
+    Raises DamageError where the payload's object is missing or damaged.
+    """
+    record = entry.record
+    kind = action_class(record.action)
+    if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
+        return None
+    payload = b""
+    if kind == "state":
+        payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
+        if not payload.startswith(b"{"):
+            raise DamageError("a record of state without a payload", seq=record.seq)
+    version = version_id(
+        record.item_type,
+        record.item_id,
+        deleted=kind == "tombstone",
+        payload=payload or None,
+        parents=record.parents,
+    )
+    return Change(entry, lineage, segment, version, tuple(record.parents), payload)
+
+
+def _inline(record: Record) -> bytes:
+    return b"" if isinstance(record.payload, UnsetType) else bytes(record.payload)
+
+
+def head_of(change: Change, rev: int) -> Head:
+    record = change.entry.record
+    return Head(
+        record.item_type, record.item_id, change.version, change.parents, rev, not change.payload, change.payload,
+        record.ts, record.writer, record.session, change.lineage, record.seq,
+    )  # fmt: skip
+
+
+def entity_of(heads: Iterable[Head]) -> Entity | None:
+    """The entity that ``heads`` (all of one entity) show; None where there are none."""
+    ranked = sorted(heads, key=lambda head: (not head.deleted, head.rev, head.version), reverse=True)
+    if not ranked:
+        return None
+    best = ranked[0]
+    return Entity(
+        best.item_type, best.item_id, best.version, best.parents, tuple(sorted(head.version for head in ranked)),
+        best.rev, best.deleted, best.payload, best.ts, best.writer, best.session, best.lineage, best.seq,
+    )  # fmt: skip

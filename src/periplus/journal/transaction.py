@@ -1,0 +1,140 @@
+"""What one mutation wants to write, collected before anything is written."""
+
+from __future__ import annotations
+
+__all__ = ["ABSENT", "Draft", "Transaction", "Writer"]
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.errors import ConflictError, UsageError
+from periplus.base.ids import is_id
+from periplus.journal.record import ACTIONS, version_id
+from periplus.journal.state import Entity, EntityType, Head, entity_of
+
+ABSENT: Final = "absent"
+SUMMARY_CHARACTERS_MAX: Final = 200
+
+
+class Writer(NamedTuple):
+    """Who writes: a name for people, an id that stays, the session it happens in, the process (diagnostic)."""
+
+    name: str
+    id: str
+    session: str = ""
+    pid: int = 0
+
+
+class Draft(NamedTuple):
+    """A record to be: all that does not depend on its place in the journal."""
+
+    action: str
+    item_type: str
+    item_id: str
+    parents: tuple[str, ...]
+    payload: bytes | None
+    deleted: bool
+    summary: str
+    version: str
+
+
+class Transaction:
+    """Handed to the function that ``Journal.mutate`` runs under the lock; sees its own writes."""
+
+    def __init__(self, types: Mapping[str, EntityType], heads_of: Callable[[str, str], list[Head]]) -> None:
+        self._types = types
+        self._heads_of = heads_of
+        self._pending: dict[tuple[str, str], list[Head]] = {}
+        self.drafts: list[Draft] = []
+
+    def get(self, item_type: str, item_id: str) -> Entity | None:
+        """The entity as it is now, tombstones included; None where it never was."""
+        return entity_of(self._heads(item_type, item_id))
+
+    def put(
+        self,
+        item_type: str,
+        item_id: str,
+        payload: dict[str, JSONValue],
+        *,
+        action: str = "",
+        expect: str | None = None,
+        summary: str = "",
+    ) -> str:
+        """Write the whole entity; gives its version id.
+
+        ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
+        where the entity is another by now, UsageError (or what the type's check raises) for a bad payload.
+        """
+        kind = self._types.get(item_type)
+        if kind is None:
+            raise UsageError(f"unknown entity type {item_type!r}", mend=f"Known are: {', '.join(sorted(self._types))}.")
+        if not is_id(item_id):
+            raise UsageError(f"{item_id!r} is not an id", mend="An id is a prefix, an underscore and 16 characters.")
+        kind.check(payload)
+        heads = self._expected(item_type, item_id, expect)
+        if not action:
+            action = "update" if any(not head.deleted for head in heads) else "create"
+        if ACTIONS.get(action) != "state":
+            raise UsageError(f"{action!r} is not an action that writes an entity")
+        return self._draft(action, item_type, item_id, heads, canonical(payload), summary)
+
+    def delete(self, item_type: str, item_id: str, *, expect: str | None = None, summary: str = "") -> str:
+        """Write a tombstone; gives its version id. Raises ConflictError as ``put`` does, UsageError if absent."""
+        heads = self._expected(item_type, item_id, expect)
+        if all(head.deleted for head in heads):
+            raise UsageError(f"there is no {item_type} {item_id} to delete")
+        return self._draft("delete", item_type, item_id, heads, None, summary)
+
+    def observe(
+        self, payload: dict[str, JSONValue], *, item_type: str = "", item_id: str = "", summary: str = ""
+    ) -> None:
+        """Record that something happened. It is no state: nothing is rebuilt from it."""
+        self.drafts.append(
+            Draft(
+                "observe", item_type, item_id, (), canonical(payload), deleted=False, summary=_line(summary), version=""
+            )
+        )
+
+    def _heads(self, item_type: str, item_id: str) -> list[Head]:
+        pending = self._pending.get((item_type, item_id))
+        return self._heads_of(item_type, item_id) if pending is None else pending
+
+    def _expected(self, item_type: str, item_id: str, expect: str | None) -> list[Head]:
+        heads = self._heads(item_type, item_id)
+        if expect is None:
+            return heads
+        live = [head.version for head in heads if not head.deleted]
+        if (expect == ABSENT and live) or (expect != ABSENT and expect not in live):
+            now = entity_of(heads)
+            if now is None or now.deleted:
+                state = "it does not exist"
+            else:
+                state = f"it is at version {now.version[:12]} (rev {now.rev}, written by {now.writer} at {now.ts})"
+            raise ConflictError(
+                f"{item_type} {item_id} is not what you had read: {state}",
+                safe="Nothing was written.",
+                mend=f"Read it again (`periplus show {item_id}`) and repeat the change.",
+            )
+        return heads
+
+    def _draft(
+        self, action: str, item_type: str, item_id: str, heads: list[Head], payload: bytes | None, summary: str
+    ) -> str:
+        parents = tuple(sorted(head.version for head in heads))
+        version = version_id(item_type, item_id, deleted=payload is None, payload=payload, parents=parents)
+        self.drafts.append(
+            Draft(action, item_type, item_id, parents, payload, payload is None, _line(summary), version)
+        )
+        rev = 1 + max((head.rev for head in heads), default=0)
+        self._pending[item_type, item_id] = [
+            Head(item_type, item_id, version, parents, rev, payload is None, payload or b"", "", "", "", "", 0)
+        ]
+        return version
+
+
+def _line(text: str) -> str:
+    """One line for people, cut to SUMMARY_CHARACTERS_MAX."""
+    line = " ".join(text.split())
+    return line if len(line) <= SUMMARY_CHARACTERS_MAX else line[: SUMMARY_CHARACTERS_MAX - 1] + "…"

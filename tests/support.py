@@ -1,0 +1,129 @@
+"""What several test files need: a plain entity type, an opened journal, and a disk that stops at a chosen call."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from periplus.base.clock import Clock, FixedClock, SystemClock
+from periplus.base.files import Files
+from periplus.journal import EntityType, Journal, Writer, create_store
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+WRITER = Writer("tester", "who_0000000000000000", "ses", 1)
+
+
+def check_nothing(payload):
+    del payload
+
+
+TYPES = {
+    "decision": EntityType("decision", "dec", is_projected=True, check=check_nothing),
+    "note": EntityType("note", "not", is_projected=False, check=check_nothing),
+}
+
+
+def item(number: int, prefix: str = "dec") -> str:
+    """A fixed id: the number in the last characters."""
+    return f"{prefix}_{number:016d}"
+
+
+def make_store(folder: Path, clock: Clock | None = None) -> str:
+    return create_store(os.fspath(folder / ".periplus"), Files(), clock or FixedClock(step_ms=1)).root
+
+
+def open_journal(root: str, files: Files | None = None, clock: Clock | None = None) -> Journal:
+    return Journal(root, TYPES, files=files, clock=clock or SystemClock())
+
+
+def segment_path(journal: Journal, first: int = 1) -> Path:
+    return Path(journal.reader(journal.lineage).path_of(first))
+
+
+class Stop(BaseException):
+    """The process is gone: nothing after this may run, so it is no Exception."""
+
+
+class StoppingFiles(Files):
+    """Stops at call number ``at`` (from 0). A write stops after ``share`` of its bytes, another call before it runs."""
+
+    def __init__(self, at: int, share: float = 0.0) -> None:
+        self.at = at
+        self.share = share
+        self.calls: list[str] = []
+
+    def _count(self, name: str) -> bool:
+        self.calls.append(name)
+        return len(self.calls) - 1 == self.at
+
+    def open(self, path, flags, mode=0o644):
+        if self._count(f"open {os.path.basename(path)}"):
+            raise Stop
+        return super().open(path, flags, mode)
+
+    def write(self, fd, data):
+        if self._count("write"):
+            os.write(fd, bytes(data)[: int(len(data) * self.share)])
+            raise Stop
+        return super().write(fd, data)
+
+    def pwrite(self, fd, data, offset):
+        if self._count("pwrite"):
+            os.pwrite(fd, data[: int(len(data) * self.share)], offset)
+            raise Stop
+        return super().pwrite(fd, data, offset)
+
+    def sync_data(self, fd):
+        if self._count("sync_data"):
+            raise Stop
+        super().sync_data(fd)
+
+    def sync(self, fd):
+        if self._count("sync"):
+            raise Stop
+        super().sync(fd)
+
+    def sync_folder(self, path):
+        if self._count("sync_folder"):
+            raise Stop
+        super().sync_folder(path)
+
+    def replace(self, source, target):
+        if self._count(f"replace {os.path.basename(target)}"):
+            raise Stop
+        super().replace(source, target)
+
+    def unlink(self, path):
+        if self._count("unlink"):
+            raise Stop
+        super().unlink(path)
+
+
+class FailingFiles(Files):
+    """The system call ``name`` fails with ``error`` from its ``after``-th use on; a write may be short instead."""
+
+    def __init__(self, name: str, error: int, *, after: int = 0, short: int | None = None) -> None:
+        self.name, self.error, self.after, self.short = name, error, after, short
+
+    def _fails(self, name: str) -> bool:
+        if name != self.name:
+            return False
+        self.after -= 1
+        return self.after < 0
+
+    def write(self, fd, data):
+        if self._fails("write"):
+            if self.short is not None:
+                return os.write(fd, bytes(data)[: self.short])
+            raise OSError(self.error, os.strerror(self.error))
+        return super().write(fd, data)
+
+    def sync_data(self, fd):
+        if self._fails("sync_data"):
+            raise OSError(self.error, os.strerror(self.error))
+        super().sync_data(fd)
+
+    def replace(self, source, target):
+        if self._fails("replace"):
+            raise OSError(self.error, os.strerror(self.error))
+        super().replace(source, target)
