@@ -72,7 +72,7 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
 
     Raises EnvironmentFailure; the temporary file is removed where that is still possible.
     """
-    folder, name = os.path.split(os.path.abspath(path))
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
     # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
     try:

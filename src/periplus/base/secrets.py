@@ -118,7 +118,7 @@ _VALUE: Final = (
     r"""(?:[bfru]{1,2}(?=["']))?+(\\{0,4}+["'`])?+(?:(?:[Bb]asic|[Bb]earer|[Tt]oken) {1,4}+)?+"""
     r"""(?:(?(1)([^\s"'`\\]{8,4096}+)(?=\\{0,4}+["'`])|([A-Za-z0-9+/_.~!@#$%^*-]{8,4096}+={0,2}+)(?![\w(\[{<>=])))"""
 )
-_CHARS_MIN: Final = 9  # a://b:c@d
+_CHARS_MIN: Final = 9  # the shortest URL with a password
 _AFTER_WORD: Final = frozenset("\"'`\\] \t:=")
 
 _STAND_INS: Final = (

@@ -66,17 +66,20 @@ class Journal:
         indexer: Indexer | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
+        random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.layout = Layout(root)
         self.types = types
         self.files = files or Files()
         self.clock = clock or SystemClock()
+        self.random = random
         self.settings: Settings = read_settings(self.layout)
         self.objects = ObjectStore(self.layout.objects, self.files)
         self.damage: DamageError | None = None
         self._indexer = indexer or NullIndexer()
         self._lock = Lock(self.layout.lock)
         self._own = read_lineage(self.layout)
+        self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
         self.index = self._open_index()
         self._projector = Projector(self)
@@ -226,7 +229,7 @@ class Journal:
         """
         if not os.path.isdir(self.layout.journal):
             self.files.make_folder(self.layout.journal)
-        key = key or os.urandom(10).hex()
+        key = key or self.random(10).hex()
         with self._lock.holding(patience_s):
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
@@ -277,6 +280,8 @@ class Journal:
         if self._own is None:
             self._own = read_lineage(self.layout)
         mark = read_durable(self.layout.durable) if self._own is not None else None
+        if mark is not None and mark.lineage == self.lineage:
+            self.durable_seq = max(self.durable_seq, mark.seq)
         for lineage in sorted({*self.lineages(), *self._seen}):
             reader = self.reader(lineage)
             is_own = lineage == self.lineage
@@ -344,6 +349,8 @@ class Journal:
             self._overlay.add(entry, lineage, end.segment)
         self._seen[lineage] = end
         self._sizes[lineage] = (end.segment, size, inode)
+        if durable:
+            self.durable_seq = end.next_seq - 1
         self._tail = None
         versions = tuple(draft.version for draft in drafts if draft.version)
         first = entries[0].record.seq

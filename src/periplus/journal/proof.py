@@ -19,7 +19,7 @@ __all__ = [
     "verify_proof",
 ]
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -51,7 +51,7 @@ class InclusionProof(msgspec.Struct, frozen=True, tag_field="kind", tag="inclusi
 
     head: TreeHead
     seq: int
-    format: int = 1
+    format: Literal[1] = 1
 
 
 class ConsistencyProof(msgspec.Struct, frozen=True, tag_field="kind", tag="consistency"):
@@ -60,7 +60,7 @@ class ConsistencyProof(msgspec.Struct, frozen=True, tag_field="kind", tag="consi
     head: TreeHead
     first_size: int
     first_root: str
-    format: int = 1
+    format: Literal[1] = 1
 
 
 class ProofVerdict(NamedTuple):
@@ -196,6 +196,8 @@ def _unpacked(data: bytes) -> tuple[InclusionProof | ConsistencyProof, bytes, li
     try:
         value = decode_canonical(sections[_STATEMENT])
         statement = msgspec.convert(value, InclusionProof | ConsistencyProof)
+        if canonical(msgspec.to_builtins(statement)) != sections[_STATEMENT]:
+            raise FormatError("a statement with fields of its own", offset=places[_STATEMENT])
         roots = [statement.head.root]
         if isinstance(statement, ConsistencyProof):
             roots.append(statement.first_root)

@@ -62,6 +62,10 @@ class SegmentWriter:
         """Write ``drafts`` as one batch behind ``position``; gives ``(entries, new end, file size, inode)``."""
         self._check_poison(position)
         if position.segment == 0 or position.offset >= self._journal.settings.journal.segment_bytes:
+            if position.segment:  # what lies before the newest segment is durable: readers rely on it
+                self._open(position.segment)
+                self._sync(position.segment, key)
+                self._journal.durable_seq = position.next_seq - 1
             position, tail = self._begin_segment(position), None
         separator = TEAR_END if tail is not None and tail.torn_line else b""
         start = position.offset + (tail.length + len(separator) if tail is not None else 0)
@@ -110,14 +114,14 @@ class SegmentWriter:
                 item_id=draft.item_id,
                 parents=draft.parents,
                 key=key,
-                salt=binascii.b2a_base64(os.urandom(16), newline=False).decode(),
+                salt=binascii.b2a_base64(self._journal.random(16), newline=False).decode(),
                 txn=(index + 1, count) if count > 1 else None,
                 summary=draft.summary,
                 payload=payload,
                 payload_ref=ref,
                 deleted=draft.deleted,
                 voids=voids if index == 0 else None,
-                durable=position.next_seq - 1,
+                durable=self._journal.durable_seq,
             )
             line, leaf = encode_line(record)
             assert decode_line(line[:-1])[0].seq == record.seq, "a line must be readable before it is written"

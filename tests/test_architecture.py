@@ -1,0 +1,126 @@
+"""What holds the house up: imports go down, starting is cheap, packages say what is public."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import periplus
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "periplus"
+MODULES = sorted(module.name for module in pkgutil.walk_packages(periplus.__path__, "periplus."))
+
+
+ALLOWED = {"interop/git.py": "git runs in the environment of its user, less what a hook of git left in it"}
+
+
+def loaded_by(*argv):
+    """The modules that a process of the command line has loaded when it is done."""
+    code = (
+        "import sys, os\n"
+        "from periplus.cli.main import main\n"
+        "out = os.dup(1); os.dup2(os.open(os.devnull, os.O_WRONLY), 1)\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "os.write(out, chr(32).join(sorted(sys.modules)).encode())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, check=True, timeout=60)
+    return set(done.stdout.decode().split())
+
+
+def test_layers_import_downwards_only():
+    tool = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 kept, 0 broken" in done.stdout
+
+
+def test_an_import_upwards_would_be_found(tmp_path):
+    """The check above must be able to fail: the same contract over a copy with one import too many."""
+    import shutil
+
+    copy = tmp_path / "src" / "periplus"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "merkle" / "tree.py").open("a") as file:
+        file.write("\nfrom periplus.journal import Journal as _Journal\n")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    tool = Path(sys.executable).with_name("lint-imports")
+    environment = {"PYTHONPATH": str(tmp_path / "src"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [tool, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.returncode != 0
+    assert "periplus.merkle is not allowed to import periplus.journal" in done.stdout
+
+
+def test_help_loads_nothing_heavy():
+    modules = loaded_by("--help")
+    heavy = {"msgspec", "orjson", "sqlite3", "cryptography", "json", "asyncio", "inspect", "pathlib", "subprocess"}
+    assert heavy & modules == set()
+    ours = {name for name in modules if name.startswith("periplus")}
+    assert ours == {"periplus", "periplus.cli", "periplus.cli.main"}
+
+
+def test_status_loads_no_more_than_the_store_needs(tmp_path):
+    from support import make_store
+
+    make_store(tmp_path)
+    modules = loaded_by("status", "--store", str(tmp_path))
+    unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.memory.documents",
+                "periplus.journal.doctor", "periplus.journal.proof"}  # fmt: skip
+    assert unwanted & modules == set()
+    assert "sqlite3" in modules
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_is_sorted_and_complete(name):
+    path = SOURCE.joinpath(*name.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(path.read_text())
+    module = importlib.import_module(name)
+    stated = getattr(module, "__all__", None)
+    if path.name == "__init__.py":
+        bound = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom)
+                 for alias in node.names if node.module != "__future__"}  # fmt: skip
+        assert stated is not None or not bound
+        assert set(stated or ()) == bound
+        extra = [node for node in tree.body if not isinstance(node, ast.ImportFrom | ast.Expr | ast.Assign)]
+        assert extra == []
+    else:
+        assert stated is not None
+        assert all(hasattr(module, public) for public in stated)
+    assert len(set(stated or ())) == len(stated or ())
+
+
+def test_importing_has_no_side_effects():
+    code = (
+        "import sys, os, threading\nbefore = set(os.listdir('.'))\n"
+        f"for name in {MODULES!r}:\n    __import__(name)\n"
+        "assert threading.active_count() == 1\nassert set(os.listdir('.')) == before\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_file_is_longer_than_the_house_allows():
+    long = {str(path.relative_to(SOURCE)): count for path in SOURCE.rglob("*.py")
+            if (count := path.read_text().count("\n")) > 750}  # fmt: skip
+    assert long == {}
+
+
+def test_only_faces_read_the_environment():
+    """Libraries receive values: os.environ, getcwd, argv and the home folder are the command line's business."""
+    readers = []
+    for path in SOURCE.rglob("*.py"):
+        place = path.relative_to(SOURCE)
+        if place.parts[0] == "cli" or str(place) in ALLOWED:
+            continue
+        names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        readers += [f"{place}: {name}" for name in names & {"environ", "getcwd", "expanduser", "getenv"}]
+    assert readers == []
