@@ -28,7 +28,9 @@ from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, sign, verify_signature
+from periplus.journal.lineage import START
 from periplus.journal.record import decode_line
+from periplus.journal.segment import Entry
 from periplus.merkle.tree import Tree
 from periplus.merkle.verify import verify_consistency, verify_inclusion
 
@@ -82,20 +84,21 @@ def head_message(head: TreeHead) -> bytes:
 
 def prove_record(journal: Journal, seq: int) -> bytes:
     """A proof file for record ``seq`` of our own lineage, against the head of all that is durable."""
-    tree = _tree(journal)
-    if not 1 <= seq <= tree.size:
+    tree, entry, path = _read(journal, seq)
+    if entry is None:
         raise NotFoundError(
             f"there is no record {seq} in this store's own lineage; it has 1 to {tree.size}", mend="See `periplus log`."
         )
-    record = journal.index.records("lineage = ? AND seq = ?", (journal.lineage, seq), 1)[0]
-    line = journal.line_at(record)
+    with open(path, "rb") as file:
+        file.seek(entry.offset)
+        line = file.read(entry.length)[:-1]
     head = _head(journal, tree)
     return _packed(journal, InclusionProof(head, seq), head, tree.inclusion(seq - 1, head.size), line)
 
 
 def prove_consistency(journal: Journal, first: int, second: int | None = None) -> bytes:
     """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
-    tree = _tree(journal)
+    tree, _, _ = _read(journal)
     size = tree.size if second is None else second
     if not 1 <= first <= size <= tree.size:
         raise NotFoundError(f"a proof goes from 1 … {tree.size} records to as many or more, not {first} to {size}")
@@ -151,20 +154,20 @@ def _mathematics(statement: InclusionProof | ConsistencyProof, line: bytes, path
     return ""
 
 
-def _tree(journal: Journal) -> Tree:
-    """The tree of our own lineage up to its durable end."""
-    journal.project()
-    if journal.damage is not None:
-        raise journal.damage
-    watermark = journal.index.watermarks().get(journal.lineage)
+def _read(journal: Journal, wanted: int = 0) -> tuple[Tree, Entry | None, str]:
+    """The tree of our own lineage up to its durable end; record ``wanted`` and its segment's path, where it is there.
+
+    From the records, not from the index: a head is signed, and what is derived may have been damaged since.
+    """
     tree = Tree()
-    if watermark is not None:
-        tree.extend(journal.index.leaves(journal.lineage, 1, watermark.next_seq))
-        if tree.size != watermark.next_seq - 1:
-            raise DamageError(
-                "the index lacks leaves", path=journal.layout.index, mend="Run `periplus doctor --repair`."
-            )
-    return tree
+    found: tuple[Entry | None, str] = (None, "")
+    for chunk in journal.reader(journal.lineage).read_from(START, journal.durable_seq):
+        durable = [entry for entry in chunk.entries if entry.record.seq <= journal.durable_seq]
+        tree.extend([entry.leaf for entry in durable])
+        for entry in durable:
+            if entry.record.seq == wanted:
+                found = (entry, chunk.path)
+    return tree, *found
 
 
 def _head(journal: Journal, tree: Tree, size: int | None = None) -> TreeHead:
