@@ -1,0 +1,67 @@
+"""Trails: the record of one agent run as a program, in bytes that a stranger can check."""
+
+from periplus.trail.builder import TrailBuilder
+from periplus.trail.codec import encode
+from periplus.trail.identity import Identity
+from periplus.trail.listing import FORMS, Form, listing, visible
+from periplus.trail.model import (
+    OUTCOMES,
+    STATUSES,
+    Digest,
+    Header,
+    OperandValue,
+    Outcome,
+    Signed,
+    Status,
+    Step,
+    Text,
+    TextObject,
+    Withheld,
+)
+from periplus.trail.opcodes import BY_CODE, BY_NAME, OPCODES, Opcode, Operand, OperandKind, opcode_name
+from periplus.trail.prove import Opening, StepProof, holds, step_proof
+from periplus.trail.reader import TrailReader
+from periplus.trail.redact import withhold
+from periplus.trail.signing import sign
+from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
+
+__all__ = [
+    "BY_CODE",
+    "BY_NAME",
+    "FORMS",
+    "OPCODES",
+    "OUTCOMES",
+    "STATUSES",
+    "Check",
+    "Digest",
+    "Form",
+    "Header",
+    "Identity",
+    "ObjectReader",
+    "Opcode",
+    "Opening",
+    "Operand",
+    "OperandKind",
+    "OperandValue",
+    "Outcome",
+    "Report",
+    "Signed",
+    "Status",
+    "Step",
+    "StepProof",
+    "Text",
+    "TextObject",
+    "TrailBuilder",
+    "TrailReader",
+    "Verdict",
+    "Withheld",
+    "encode",
+    "holds",
+    "listing",
+    "opcode_name",
+    "sign",
+    "step_proof",
+    "verify",
+    "visible",
+    "withhold",
+]

@@ -1,0 +1,43 @@
+"""Withholding strings from a trail that is to be shared.
+
+A redacted trail has the same digest, root and receipts as the whole one: of a withheld entry it keeps the
+commitment, and it has neither the trail secret nor that entry's salt, so that the entry cannot be guessed either.
+"""
+
+from __future__ import annotations
+
+__all__ = ["withhold"]
+
+from collections.abc import Callable
+
+from periplus.base.container import KIND_TRAIL, pack
+from periplus.base.varint import append_uint
+from periplus.trail import layout
+from periplus.trail.model import OperandValue
+from periplus.trail.reader import TrailReader
+
+
+def withhold(data: bytes, predicate: Callable[[int, OperandValue], bool]) -> bytes:
+    """The trail without the entries of which ``predicate(index, value)`` is true; a signature stays valid.
+
+    What a redacted trail withholds already stays withheld. Sections of a newer version are left out, for nobody here
+    can say what they would give away. Raises FormatError where ``data`` is no trail.
+    """
+    reader = TrailReader(data)
+    strings = reader.strings
+    commitments = reader.commitments()
+    out = bytearray((layout.MODE_REDACTED,))
+    append_uint(out, len(strings))
+    for index, (form, content, salt) in enumerate(strings.entries()):
+        if salt is None or predicate(index, strings.value(index)):
+            out.append(layout.FORM_WITHHELD)
+            out += commitments[32 * index : 32 * index + 32]
+        else:
+            out.append(form)
+            out += salt
+            out += content
+    sections: dict[int, bytes | bytearray] = dict(reader.sections())
+    for tag in reader.extra:
+        del sections[tag]
+    sections[layout.TAG_STRINGS] = out
+    return pack(KIND_TRAIL, sections)

@@ -1,0 +1,157 @@
+"""The string table of a trail: checked once, then read by index.
+
+Of an entry the table keeps where it lies and its form, nine bytes, so that a trail with a million strings costs the
+size of the file and not a million objects. Values are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Entry", "StringTable"]
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from periplus.base.errors import FormatError
+from periplus.base.varint import read_uint
+from periplus.trail import layout
+from periplus.trail.identity import entry_salt
+from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
+
+
+class Entry(NamedTuple):
+    """An entry as bytes: ``content`` is what follows the form (of a withheld one, the commitment)."""
+
+    form: int
+    content: bytes
+    salt: bytes | None
+
+
+class StringTable:
+    """The strings section at ``start … end`` of ``data``. Raises FormatError with the offset of the first fault."""
+
+    def __init__(self, data: bytes, start: int, end: int) -> None:
+        self._data = data
+        self._end = end
+        self.forms = bytearray()
+        self._contents = array("Q")
+        at = self._read_mode(data, start, end)
+        count, after = read_uint(data, at, end)
+        least = 33 if self.is_redacted else 2
+        if count > layout.STRINGS_MAX or count > (end - after) // least:
+            raise FormatError(f"{count:,} strings announced, more than there is room for", offset=at)
+        at = self._read_entries(after, count)
+        if at != end:
+            raise FormatError("bytes after the last string", offset=at)
+
+    def _read_mode(self, data: bytes, start: int, end: int) -> int:
+        if start >= end or data[start] not in (layout.MODE_FULL, layout.MODE_REDACTED):
+            raise FormatError("mode of the strings unknown", offset=start)
+        self.is_redacted = data[start] == layout.MODE_REDACTED
+        self.secret: bytes | None = None
+        if self.is_redacted:
+            return start + 1
+        at = start + 1 + layout.SECRET_BYTES
+        if at > end:
+            raise FormatError("trail secret cut off", offset=start + 1)
+        self.secret = data[start + 1 : at]
+        return at
+
+    def _read_entries(self, at: int, count: int) -> int:
+        data, end, is_redacted = self._data, self._end, self.is_redacted
+        texts: set[bytes] = set()
+        others: set[bytes] = set()
+        for _ in range(count):
+            entry = at
+            if at >= end:
+                raise FormatError("string cut off", offset=entry)
+            form = data[at]
+            at += 1
+            if is_redacted and form != layout.FORM_WITHHELD:
+                at += 32
+            content = at
+            if form == layout.FORM_TEXT:
+                length, at = read_uint(data, at, end)
+                if length > layout.INLINE_TEXT_BYTES_MAX:
+                    raise FormatError(f"text of {length:,} bytes inside the trail", offset=entry)
+                seen, value = texts, data[at : at + length]
+                at += length
+                if at <= end and not value.isascii():
+                    _check_utf8(value, at - length)
+            else:
+                at = self._skip(form, entry, at)
+                seen, value = others, data[content:at] + data[entry : entry + 1]
+            if at > end:
+                raise FormatError("string cut off", offset=entry)
+            if value in seen:
+                raise FormatError("string stands twice in the table", offset=entry)
+            seen.add(value)
+            self.forms.append(form)
+            self._contents.append(content)
+        return at
+
+    def _skip(self, form: int, entry: int, at: int) -> int:
+        data, end = self._data, self._end
+        if at >= end:
+            raise FormatError("string cut off", offset=entry)
+        if form == layout.FORM_DIGEST:
+            algorithm = layout.ALGORITHM_BY_CODE.get(data[at])
+            if algorithm is None:
+                raise FormatError(f"digest of unknown algorithm {data[at]}", offset=entry)
+            return at + 1 + DIGEST_SIZES[algorithm]
+        if form == layout.FORM_TEXT_OBJECT:
+            length, at = read_uint(data, at + 32, end)
+            if not layout.INLINE_TEXT_BYTES_MAX < length <= layout.INTEGER_MAX:
+                raise FormatError(f"text object of {length:,} bytes", offset=entry)
+            return at
+        if form == layout.FORM_WITHHELD and self.is_redacted:
+            return at + 32
+        raise FormatError(f"string of form {form} unknown here", offset=entry)
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    def offset(self, index: int) -> int:
+        """Where in the file the content of entry ``index`` begins."""
+        return self._contents[index]
+
+    def value(self, index: int) -> str | TextObject | Digest | Withheld:
+        data = self._data
+        at = self._contents[index]
+        form = self.forms[index]
+        if form == layout.FORM_TEXT:
+            length = data[at]
+            at += 1
+            if length > 127:
+                length, at = read_uint(data, at - 1, self._end)
+            return data[at : at + length].decode()
+        if form == layout.FORM_DIGEST:
+            algorithm = layout.ALGORITHM_BY_CODE[data[at]]
+            return Digest(algorithm, data[at + 1 : at + 1 + DIGEST_SIZES[algorithm]])
+        if form == layout.FORM_TEXT_OBJECT:
+            length, _ = read_uint(data, at + 32, self._end)
+            return TextObject(data[at : at + 32], length)
+        return Withheld(data[at : at + 32])
+
+    def entry(self, index: int) -> Entry:
+        """Entry ``index`` as bytes, with the salt of its commitment (None for a withheld one)."""
+        at = self._contents[index]
+        following = self._contents[index + 1] if index + 1 < len(self.forms) else self._end
+        form = self.forms[index]
+        if index + 1 < len(self.forms):
+            following -= 1 if not self.is_redacted or self.forms[index + 1] == layout.FORM_WITHHELD else 33
+        content = self._data[at:following]
+        if form == layout.FORM_WITHHELD:
+            return Entry(form, content, None)
+        salt = self._data[at - 32 : at] if self.secret is None else entry_salt(self.secret, index)
+        return Entry(form, content, salt)
+
+    def entries(self) -> Iterator[Entry]:
+        return (self.entry(index) for index in range(len(self.forms)))
+
+
+def _check_utf8(value: bytes, offset: int) -> None:
+    try:
+        value.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError("text is not UTF-8", offset=offset + error.start) from error

@@ -1,0 +1,291 @@
+"""Verifying a trail: a pure function of its bytes, and of a store where one is given.
+
+Every check has a verdict and says in a sentence what it found. ``error`` is a trail that is not what it claims,
+``warning`` something that a person should know, ``skipped`` a check that had nothing to look at or could not be made.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Check", "ObjectReader", "Report", "Verdict", "verify"]
+
+import hashlib
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from periplus.base.container import KIND_TRAIL, unpack
+from periplus.base.errors import DamageError, FormatError, NewerFormatError, NotFoundError
+from periplus.base.varint import read_uint
+from periplus.trail import layout
+from periplus.trail.identity import Identity
+from periplus.trail.model import Digest, TextObject, Withheld
+from periplus.trail.opcodes import BY_CODE, opcode_name
+from periplus.trail.reader import TrailReader
+from periplus.trail.signing import is_signed_soundly
+
+Verdict: TypeAlias = Literal["ok", "warning", "error", "skipped"]
+
+_NAMED_MAX: Final = 5  # of many faults of one kind, so many are named
+_CHECK_BY_TAG: Final = {
+    layout.TAG_STRINGS: "strings",
+    layout.TAG_STEPS: "steps",
+    layout.TAG_HEADER: "header",
+    layout.TAG_TIMES: "times",
+    layout.TAG_SOURCES: "times",
+    layout.TAG_RECEIPTS: "receipts",
+    layout.TAG_SIGNATURE: "signature",
+}
+_CHECKS: Final = (
+    *("framing", "strings", "steps", "header", "times"),
+    *("tree", "receipts", "digest", "signature", "parents", "objects"),
+)
+
+
+class ObjectReader(Protocol):
+    def get(self, digest: bytes) -> bytes:
+        """The bytes of the object with this SHA-256. Raises NotFoundError or DamageError."""
+        ...
+
+
+class Check(NamedTuple):
+    name: str
+    verdict: Verdict
+    detail: str
+    offset: int | None = None
+
+
+class Report(NamedTuple):
+    """What ``verify`` found. ``digest`` is the trail digest, computed; empty where the bytes are no trail."""
+
+    checks: tuple[Check, ...]
+    summary: str
+    digest: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check found an error."""
+        return all(check.verdict != "error" for check in self.checks)
+
+    @property
+    def offset(self) -> int | None:
+        """The byte offset of the first error, where it has one."""
+        return next(
+            (check.offset for check in self.checks if check.verdict == "error" and check.offset is not None), None
+        )
+
+
+def verify(
+    data: bytes,
+    *,
+    store: ObjectReader | None = None,
+    key: bytes | None = None,
+    parent_of: Callable[[bytes], bytes | None] | None = None,
+) -> Report:
+    """Verify the trail in ``data``; bytes that are no trail give a report as well.
+
+    ``store`` holds the objects that the trail refers to; ``key`` is the Ed25519 public key (32 bytes) that must have
+    signed it; ``parent_of`` gives the bytes of the trail with a trail digest, None where it is not at hand.
+    """
+    try:
+        reader = TrailReader(data)
+    except (FormatError, NewerFormatError) as error:
+        return _unreadable(data, error)
+    identity = reader.computed_identity()
+    checks = (
+        Check("framing", "ok", f"{len(data):,} bytes; {_counted(len(reader.extra), 'section')} of a newer version"),
+        _check_strings(reader),
+        _check_steps(data, reader),
+        Check("header", "ok", "every entry has its use, in the order of first use"),
+        _check_times(reader),
+        *_check_identity(reader, identity),
+        _check_signature(reader, key),
+        _check_parents(reader, parent_of),
+        _check_objects(reader, store),
+    )
+    return Report(checks, _summary(reader, checks), identity.digest)
+
+
+def _unreadable(data: bytes, error: FormatError | NewerFormatError) -> Report:
+    name = "framing"
+    try:
+        for tag, (start, end) in unpack(data, KIND_TRAIL).items():
+            if error.offset is not None and start <= error.offset < end and tag in _CHECK_BY_TAG:
+                name = _CHECK_BY_TAG[tag]
+                break
+    except (FormatError, NewerFormatError):
+        pass  # the error at hand is this one
+    checks = [Check(other, "skipped", "not reached") for other in _CHECKS]
+    if name != "framing":
+        checks[0] = Check("framing", "ok", f"{len(data):,} bytes")
+    checks[_CHECKS.index(name)] = Check(name, "error", error.wrong, error.offset)
+    place = f" at byte {error.offset:,}" if error.offset is not None else ""
+    return Report(tuple(checks), f"not a sound trail: {error.wrong}{place}", b"")
+
+
+def _check_strings(reader: TrailReader) -> Check:
+    count = len(reader.strings)
+    if not reader.is_redacted:
+        return Check("strings", "ok", f"{_counted(count, 'string')}, none withheld")
+    withheld = reader.strings.forms.count(layout.FORM_WITHHELD)
+    return Check("strings", "ok", f"redacted: {withheld:,} of {_counted(count, 'string')} withheld")
+
+
+def _check_steps(data: bytes, reader: TrailReader) -> Check:
+    start, end = reader.span(layout.TAG_STEPS)
+    unknown: dict[int, int] = {}
+    first = None
+    count, at = read_uint(data, start, end)
+    for _ in range(count):
+        code = data[at]
+        if code not in BY_CODE:
+            unknown[code] = unknown.get(code, 0) + 1
+            first = at if first is None else first
+        length, at = read_uint(data, at + 1, end)
+        at += length
+    if not unknown:
+        return Check("steps", "ok", f"{_counted(count, 'step')}, opcodes and operands as in the table")
+    named = ", ".join(f"{opcode_name(code)} ×{unknown[code]:,}" for code in sorted(unknown)[:_NAMED_MAX])
+    return Check("steps", "warning", f"{_counted(count, 'step')}; opcodes of a newer version: {named}", first)
+
+
+def _check_times(reader: TrailReader) -> Check:
+    has_sources = len(reader.view(layout.TAG_SOURCES)) > 0
+    detail = f"{_counted(reader.step_count, 'time')}, {'as many' if has_sources else 'no'} sources"
+    return Check("times", "ok", detail)
+
+
+def _check_identity(reader: TrailReader, computed: Identity) -> tuple[Check, Check, Check]:
+    stored = reader.stored_identity
+    start, _ = reader.span(layout.TAG_RECEIPTS)
+
+    def compare(name: str, what: str, stated: bytes, found: bytes, offset: int) -> Check:
+        if stated == found:
+            return Check(name, "ok", f"{what} agrees")
+        return Check(name, "error", f"{what} is not what the content gives", offset)
+
+    return (
+        compare("tree", "tree root", stored.root, computed.root, start + 1),
+        compare("receipts", "last receipt", stored.receipt, computed.receipt, start + 33),
+        compare("digest", f"trail digest {stored.digest.hex()}", stored.digest, computed.digest, start + 65),
+    )
+
+
+def _check_signature(reader: TrailReader, key: bytes | None) -> Check:
+    signature = reader.signature
+    if signature is None:
+        if key is None:
+            return Check("signature", "skipped", "not signed")
+        return Check("signature", "error", f"not signed, and the key {key.hex()} should have")
+    offset, _ = reader.span(layout.TAG_SIGNATURE)
+    signer = signature[:32]
+    if not is_signed_soundly(reader):
+        return Check("signature", "error", f"not by the key beside it, {signer.hex()}", offset)
+    if key is None:
+        return Check("signature", "ok", f"sound, by the key {signer.hex()}; nobody said whose that is")
+    if signer != key:
+        return Check("signature", "error", f"by the key {signer.hex()}, not by {key.hex()}", offset)
+    return Check("signature", "ok", f"sound, by the key {signer.hex()}")
+
+
+def _check_parents(reader: TrailReader, parent_of: Callable[[bytes], bytes | None] | None) -> Check:
+    parents = reader.header.parents
+    if not parents:
+        return Check("parents", "skipped", "no parents")
+    missing = 0
+    for parent in parents:
+        if isinstance(parent, Withheld):
+            missing += 1
+            continue
+        data = parent_of(parent.value) if parent_of is not None else None
+        if data is None:
+            missing += 1
+            continue
+        try:
+            found = TrailReader(data).computed_identity().digest
+        except (FormatError, NewerFormatError) as error:
+            return Check("parents", "error", f"parent {parent.value.hex()} cannot be read: {error.wrong}")
+        if found != parent.value:
+            return Check("parents", "error", f"parent {parent.value.hex()} is another trail: {found.hex()}")
+    count = _counted(len(parents), "parent")
+    if missing:
+        return Check("parents", "skipped" if parent_of is None else "warning", f"{count}, {missing:,} not at hand")
+    return Check("parents", "ok", f"{count}, each the trail that its digest says")
+
+
+class _Tally(NamedTuple):
+    """What a store said about the objects."""
+
+    sound: int
+    absent: list[str]
+    wrong: list[str]
+    not_kept: int
+
+
+def _check_objects(reader: TrailReader, store: ObjectReader | None) -> Check:
+    if store is None:
+        objects = reader.strings.forms.count(layout.FORM_TEXT_OBJECT)
+        return Check("objects", "skipped", f"no store to look for {_counted(objects, 'text object')} in")
+    tally = _tally_objects(reader, store)
+    if tally.wrong:
+        return Check("objects", "error", f"{len(tally.wrong):,} wrong: {_some(tally.wrong)}")
+    if tally.absent:
+        return Check(
+            "objects", "error", f"{len(tally.absent):,} text objects are not in the store: {_some(tally.absent)}"
+        )
+    detail = f"{_counted(tally.sound, 'object')} sound; {_counted(tally.not_kept, 'digest')} without an object here"
+    return Check("objects", "ok", detail)
+
+
+def _tally_objects(reader: TrailReader, store: ObjectReader) -> _Tally:
+    # A text object is part of the trail and must be there; a digest may be of a result or a file that nobody kept.
+    sound = not_kept = 0
+    absent: list[str] = []
+    wrong: list[str] = []
+    for index, form in enumerate(reader.strings.forms):
+        if form not in (layout.FORM_TEXT_OBJECT, layout.FORM_DIGEST):
+            continue
+        value = reader.string(index)
+        if isinstance(value, TextObject):
+            digest, length = value.sha256, value.length
+        elif isinstance(value, Digest) and value.algorithm == "sha256":
+            digest, length = value.value, -1
+        else:
+            continue
+        try:
+            data = store.get(digest)
+        except NotFoundError:
+            if length < 0:
+                not_kept += 1
+            else:
+                absent.append(digest.hex())
+            continue
+        except DamageError as error:
+            wrong.append(f"{digest.hex()} ({error.wrong})")
+            continue
+        if hashlib.sha256(data).digest() != digest or length not in (-1, len(data)):
+            wrong.append(digest.hex())
+        else:
+            sound += 1
+    return _Tally(sound, absent, wrong, not_kept)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED_MAX]) + (", …" if len(names) > _NAMED_MAX else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _summary(reader: TrailReader, checks: tuple[Check, ...]) -> str:
+    errors = [check for check in checks if check.verdict == "error"]
+    if errors:
+        place = f" at byte {errors[0].offset:,}" if errors[0].offset is not None else ""
+        return f"not sound: {errors[0].name}: {errors[0].detail}{place}"
+    warnings = sum(check.verdict == "warning" for check in checks)
+    parts = [f"sound: {_counted(reader.step_count, 'step')}", f"status {reader.status}"]
+    if reader.is_redacted:
+        parts.append("redacted")
+    parts.append("signed" if reader.signature is not None else "not signed")
+    if warnings:
+        parts.append(_counted(warnings, "warning"))
+    return ", ".join(parts)
