@@ -1,0 +1,36 @@
+"""Values of the layers below as the documents of ``cli.schemas``."""
+
+from __future__ import annotations
+
+__all__ = ["entity_out", "hit_out", "record_out", "trail_out"]
+
+from periplus.cli.schemas import EntityOut, HitOut, RecordOut, TrailOut
+from periplus.journal import Entity, IndexedRecord
+from periplus.memory import Hit
+from periplus.project import ImportedTrail
+
+
+def entity_out(entity: Entity) -> EntityOut:
+    return EntityOut(
+        entity.item_type, entity.item_id, entity.version, list(entity.heads), entity.rev, entity.ts, entity.writer,
+        entity.seq, entity.value,
+    )  # fmt: skip
+
+
+def record_out(record: IndexedRecord) -> RecordOut:
+    return RecordOut(
+        record.seq, record.ts, record.writer, record.session, record.action, record.item_type, record.item_id,
+        record.version, record.rev, record.key, record.summary, record.leaf.hex(),
+    )  # fmt: skip
+
+
+def hit_out(hit: Hit) -> HitOut:
+    return HitOut(
+        hit.item_type, hit.item_id, hit.kind, hit.part, hit.ts, hit.text, hit.score, list(hit.why), list(hit.stale),
+        list(hit.evidence), hit.state, hit.more,
+    )  # fmt: skip
+
+
+def trail_out(imported: ImportedTrail) -> TrailOut:
+    children = [trail_out(child) for child in imported.children]
+    return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children)

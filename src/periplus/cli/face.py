@@ -1,0 +1,263 @@
+"""What a command has at hand: where it was called, how it may write, and the project it works on.
+
+This is the place that reads environment, working folder, terminal and user; everything below receives values.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Face", "Palette", "columns", "number", "plain", "visible"]
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from periplus.journal import Writer
+    from periplus.project import Project
+
+PROGRESS_AFTER_S: Final = 1.0
+_PROGRESS_EVERY_S: Final = 0.1
+_BAR: Final = 24
+
+
+class Palette(NamedTuple):
+    """SGR codes, or nothing where there is no colour."""
+
+    bold: str = ""
+    dim: str = ""
+    good: str = ""
+    bad: str = ""
+    warn: str = ""
+    name: str = ""
+    end: str = ""
+
+
+_COLOURS: Final = Palette("\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m", "\x1b[0m")
+
+
+class Face:
+    """One call of the command line."""
+
+    def __init__(
+        self, stdout: TextIO, stderr: TextIO, environment: Mapping[str, str], cwd: str, *, as_json: bool, store: str | None,
+        color: str, name: str | None,
+    ) -> None:  # fmt: skip
+        self.stdout = stdout
+        self.stderr = stderr
+        self.environment = environment
+        self.cwd = cwd
+        self.as_json = as_json
+        self.store = store or environment.get("PERIPLUS_STORE") or None
+        self.color = color
+        self._name = name
+
+    @property
+    def palette(self) -> Palette:
+        if self.color == "never" or (self.color == "auto" and not self._may_colour()):
+            return Palette()
+        return _COLOURS
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None where the output goes to a file or a pipe and nothing is cut."""
+        if not self.stdout.isatty():
+            return None
+        try:
+            return max(20, int(self.environment.get("COLUMNS", "")))
+        except ValueError:
+            pass
+        try:
+            return max(20, os.get_terminal_size(self.stdout.fileno()).columns)
+        except OSError:
+            return 80
+
+    @property
+    def home(self) -> str:
+        return self.environment.get("HOME") or os.path.expanduser("~")
+
+    def open(self, *, allow_secrets: bool = False) -> Project:
+        """The project of the working folder, or the one named by --store."""
+        from periplus.project import Project
+
+        return Project.open(self.cwd, self.writer(), store=self.store, allow_secrets=allow_secrets)
+
+    def discard_index(self, error: Exception) -> bool:
+        """Remove the index where ``error`` says that it is damaged: everything in it is derived. False otherwise."""
+        sqlite3 = sys.modules.get("sqlite3")
+        if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
+            return False
+        from periplus.base.errors import EnvironmentFailure
+        from periplus.project import Project
+
+        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+            raise EnvironmentFailure(
+                f"the index cannot be used: {error}", safe="The journal is untouched.", mend="Repeat the command."
+            ) from error
+        try:
+            Project.discard_index(self.cwd, store=self.store)
+        except OSError as trouble:
+            raise EnvironmentFailure(
+                f"the index is damaged and cannot be removed: {trouble.strerror} ({trouble.filename})",
+                safe="The journal is untouched; the index is derived from it.",
+                mend="Remove that file: the next command builds it anew.",
+            ) from error
+        return True
+
+    def writer(self) -> Writer:
+        """Who writes: --as, PERIPLUS_AGENT, or the user's login name."""
+        import socket
+
+        from periplus.base.ids import derived_id
+        from periplus.journal import Writer
+
+        name = _whole(self._name or self.environment.get("PERIPLUS_AGENT") or self._login())
+        host = socket.gethostname()
+        session = _whole(self.environment.get("PERIPLUS_SESSION", ""))
+        return Writer(name[:100], derived_id("who", name, host), session[:100], os.getpid())
+
+    def out(self, text: str = "") -> None:
+        self.stdout.write(text + "\n")
+
+    def emit(self, result: msgspec.Struct, lines: Callable[[], Iterable[str]]) -> None:
+        """The result as one JSON document, or as the lines that people read."""
+        if self.as_json:
+            import msgspec
+
+            try:
+                text = msgspec.json.encode(result).decode()
+            except UnicodeEncodeError:  # a path whose bytes are no UTF-8: its lone surrogates stay escapes
+                import json
+
+                text = json.dumps(msgspec.to_builtins(result))
+            self.stdout.write(text + "\n")
+            return
+        for line in lines():
+            self.out(line)
+
+    def progress(self, label: str) -> Callable[[int, int], None]:
+        """A callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""
+        begun = time.monotonic()
+        last = [begun]
+
+        def report(done: int, total: int) -> None:
+            now = time.monotonic()
+            if not self.stderr.isatty() or now - begun < PROGRESS_AFTER_S or now - last[0] < _PROGRESS_EVERY_S:
+                return
+            last[0] = now
+            filled = _BAR * done // total if total else 0
+            share = f"{100 * done // total:3d} %" if total else f"{done:,}"
+            self.stderr.write(f"\r{label} [{'#' * filled}{'.' * (_BAR - filled)}] {share}\x1b[K")
+            self.stderr.flush()
+            if total and done >= total:
+                self.stderr.write("\r\x1b[K")
+
+        return report
+
+    def clear_progress(self) -> None:
+        if self.stderr.isatty():
+            self.stderr.write("\r\x1b[K")
+
+    def _may_colour(self) -> bool:
+        environment = self.environment
+        return self.stdout.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+    def _login(self) -> str:
+        for variable in ("LOGNAME", "USER"):
+            if self.environment.get(variable):
+                return self.environment[variable]
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return f"uid {os.getuid()}"
+
+
+def visible(text: str, width: int | None = None, *, lines: bool = False) -> str:
+    """Stored text made safe for a terminal: control characters shown, cut with an ellipsis at ``width`` columns.
+
+    What a store holds came from agents and strangers; it must not move the cursor or set the window's title.
+    """
+    shown = text if text.isprintable() else "".join(_shown(character, lines=lines) for character in text)
+    if width is not None and columns(shown) > width:
+        room, end = max(1, width) - 1, 0
+        while (room := room - columns(shown[end])) >= 0:
+            end += 1
+        return shown[:end] + "…"
+    return shown
+
+
+def _shown(character: str, *, lines: bool) -> str:
+    if character.isprintable() or character in _HARMLESS or (lines and character == "\n"):
+        return character
+    if character in "\n\t":
+        return " "
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_HARMLESS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and the joiner within an emoji
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(character) or character == "\u200d"
+        else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )  # fmt: skip
+
+
+def number(least: int, most: int = 2**53 - 1) -> Callable[[str], int]:
+    """The type of an argument that is a whole number from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        from argparse import ArgumentTypeError
+
+        try:
+            found = int(text) if len(text) <= 20 else most + 1
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if not least <= found <= most:
+            raise ArgumentTypeError(f"{text[:30]} is not between {least} and {most}" if most < 2**53 - 1 or found > least
+                                    else f"{text[:30]} is too small: the least is {least}")  # fmt: skip
+        return found
+
+    return read
+
+
+def plain(text: str, what: str) -> str:
+    """``text`` as it was typed. Raises UsageError where its bytes are no UTF-8 and so could not be stored."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        from periplus.base.errors import UsageError
+
+        raise UsageError(
+            f"{what} is not UTF-8 text (character {error.start})", safe="Nothing was changed.", mend="Convert it first."
+        ) from error
+    return text
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def standard_face(*, as_json: bool, store: str | None, color: str, name: str | None) -> Face:
+    """The face of this process. Raises UsageError where its working folder is gone."""
+    try:
+        cwd = os.getcwd()
+    except OSError as error:
+        from periplus.base.errors import UsageError
+
+        raise UsageError(f"the working folder cannot be told: {error.strerror}", safe="Nothing was changed.",
+                         mend="Change to a folder that exists.") from error  # fmt: skip
+    return Face(sys.stdout, sys.stderr, os.environ, cwd, as_json=as_json, store=store, color=color, name=name)

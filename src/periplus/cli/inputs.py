@@ -1,0 +1,65 @@
+"""What people name on the command line: files to read, public keys, times."""
+
+from __future__ import annotations
+
+__all__ = ["check_file", "read_file", "read_public_key", "read_time"]
+
+import os
+from typing import Final
+
+from periplus.base.errors import NotFoundError, UsageError, environment_failure
+
+_KEY_BYTES: Final = 32
+_KEY_TEXT_MAX: Final = 200
+
+
+def check_file(path: str) -> None:
+    """Raises NotFoundError where there is nothing at ``path``, UsageError where it is no file."""
+    if os.path.isfile(path):
+        return
+    safe = "Nothing was changed."
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder, not a file", safe=safe, mend="Name a file in it.")
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(f"there is no file {path}", safe=safe, mend="Check the name.") from error
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Save what it holds to a file.")
+
+
+def read_file(path: str, most: int) -> bytes:
+    """The bytes of the file, of which at most ``most`` + 1 are read: a caller sees that there are too many."""
+    check_file(path)
+    try:
+        with open(path, "rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+
+
+def read_public_key(text: str) -> bytes:
+    """The 32 bytes of an Ed25519 public key: 64 hexadecimal digits, or a file of them. Raises UsageError."""
+    if os.path.isfile(text):
+        text = read_file(text, _KEY_TEXT_MAX).decode("ascii", "replace").strip()
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise UsageError(f"not a public key: {text[:80]!r}", mend="A key is 64 hexadecimal digits, or a file of them.")
+    return key
+
+
+def read_time(text: str, option: str) -> str:
+    """A date or an RFC 3339 time as the store writes times. Raises UsageError for anything else."""
+    from periplus.base.clock import format_ms, parse_ms
+
+    found = parse_ms(text)
+    if found is None:
+        raise UsageError(
+            f"{option} {text[:60]!r} is no time", safe="Nothing was changed.",
+            mend="Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z.",
+        )  # fmt: skip
+    return format_ms(found)

@@ -1,0 +1,248 @@
+"""``periplus``: one table of commands; a command's module is imported when it is the one that was typed.
+
+Exit codes: 0 done, 1 found a problem (or nothing found), 2 wrong usage or input, 3 damaged store or file, 4 lock not
+had in time, 5 refused, 6 outcome unknown, 70 a defect of Periplus itself, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COMMANDS", "COMMON_OPTIONS", "Command", "leaves", "main", "make_parser", "run"]
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from periplus.base.errors import PeriplusError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from periplus.cli.face import Face
+
+    Configure = Callable[[argparse.ArgumentParser, str], None]
+    Execute = Callable[[Face, argparse.Namespace], int]
+
+EXIT_DEFECT: Final = 70
+EXIT_INTERRUPTED: Final = 130
+COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
+
+
+class Command(NamedTuple):
+    """A row of the table: ``module`` of this package has ``configure(parser)`` and ``execute(face, arguments)``."""
+
+    name: str
+    help: str
+    module: str
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command("init", "make this project's store", "store"),
+    Command("tour", "the whole story on this repository, in seconds, offline", "tour"),
+    Command("status", "what is in the store, and whether it is sound", "store"),
+    Command("remember", "write down a decision, constraint, trap, lesson or note", "memory"),
+    Command("recall", "find what is known about something", "memory"),
+    Command("brief", "what an agent should know before a task, within a budget", "memory"),
+    Command("show", "one entity, whole, with its history", "memory"),
+    Command("log", "the newest records of the journal", "memory"),
+    Command("trail", "import, list, show and verify the records of agent runs", "trail"),
+    Command("prove", "write a proof of a record that needs no store to check", "proof"),
+    Command("verify", "check a proof", "proof"),
+    Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, mend=f"See `{self.prog} --help`.")
+
+
+def run() -> NoReturn:
+    """The entry point of the ``periplus`` command."""
+    _prepare_streams()
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line; gives its exit code."""
+    as_json = "--json" in argv
+    try:
+        code = _execute(_parse(argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output went away, as `| head` does: not an error. Nothing more can be written there.
+        _give_up_output()
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
+        return EXIT_INTERRUPTED
+    except PeriplusError as error:
+        return _report(error, as_json=as_json)
+    except RecursionError:
+        return _report(UsageError("the input is nested too deeply", safe="Nothing was changed."), as_json=as_json)
+    except (OSError, MemoryError) as error:
+        return _report(_refused_by_system(error), as_json=as_json)
+    except Exception as error:  # the last resort: a person never sees a traceback
+        if os.environ.get("PERIPLUS_TRACEBACK"):
+            raise
+        return _report(_DefectError(error), as_json=as_json)
+    return code
+
+
+class _DefectError(PeriplusError):
+    exit_code = EXIT_DEFECT
+    code = "defect"
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"a defect of Periplus: {type(error).__name__}: {error}",
+            safe="What was acknowledged is kept.",
+            mend="Set PERIPLUS_TRACEBACK=1 and repeat the command to report it.",
+        )
+
+
+def _refused_by_system(error: OSError | MemoryError) -> PeriplusError:
+    from periplus.base.errors import EnvironmentFailure
+
+    if isinstance(error, MemoryError):
+        return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
+    place = f" ({error.filename})" if error.filename else ""
+    return EnvironmentFailure(
+        f"the system refused: {error.strerror or error}{place}", safe="Nothing that was acknowledged is lost."
+    )
+
+
+def _prepare_streams() -> None:
+    """Streams that take every text; one that the caller closed goes nowhere, so that no file gets its descriptor."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - it stands until the process ends
+            assert stream.fileno() >= descriptor
+            setattr(sys, name, stream)
+        elif mode == "w":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _give_up_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    typed = next((word for word in argv if not word.startswith("-")), "")
+    _check_first(argv, typed)
+    parser = make_parser(typed)
+    arguments = parser.parse_args(argv)
+    if arguments.version:
+        from periplus import __version__
+
+        sys.stdout.write(f"periplus {__version__}\n")
+        parser.exit(0)
+    if not arguments.command:
+        parser.print_help()
+        parser.exit(2 if argv else 0)
+    return arguments
+
+
+def make_parser(typed: str) -> argparse.ArgumentParser:
+    """The parser of the whole command line, of whose commands only ``typed`` knows its arguments."""
+    parser = _Parser(
+        prog="periplus",
+        description="The memory and the logbook of coding agents.",
+        epilog="`periplus COMMAND --help` says more. Start with `periplus init` or `periplus tour`.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        description = command.help[0].upper() + command.help[1:] + "."
+        sub = commands.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
+        if command.name == typed:
+            _module(command).configure(sub, command.name)
+            for leaf in leaves(sub):
+                _common(leaf)
+    return parser
+
+
+def _check_first(argv: Sequence[str], typed: str) -> None:
+    """What argparse would answer with a list of all commands."""
+    if argv and argv[0].startswith("--") and argv[0].partition("=")[0] in COMMON_OPTIONS:
+        raise UsageError(f"{argv[0]} stands before the command", mend=f"Type it behind: periplus COMMAND {argv[0]}")
+    names = [command.name for command in COMMANDS]
+    if argv and argv[0] == typed and typed not in names:
+        import difflib
+
+        near = difflib.get_close_matches(typed, names, 1)
+        guess = f"Did you mean `periplus {near[0]}`? " if near else ""
+        raise UsageError(f"there is no command {typed!r}", mend=guess + "See `periplus --help`.")
+
+
+def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The parser itself, or where it has subcommands, theirs."""
+    for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to its subparsers
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - likewise
+            return [leaf for sub in action.choices.values() for leaf in leaves(sub)]
+    return [parser]
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    group.add_argument(
+        "--store", metavar="DIR", help="the store, or the folder that it lies in (default: this project's)"
+    )
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour in the output (default: auto, on a terminal that has it)")
+    group.add_argument("--as", dest="writer", metavar="NAME", help="who writes (default: PERIPLUS_AGENT, or you)")
+
+
+def _module(command: Command) -> _CommandModule:
+    import importlib
+
+    module = importlib.import_module(f"periplus.cli.{command.module}_commands")
+    return _CommandModule(module.configure, module.execute)
+
+
+class _CommandModule(NamedTuple):
+    configure: Configure
+    execute: Execute
+
+
+def _execute(arguments: argparse.Namespace) -> int:
+    from periplus.cli.face import standard_face
+
+    command = next(row for row in COMMANDS if row.name == arguments.command)
+    face = standard_face(as_json=arguments.json, store=arguments.store, color=arguments.color, name=arguments.writer)
+    execute = _module(command).execute
+    try:
+        return execute(face, arguments)
+    except Exception as error:  # whatever it is, the bar goes; only a damaged index is dealt with here
+        face.clear_progress()
+        if not face.discard_index(error):
+            raise
+    # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
+    sys.stderr.write("periplus: the index was damaged; it is built anew from the journal\n")
+    return execute(face, arguments)
+
+
+def _report(error: PeriplusError, *, as_json: bool) -> int:
+    from periplus.cli.face import visible
+
+    try:
+        if as_json:
+            import json
+
+            document = {
+                "schema": "periplus.error/1", "error": error.code, "wrong": str(error), "safe": error.safe,
+                "next": error.mend, "exit_code": error.exit_code,
+            }  # fmt: skip
+            sys.stdout.write(json.dumps(document) + "\n")
+        sys.stdout.flush()
+    except OSError:
+        _give_up_output()  # what could not be written must not fail once more when the process ends
+    sys.stderr.write(f"periplus: {visible(str(error))}\n")
+    rest = " ".join(part for part in (error.safe, error.mend) if part)
+    if rest:
+        sys.stderr.write(visible(rest) + "\n")
+    return error.exit_code

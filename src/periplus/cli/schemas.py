@@ -1,0 +1,266 @@
+"""What ``--json`` prints: one document for each command, its ``schema`` field naming shape and version.
+
+docs/reference/json.md is generated from these and checked by a test. A field is added, never renamed or removed,
+within a version. Times are RFC 3339 in UTC, digests hexadecimal.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "SCHEMAS",
+    "BriefOut",
+    "DoctorOut",
+    "EntityOut",
+    "ErrorOut",
+    "FileOut",
+    "HitOut",
+    "InitOut",
+    "LogOut",
+    "ProblemOut",
+    "ProveOut",
+    "RecallOut",
+    "RecordOut",
+    "RememberOut",
+    "SectionOut",
+    "ShowOut",
+    "StatusOut",
+    "TourOut",
+    "TrailCheckOut",
+    "TrailImportOut",
+    "TrailListOut",
+    "TrailOut",
+    "TrailVerifyOut",
+    "VerifyOut",
+]
+
+from typing import Any, Final
+
+import msgspec
+
+
+class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
+    root: str
+    store: str
+    lineage: str
+    created: bool
+    agents: list[str]
+
+
+class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
+    root: str
+    store: str
+    lineage: str
+    records: int
+    last: str
+    entities: dict[str, int]
+    segment_bytes: int
+    sound: bool
+    damage: str
+    index_current: bool
+
+
+class EntityOut(msgspec.Struct):
+    """``value`` is the payload as its type defines it; ``heads`` has several versions where it is in conflict."""
+
+    type: str
+    id: str
+    version: str
+    heads: list[str]
+    rev: int
+    ts: str
+    writer: str
+    seq: int
+    value: dict[str, Any]
+
+
+class RecordOut(msgspec.Struct):
+    seq: int
+    ts: str
+    writer: str
+    session: str
+    action: str
+    type: str
+    id: str
+    version: str
+    rev: int
+    key: str
+    summary: str
+    leaf: str
+
+
+class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1"):
+    entity: EntityOut
+    new: bool
+    key: str
+    near: list[str]
+
+
+class HitOut(msgspec.Struct):
+    """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole."""
+
+    type: str
+    id: str
+    kind: str
+    part: int
+    ts: str
+    text: str
+    score: int
+    why: list[str]
+    stale: list[str]
+    evidence: list[str]
+    state: str
+    more: str
+
+
+class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
+    question: str
+    terms: list[str]
+    hits: list[HitOut]
+    matched: int
+    left_out: int
+
+
+class SectionOut(msgspec.Struct):
+    title: str
+    lines: list[str]
+    sources: list[str]
+    left_out: int
+    more: str
+
+
+class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
+    """``tokens`` is the estimate for ``text``, never over ``budget``."""
+
+    task: str
+    budget: int
+    tokens: int
+    text: str
+    sections: list[SectionOut]
+    left_out: int
+
+
+class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
+    entity: EntityOut
+    stale: list[str]
+    history: list[RecordOut]
+
+
+class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
+    lineage: str
+    records: list[RecordOut]
+    next_before: int | None
+
+
+class TrailOut(msgspec.Struct):
+    """``value`` is the trail's card: what the journal announced of it."""
+
+    id: str
+    changed: bool
+    value: dict[str, Any]
+    children: list[TrailOut]
+
+
+class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.import/1"):
+    trails: list[TrailOut]
+
+
+class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/1"):
+    trails: list[EntityOut]
+
+
+class TrailCheckOut(msgspec.Struct):
+    name: str
+    verdict: str
+    detail: str
+
+
+class FileOut(msgspec.Struct):
+    name: str
+    digest: str
+    ok: bool
+    summary: str
+    first_bad_offset: int | None
+    checks: list[TrailCheckOut]
+
+
+class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):
+    ok: bool
+    trails: list[FileOut]
+
+
+class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
+    path: str
+    kind: str
+    size: int
+    root: str
+    key: str
+    bytes: int
+
+
+class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
+    """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given."""
+
+    holds: bool
+    signer: str
+    reason: str
+    kind: str
+    store: str
+    lineage: str
+    size: int
+    root: str
+    seq: int
+    key: str
+    record: str
+
+
+class ProblemOut(msgspec.Struct):
+    severity: str
+    what: str
+    path: str
+    offset: int
+    seq: int
+    next: str
+
+
+class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
+    root: str
+    sound: bool
+    counts: dict[str, int]
+    problems: list[ProblemOut]
+
+
+class TourOut(msgspec.Struct, tag_field="schema", tag="periplus.tour/1"):
+    """Each step of the tour by name, with what it did and what it saw."""
+
+    root: str
+    seconds: float
+    steps: dict[str, Any]
+
+
+class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
+    """What ``--json`` prints in place of a result; the exit code is the process's."""
+
+    error: str
+    wrong: str
+    safe: str
+    next: str
+    exit_code: int
+
+
+SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    "init": InitOut,
+    "status": StatusOut,
+    "remember": RememberOut,
+    "recall": RecallOut,
+    "brief": BriefOut,
+    "show": ShowOut,
+    "log": LogOut,
+    "trail import": TrailImportOut,
+    "trail list": TrailListOut,
+    "trail verify": TrailVerifyOut,
+    "prove": ProveOut,
+    "verify": VerifyOut,
+    "doctor": DoctorOut,
+    "tour": TourOut,
+    "(any error)": ErrorOut,
+}

@@ -1,0 +1,108 @@
+"""``init``, ``status``, ``doctor``: the store itself."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from periplus.cli.face import Face, visible
+
+_AGENT_FOLDERS = (("Claude Code", ".claude"), ("Codex", ".codex"))
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "init":
+        parser.add_argument("folder", nargs="?", metavar="FOLDER", help="a folder of the project (default: this one)")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    if arguments.command == "init":
+        return _init(face, arguments.folder)
+    if arguments.command == "status":
+        return _status(face)
+    return _doctor(face)
+
+
+def _init(face: Face, folder: str | None) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.schemas import InitOut
+    from periplus.project import Project
+
+    start = os.path.join(face.cwd, folder) if folder else face.cwd
+    if not os.path.isdir(start):
+        raise UsageError(f"{start} is not a folder", safe="Nothing was changed.")
+    if face.store is not None:
+        start = os.path.dirname(face.store) if os.path.basename(face.store) == ".periplus" else face.store
+    created = Project.init(start)
+    agents = [name for name, place in _AGENT_FOLDERS if os.path.isdir(os.path.join(face.home, place))]
+    result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents)
+
+    def lines() -> Iterator[str]:
+        yield f"{'Made' if created.is_new else 'Found'} the store {created.root}"
+        yield "  config.toml and entities/ are for git; the journal stays on this machine."
+        if agents:
+            yield f"  Sessions of {' and '.join(agents)} may be on this machine: `periplus trail import --found`."
+        yield 'Next: periplus remember "…" --type decision, or periplus tour'
+
+    face.emit(result, lines)
+    return 0
+
+
+def _status(face: Face) -> int:
+    from periplus.cli.schemas import StatusOut
+
+    with face.open() as project:
+        found = project.status()
+    result = StatusOut(
+        found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
+        not found.damage, found.damage, found.is_index_current,
+    )  # fmt: skip
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        yield f"store    {found.root}"
+        last = f", the last at {found.last_ts}" if found.last_ts else ""
+        yield f"journal  {found.records:,} records{last}"
+        counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
+        yield f"holds    {counts or 'nothing yet'}"
+        if found.damage:
+            yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
+            yield "         What is sound is served, nothing is written. Next: periplus doctor"
+        else:
+            yield f"state    {paint.good}sound{paint.end}"
+
+    face.emit(result, lines)
+    return 3 if found.damage else 0
+
+
+def _doctor(face: Face) -> int:
+    from periplus.cli.schemas import DoctorOut, ProblemOut
+
+    with face.open() as project:
+        found = project.examine(face.progress("checking"))
+        root = project.root
+    face.clear_progress()
+    problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
+    result = DoctorOut(root, found.exit_code == 0, found.counts, problems)
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        yield f"{root}: " + ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+        colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
+        for problem in found.problems:
+            place = visible(os.path.relpath(problem.path, root)) if problem.path else ""
+            place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
+            place += f", seq {problem.seq}" if problem.seq else ""
+            yield f"{colours[problem.severity]}{problem.severity:8}{paint.end} {visible(problem.what)}"
+            if place:
+                yield f"         {place}"
+            if problem.mend:
+                yield f"         {visible(problem.mend)}"
+        if found.exit_code == 0:
+            yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
+
+    face.emit(result, lines)
+    return found.exit_code

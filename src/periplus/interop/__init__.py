@@ -1,0 +1,16 @@
+"""Foreign records as trails: transcripts of coding agents, and the history of a git repository."""
+
+from periplus.interop.git import import_git
+from periplus.interop.model import FoundSession, Imported, SourceFormat, Tokens
+from periplus.interop.sessions import find_sessions
+from periplus.interop.transcripts import import_transcript
+
+__all__ = [
+    "FoundSession",
+    "Imported",
+    "SourceFormat",
+    "Tokens",
+    "find_sessions",
+    "import_git",
+    "import_transcript",
+]

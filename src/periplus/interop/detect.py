@@ -1,0 +1,149 @@
+"""Which agent wrote a file, told from its first lines; and what else it may be, for an error that helps."""
+
+from __future__ import annotations
+
+__all__ = ["detect_format", "looks_like"]
+
+from typing import Final
+
+from periplus.base.errors import FormatError
+from periplus.interop.lines import HEAD_BYTES
+from periplus.interop.model import SourceFormat
+from periplus.interop.values import table_of
+
+_LINES_PROBED_MAX: Final = 64
+_PROBE_BYTES: Final = 8192
+
+_CODEX_ENVELOPES: Final = frozenset(
+    {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
+)
+_CLAUDE_MARKS: Final = ("uuid", "parentUuid", "sessionId", "session_id")
+_CLAUDE_REMARKS: Final = {
+    "summary": "leafUuid",
+    "file-history-snapshot": "snapshot",
+    "queue-operation": "sessionId",
+    "custom-title": "sessionId",
+    "ai-title": "sessionId",
+    "agent-name": "sessionId",
+    "last-prompt": "sessionId",
+    "permission-mode": "permissionMode",
+    "mode": "sessionId",
+    "system": "parentUuid",
+    "progress": "parentUuid",
+    "attachment": "parentUuid",
+}
+
+# First row wins whose every mark stands in the head of the file.
+_OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
+    ("a session of Gemini CLI", (b'"projectHash"',)),
+    ("a session of Gemini CLI", (b'"type":"gemini"',)),
+    ("a session of Qwen Code", (b'"parentUuid"', b'"parts"')),
+    ("a session of Copilot", (b'"session.start"',)),
+    ("a session of Copilot Chat", (b'"responderUsername"',)),
+    ("a trace of OpenTelemetry", (b'"resourceSpans"',)),
+    ("a trace of OpenTelemetry", (b'"observations"',)),
+    ("a trace of OpenTelemetry", (b'"trace"', b'"projectId"')),
+    ("an Agent Trace record", (b'"vcs"', b'"revision"')),
+    ("a trajectory of SWE-agent", (b'"trajectory"',)),
+    ("a trajectory of SWE-agent", (b'"history"', b'"message_type"')),
+    ("a trajectory of mini-swe-agent", (b'"role"', b"THOUGHT")),
+    ("a log of Inspect", (b'"eval"', b'"run_id"')),
+    ("events of OpenHands", (b'"kind"', b'"source"', b'"ConversationStateUpdateEvent"')),
+    ("a record of OpenHands", (b'"instance_id"', b'"test_result"')),
+    ("a session of Continue", (b'"workspaceDirectory"',)),
+    ("a session of Cline", (b'"session_id"', b'"started_at"')),
+    ("a session of Cline", (b'"updated_at"', b'"messages"')),
+    ("a thread of Amp", (b'"messageId"', b'"messages"')),
+    ("a session of Droid", (b'"session_start"',)),
+    ("a session of Kimi Code", (b'"protocol_version"',)),
+    ("a session of Antigravity", (b'"step_index"',)),
+    ("a session of Windsurf", (b'"user_input"',)),
+    ("a session of Cursor", (b'"role"', b'"message"', b'"content"')),
+    ("a session of Pi or OpenClaw", (b'"type":"session"',)),
+    ("issues of Beads", (b'"issue_type"',)),
+)
+
+
+def detect_format(head: bytes, path: str) -> SourceFormat:
+    """The format of the file that begins with ``head``. Raises FormatError that says what it is instead."""
+    import orjson
+
+    if b"\0" in head[:_PROBE_BYTES]:
+        raise FormatError(f"no text: {_binary(head)}", path=path, mend="Give a transcript of Claude Code or Codex.")
+    for line in head.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]:
+        try:
+            record = orjson.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            if _is_codex(record):
+                return "codex"
+            if _is_claude(record):
+                return "claude-code"
+    if len(head) >= HEAD_BYTES and b"\n" not in head:  # the first record is larger than what was read of it
+        start = head[:_PROBE_BYTES]
+        if b'"type":"session_meta"' in start:
+            return "codex"
+        if b'"parentUuid"' in start and b'"sessionId"' in start:
+            return "claude-code"
+    raise FormatError(
+        f"no transcript that can be imported: {looks_like(head)}",
+        path=path,
+        line=1,
+        safe="Nothing was imported.",
+        mend="Transcripts of Claude Code (~/.claude/projects) and Codex (~/.codex/sessions) can be imported.",
+    )
+
+
+def looks_like(head: bytes) -> str:
+    """What a text file that is no known transcript seems to be, as the end of a sentence."""
+    try:
+        head[:_PROBE_BYTES].decode()
+    except UnicodeDecodeError as error:
+        if error.start < min(len(head), _PROBE_BYTES) - 4:
+            return f"byte {error.start} is no UTF-8"
+    start = head.lstrip()
+    if start[:1] in (b"{", b"["):
+        packed = start[: 8 * _PROBE_BYTES].replace(b'": ', b'":')
+        for name, marks in _OTHERS:
+            if all(mark in packed for mark in marks):
+                return f"it looks like {name}"
+        return "it looks like a JSON document of another program"
+    if start.startswith((b"#", b"---\n", b"<!--")):
+        return "it looks like Markdown"
+    if start.startswith((b"diff --git", b"--- a/")):
+        return "it looks like a patch"
+    if start.startswith(b"<"):
+        return "it looks like HTML or XML"
+    return "its first lines are no JSON records"
+
+
+def _binary(head: bytes) -> str:
+    if head.startswith(b"SQLite format 3"):
+        return "it looks like an SQLite database"
+    if head.startswith(b"PK\x03\x04"):
+        return "it looks like a ZIP archive"
+    if head.startswith(b"PPLS"):
+        return "it looks like a file of Periplus itself"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[1:8:2] == b"\0\0\0\0":
+        return "it looks like UTF-16"
+    return "it holds NUL bytes"
+
+
+def _is_codex(record: dict[str, object]) -> bool:
+    kind = record.get("type")
+    if isinstance(kind, str) and kind in _CODEX_ENVELOPES:
+        return isinstance(record.get("payload"), dict)
+    # Before the envelopes, the first line was the session's own record and had no type.
+    return kind is None and "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
+
+
+def _is_claude(record: dict[str, object]) -> bool:
+    kind = record.get("type")
+    if not isinstance(kind, str):
+        return False
+    if kind in ("user", "assistant"):
+        message = table_of(record.get("message"))
+        return "content" in message and not record.keys().isdisjoint(_CLAUDE_MARKS)
+    mark = _CLAUDE_REMARKS.get(kind)
+    return mark is not None and mark in record

@@ -1,0 +1,330 @@
+"""A git history as a trail: of each commit its files, then the commit.
+
+The repository may be anybody's. Git runs without a shell, nothing that its configuration names is run (hooks, pagers,
+filters, diff drivers, monitors, signature programs), nothing is fetched, nothing is written, and what comes out is
+parsed as bytes between NULs.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COMMITS_MAX", "import_git"]
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, environment_failure
+from periplus.interop.intake import Intake, Planned
+from periplus.interop.model import Imported
+from periplus.trail.model import Digest
+
+if TYPE_CHECKING:
+    import subprocess
+
+COMMITS_MAX: Final = 10_000
+TOKEN_BYTES_MAX: Final = 32 << 20
+_CHUNK_BYTES: Final = 1 << 16
+_RENAMES_MAX: Final = 1000
+_ERROR_BYTES_MAX: Final = 4096
+_CLOCK_S_MAX: Final = 253_402_300_799
+_MARK: Final = b"\x01"
+_FIELDS: Final = 6
+_SUBMODULE: Final = b"160000"
+_LINK: Final = b"120000"
+
+_SETTINGS: Final = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.untrackedCache=false",
+    "diff.orderFile=/dev/null",
+    "diff.relative=false",
+    "log.follow=false",
+    "log.showRoot=true",
+    "log.showSignature=false",
+    "protocol.allow=never",
+)
+_OPTIONS: Final = (
+    "-z",
+    "--raw",
+    "--no-abbrev",
+    f"-l{_RENAMES_MAX}",
+    "--find-renames",
+    "--topo-order",
+    "--reverse",
+    "--diff-merges=combined",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-show-signature",
+    "--no-notes",
+    "--no-mailmap",
+    "--no-decorate",
+    "--no-color",
+    "--encoding=UTF-8",
+    "--format=tformat:%x01%H%x00%P%x00%an%x00%ae%x00%at%x00%B%x00",
+)
+
+
+class _Commit(NamedTuple):
+    id: str
+    parents: list[bytes]
+    author: str
+    at_ms: int | None
+    message: str
+
+
+def import_git(
+    repo: str,
+    *,
+    trail_key: bytes,
+    put_object: Callable[[bytes], bytes],
+    commits_max: int = COMMITS_MAX,
+    progress: Callable[[int, int], None] | None = None,
+) -> Imported:
+    """The newest ``commits_max`` commits that HEAD of the repository in ``repo`` descends from, oldest first.
+
+    ``progress`` gets the commits read and their number. Raises NotFoundError where there is no such folder or no
+    commit, FormatError where it is no repository, EnvironmentFailure where git cannot be run.
+    """
+    if not os.path.isdir(repo):
+        raise NotFoundError(f"no folder {repo}")
+    _check_repository(repo)
+    tip = _ask(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
+    if not tip:
+        raise NotFoundError(f"no commits in {repo}", mend="Commit something, then repeat the command.")
+    name = _name(repo)
+    count = ("--max-count", str(max(0, commits_max)), "--end-of-options", tip, "--")
+    total = min(int(_ask(repo, "rev-list", "--count", *count) or b"0"), max(0, commits_max))
+    intake = Intake(put_object)
+    intake.session_id = None
+    root = ""
+    commits = 0
+    with _log(repo, "log", *_OPTIONS, *count) as tokens:
+        for commit in _commits(tokens, intake):
+            commits += 1
+            if not commit.parents and not root:
+                root = commit.id
+            _end(intake, commit, name)
+            if progress is not None and (commits % 100 == 0 or commits == total):
+                progress(commits, total)
+    intake.count("commits", commits)
+    source = hashlib.sha256(b"\0".join((b"git", tip.encode(), str(commits).encode()))).digest()
+    intake.cwd = os.path.abspath(repo)
+    intake.title = f"history of {name}"
+    return intake.finish(
+        "git",
+        secret=hmac.digest(trail_key, source, hashlib.sha256),
+        source=source,
+        agent="git",
+        trail_id=root or name,
+        status="success",
+        tool="git",
+    )
+
+
+def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[_Commit]:
+    """Each commit, after its files were handed to ``intake``."""
+    commit: _Commit | None = None
+    for raw in tokens:
+        token = raw.lstrip(b"\n")
+        if token.startswith(_MARK):
+            if commit is not None:
+                yield commit
+            fields = [token[1:]] + [next(tokens, b"") for _ in range(_FIELDS - 1)]
+            commit = _read_commit(fields)
+            intake.source += 1
+            intake.note_time(commit.at_ms)
+        elif token.startswith(b":"):
+            _file(intake, token, tokens)
+        elif token:
+            raise FormatError(f"git said something that cannot be read: {token[:80]!r}")
+    if commit is not None:
+        yield commit
+
+
+def _read_commit(fields: list[bytes]) -> _Commit:
+    commit, parents, name, mail, seconds, message = fields
+    digits = seconds.removeprefix(b"-")
+    at_s = int(seconds) if digits.isdigit() and len(digits) <= 12 else None
+    return _Commit(
+        commit.decode("ascii", "replace"),
+        parents.split(),
+        f"{name.decode('utf-8', 'replace')} <{mail.decode('utf-8', 'replace')}>",
+        at_s * 1000 if at_s is not None and abs(at_s) <= _CLOCK_S_MAX and at_s > -62_000_000_000 else None,
+        message.decode("utf-8", "replace").rstrip("\n"),
+    )
+
+
+def _file(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> None:
+    """One file of a commit: ``:MODE MODE ID ID STATUS``, and of a merge as many more modes and ids as parents."""
+    words = meta.split()
+    parents = len(words[0]) - len(words[0].lstrip(b":"))
+    if len(words) != 2 * parents + 3:
+        raise FormatError(f"git said something that cannot be read: {meta[:80]!r}")
+    mode, blob, status = words[parents], words[2 * parents + 1], words[-1]
+    path = _path(intake, next(tokens, b""))
+    target = _path(intake, next(tokens, b"")) if status[:1] in b"RC" and parents == 1 else ""
+    if mode == _SUBMODULE or words[0].endswith(_SUBMODULE):
+        intake.skip("submodule")
+        return
+    if status.endswith(b"D"):
+        _put(intake, Planned("FILE_DELETE", [path]))
+        return
+    if target:
+        if status[:1] == b"R":
+            _put(intake, Planned("FILE_MOVE", [path, target]))
+            if status == b"R100":
+                return
+        path = target
+    note = "symbolic link" if mode == _LINK else None
+    _put(intake, Planned("FILE_WRITE", [path, _digest(blob.decode("ascii", "replace"))], note))
+
+
+def _put(intake: Intake, step: Planned) -> None:
+    intake.note_files(step)
+    intake.step(step.op, *step.operands, note=step.note)
+
+
+def _path(intake: Intake, path: bytes) -> str:
+    return intake.mask(path.decode("utf-8", "backslashreplace"))
+
+
+def _end(intake: Intake, commit: _Commit, name: str) -> None:
+    intake.step(
+        "GIT_COMMIT",
+        intake.mask(name),
+        intake.mask(commit.message),
+        _digest(commit.id),
+        note=intake.mask(commit.author),
+    )
+
+
+def _digest(name: str) -> Digest:
+    try:
+        value = bytes.fromhex(name)
+    except ValueError as error:
+        raise FormatError(f"git gave {name[:80]!r} for an object's id") from error
+    return Digest("git-sha1" if len(value) == 20 else "git-sha256", value)
+
+
+# Running git
+
+
+def _check_repository(repo: str) -> None:
+    finished = _run(repo, "rev-parse", "--git-dir")
+    if finished.returncode == 0:
+        return
+    said = finished.stderr.decode("utf-8", "replace")
+    if "dubious ownership" in said:
+        raise EnvironmentFailure(
+            f"git does not trust {repo}: it belongs to somebody else",
+            safe="Nothing was read.",
+            mend=f"If you do: git config --global --add safe.directory {os.path.abspath(repo)}",
+        )
+    raise FormatError("not a git repository", path=repo, safe="Nothing was imported.")
+
+
+def _name(repo: str) -> str:
+    top = _ask(repo, "rev-parse", "--show-toplevel").decode("utf-8", "backslashreplace").rstrip("\n")
+    folder = os.path.basename(top or os.path.abspath(repo))
+    return folder.removesuffix(".git") or "repository"
+
+
+def _ask(repo: str, *arguments: str) -> bytes:
+    """What git answers; nothing where it says no."""
+    finished = _run(repo, *arguments)
+    return finished.stdout if finished.returncode == 0 else b""
+
+
+def _run(repo: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    import subprocess
+
+    try:
+        return subprocess.run(  # noqa: S603 - a list of arguments, no shell
+            _command(repo, arguments), env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise _cannot_run(error) from error
+
+
+def _command(repo: str, arguments: tuple[str, ...]) -> list[str]:
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    return ["git", "--no-pager", "-C", repo, *settings, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    # Git is found by PATH and its user's settings by HOME; what a hook of git puts into the environment is left out.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    return kept | {
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+
+
+def _cannot_run(error: OSError) -> EnvironmentFailure:
+    if isinstance(error, FileNotFoundError):
+        return EnvironmentFailure("git is not installed", mend="Install git, then repeat the command.")
+    return environment_failure(error, "run git")
+
+
+class _log:  # noqa: N801 - used as a function
+    """``with`` the tokens that git prints between NULs; raises FormatError where git gives up."""
+
+    def __init__(self, repo: str, *arguments: str) -> None:
+        self._repo = repo
+        self._arguments = arguments
+
+    def __enter__(self) -> Iterator[bytes]:
+        import subprocess
+        import tempfile
+
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
+                _command(self._repo, self._arguments),
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise _cannot_run(error) from error
+        assert self._process.stdout is not None
+        return _tokens(self._process.stdout)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        assert self._process.stdout is not None
+        if kind is not None:
+            self._process.kill()
+        self._process.stdout.close()
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
+        self._errors.close()
+        if kind is None and code:
+            last = said.splitlines()[-1] if said else f"exit code {code}"
+            raise FormatError(f"git could not read the history: {last}", path=self._repo, safe="Nothing was imported.")
+
+
+def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        tokens = chunk.split(b"\0")
+        parts.append(tokens[0])
+        size += len(tokens[0])
+        if size > TOKEN_BYTES_MAX:
+            raise FormatError(f"a commit's message or a name has over {TOKEN_BYTES_MAX >> 20} MiB")
+        if len(tokens) > 1:
+            yield b"".join(parts)
+            yield from tokens[1:-1]
+            parts, size = [tokens[-1]], len(tokens[-1])
+    if any(parts):
+        yield b"".join(parts)

@@ -1,0 +1,139 @@
+"""Total readers of foreign JSON: a value of the wrong type is an absent value, never an exception."""
+
+from __future__ import annotations
+
+__all__ = [
+    "JSON_DEPTH_MAX",
+    "Moment",
+    "decode_loosely",
+    "integer_of",
+    "json_text",
+    "list_of",
+    "natural_of",
+    "optional_text",
+    "table_of",
+    "text_of",
+]
+
+from collections.abc import Callable
+from typing import Final
+
+JSON_DEPTH_MAX: Final = 64
+_NUMBER_MAX: Final = 2**53 - 1
+_CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can carry: 1 …
+_CLOCK_MS_MAX: Final = 253_402_300_799_999  # … to 9999
+_TOO_DEEP: Final = "[nested too deep]"
+_NOTHING: Final[dict[str, object]] = {}
+_EMPTY: Final[list[object]] = []
+
+
+def table_of(value: object) -> dict[str, object]:
+    """``value`` where it is a JSON object, else an empty one; not to be changed."""
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def list_of(value: object) -> list[object]:
+    return value if isinstance(value, list) else _EMPTY
+
+
+def text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def optional_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def integer_of(value: object) -> int | None:
+    """A whole number within ±(2^53 − 1), also where it was written ``12.0``."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and -_NUMBER_MAX <= value <= _NUMBER_MAX else None
+
+
+def natural_of(value: object) -> int:
+    """A count: 0 where there is none, or a negative one."""
+    number = integer_of(value)
+    return number if number is not None and number > 0 else 0
+
+
+class Moment:
+    """Reads time stamps. datetime is imported with the first one, for it costs milliseconds at a start."""
+
+    def __init__(self) -> None:
+        from datetime import UTC, datetime
+
+        self._parse = datetime.fromisoformat
+        self._utc = UTC
+
+    def read(self, value: object) -> int | None:
+        """Milliseconds since 1970-01-01 UTC of an RFC 3339 text, None for anything else."""
+        try:
+            moment = self._parse(value)  # type: ignore[arg-type]  # what is no text is refused as well
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=self._utc)
+            read_ms = round(moment.timestamp() * 1000)
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return read_ms if _CLOCK_MS_MIN <= read_ms <= _CLOCK_MS_MAX else None
+
+
+def json_text(value: object, masked: Callable[[str], str]) -> str:
+    """``value`` as compact JSON text with every string in it ``masked``."""
+    import orjson
+
+    try:
+        return orjson.dumps(_copied(value, masked, 0), option=orjson.OPT_NON_STR_KEYS).decode()
+    except (TypeError, ValueError):  # a number or a string that JSON cannot carry
+        return orjson.dumps(masked(repr(value)[:1000]).encode("utf-8", "replace").decode()).decode()
+
+
+def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, (dict, list)):
+        if depth >= JSON_DEPTH_MAX:
+            return _TOO_DEEP
+        if isinstance(value, list):
+            return [_copied(item, masked, depth + 1) for item in value]
+        return {masked(key): _copied(item, masked, depth + 1) for key, item in value.items()}
+    return value
+
+
+def decode_loosely(line: bytes, kinds: dict[str, type]) -> bytes | None:
+    """The line again as JSON that every decoder takes, or None where it is no JSON object. A field whose value is not
+    of the type that ``kinds`` gives is left out.
+
+    Programs in JavaScript cut texts within a character and write half of it as an escape; numbers can be out of
+    any range. The strict decoder refuses both, and this is the second attempt at such a line.
+    """
+    import json
+
+    import orjson
+
+    try:
+        value = json.loads(line)
+        if not isinstance(value, dict):
+            return None
+        for key, kind in kinds.items():
+            if not isinstance(value.get(key), kind):
+                value.pop(key, None)
+        return orjson.dumps(_mended(value, 0))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _mended(value: object, depth: int) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if -_NUMBER_MAX <= value <= _NUMBER_MAX else None
+    if isinstance(value, (dict, list)):
+        if depth >= JSON_DEPTH_MAX:
+            return _TOO_DEEP
+        if isinstance(value, list):
+            return [_mended(item, depth + 1) for item in value]
+        return {text_of(_mended(key, depth)): _mended(item, depth + 1) for key, item in value.items()}
+    return value

@@ -1,0 +1,150 @@
+"""What recall searches: documents made from entities and from the steps of trails. Pure but for the object it reads.
+
+A trail gives a document for each prompt, answer, command and commit, and one for the session as a whole; each knows
+the words around it, because what people look for is often said next to where they look.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Document", "documents_of_memory", "documents_of_trail"]
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.journal import Entity
+from periplus.trail import BY_CODE, Step, TextObject, TrailReader
+
+BODY_CHARACTERS_MAX: Final = 4_000
+CONTEXT_CHARACTERS: Final = 300
+SESSION_CHARACTERS_MAX: Final = 40_000
+_NEIGHBOURS: Final = 2
+_PATHS_MAX: Final = 200
+_KINDS: Final = {
+    "PROMPT": "prompt",
+    "SAY": "answer",
+    "COMMAND_RUN": "command",
+    "TEST_RUN": "command",
+    "SEARCH_CODE": "command",
+    "GIT_COMMIT": "commit",
+    "WEB_SEARCH": "command",
+    "AGENT_SPAWN": "prompt",
+    "TOOL_CALL": "command",
+}
+
+
+class Document(NamedTuple):
+    """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole."""
+
+    kind: str
+    part: int
+    ts: str
+    title: str
+    body: str
+    paths: tuple[str, ...]
+    context: str
+
+
+def documents_of_memory(entity: Entity) -> list[Document]:
+    """The document of a decision, constraint, trap, lesson or note."""
+    value = entity.value
+    more = [_text(value.get(name)) for name in ("rationale", "remedy", "check")]
+    alternatives = value.get("alternatives")
+    more += [_text(item) for item in alternatives] if isinstance(alternatives, list) else []
+    tags = value.get("tags")
+    about = value.get("about")
+    refs = [_text(item.get("ref")) for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    body = "\n".join([_text(value.get("text")), *filter(None, more)])
+    context = " ".join(_text(tag) for tag in tags) if isinstance(tags, list) else ""
+    return [Document(entity.item_type, -1, entity.ts, "", body, tuple(refs), context)]
+
+
+def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[Document]:
+    """The documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
+    card = entity.value
+    reader = TrailReader(read(bytes.fromhex(_text(card.get("object")))))
+    found: list[Document] = []
+    cwd = _text(card.get("cwd")).rstrip("/")
+    at_ms = reader.header.started_ms
+    pending_paths: list[str] = []
+    all_paths: dict[str, None] = {}
+    for index, step in enumerate(reader.steps()):
+        at_ms += step.delta_ms
+        opcode = BY_CODE.get(step.code)
+        name = opcode.name if opcode is not None else ""
+        path = _relative(_path(name, step), cwd)
+        if path:
+            pending_paths.append(path)
+            if len(all_paths) < SESSION_CHARACTERS_MAX // 40:
+                all_paths[path] = None
+        kind = _KINDS.get(name)
+        if kind is None:
+            continue
+        body = _body(name, step, read)
+        if not body.strip():
+            continue
+        paths = tuple(dict.fromkeys(pending_paths))[:_PATHS_MAX] if kind in ("commit", "answer") else ()
+        if kind in ("commit", "answer"):
+            pending_paths.clear()
+        found.append(Document(kind, index, format_ms(at_ms), "", body[:BODY_CHARACTERS_MAX], paths, ""))
+    found = list(_with_context(found))
+    if _text(card.get("format")) != "git":
+        found.append(_session(card, found, tuple(all_paths), entity.ts))
+    return found
+
+
+def _with_context(found: list[Document]) -> Iterable[Document]:
+    for index, document in enumerate(found):
+        near = [found[at] for at in range(max(0, index - _NEIGHBOURS), index)]
+        near += found[index + 1 : index + 1 + _NEIGHBOURS]
+        yield document._replace(context=" ".join(other.body[:CONTEXT_CHARACTERS] for other in near))
+
+
+def _session(card: dict[str, JSONValue], found: list[Document], paths: tuple[str, ...], ts: str) -> Document:
+    length = 0
+    bodies = []
+    for document in found:
+        if length > SESSION_CHARACTERS_MAX:
+            break
+        bodies.append(document.body)
+        length += len(document.body)
+    started = _text(card.get("started")) or ts
+    return Document(
+        "session", -1, started, _text(card.get("title")), "\n".join(bodies)[:SESSION_CHARACTERS_MAX], paths, ""
+    )
+
+
+def _path(name: str, step: Step) -> str:
+    if name in ("FILE_READ", "FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_LIST") and step.operands:
+        return _text(step.operands[0])
+    if name == "FILE_MOVE" and len(step.operands) > 1:
+        return _text(step.operands[1])
+    return ""
+
+
+def _relative(path: str, cwd: str) -> str:
+    """As the project's people name it, not as the machine did where the session ran."""
+    return path[len(cwd) + 1 :] if cwd and path.startswith(cwd + "/") else path
+
+
+def _body(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
+    operands = step.operands[1:] if name == "GIT_COMMIT" else step.operands
+    parts = [_operand(operand, read) for operand in operands[:3]]
+    if step.note is not None:
+        parts.append(_operand(step.note, read))
+    if step.error is not None:
+        parts.append(_operand(step.error, read)[:500])
+    return "\n".join(part for part in parts if part)
+
+
+def _operand(value: object, read: Callable[[bytes], bytes]) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, TextObject):
+        return read(value.sha256).decode("utf-8", "replace")[: BODY_CHARACTERS_MAX * 2]
+    return ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,166 @@
+"""Writing memory: one entity, checked, with its provenance; an exact duplicate is found rather than written again."""
+
+from __future__ import annotations
+
+__all__ = ["Memory", "Remembered", "remember"]
+
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import UsageError
+from periplus.base.ids import new_id
+from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.analysis import STOP_WORDS, terms
+from periplus.memory.index import text_digest
+from periplus.memory.recall import Filters, file_digest, recall
+from periplus.memory.types import MEMORY_TYPES
+
+_NEAR_SHARE: Final = 0.6
+_NEAR_MAX: Final = 3
+
+
+class Memory(NamedTuple):
+    """What to remember. ``about`` are paths of the project or ids; ``evidence`` pairs of kind and reference."""
+
+    item_type: str
+    text: str
+    tags: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    evidence: tuple[tuple[str, str], ...] = ()
+    confidence: int = 100
+    extra: dict[str, JSONValue] | None = None  # the fields of the type alone: rationale, severity, remedy, …
+    provenance: tuple[str, str] = ("person", "")
+    supersedes: tuple[str, ...] = ()
+
+
+class Remembered(NamedTuple):
+    """``is_new`` is False for an exact duplicate; ``near`` are ids that say almost the same."""
+
+    entity: Entity
+    receipt: Receipt | None
+    is_new: bool
+    near: tuple[str, ...]
+
+
+def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
+    """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
+    row = MEMORY_TYPES.get(memory.item_type)
+    if row is None or row.name == "trail":
+        names = ", ".join(name for name in MEMORY_TYPES if name != "trail")
+        raise UsageError(f"unknown type {memory.item_type!r}", mend=f"Known are: {names}.")
+    payload = _payload(journal, memory, writer, root)
+    journal.types[row.name].check(payload)
+    journal.refresh()
+    duplicate = _duplicate(journal, memory)
+    if duplicate is not None:
+        return Remembered(duplicate, None, is_new=False, near=())
+    near = _near(journal, memory)
+    item_id = new_id(row.prefix)
+
+    def write(transaction: Transaction) -> None:
+        found = _duplicate(journal, memory)  # again, now that nobody else writes
+        if found is None:
+            transaction.put(row.name, item_id, payload, expect=ABSENT, summary=f"{row.name}: {memory.text}")
+            for old in memory.supersedes:
+                _supersede(transaction, journal.find(old))
+
+    receipt = journal.mutate(write, writer, key=key)
+    entity = journal.get(row.name, item_id)
+    if entity is None:
+        entity = _duplicate(journal, memory)
+        if entity is None and receipt.repeated:
+            entity = _of_receipt(journal, receipt)
+        if entity is None:
+            raise UsageError(
+                f"the key {key!r} belongs to another mutation (records {receipt.first_seq} to {receipt.last_seq})"
+            )
+        return Remembered(entity, receipt, is_new=False, near=())
+    return Remembered(entity, receipt, is_new=True, near=near)
+
+
+def _payload(journal: Journal, memory: Memory, writer: Writer, root: str) -> dict[str, JSONValue]:
+    now = format_ms(journal.clock.now_ms())
+    row = MEMORY_TYPES[memory.item_type]
+    payload: dict[str, JSONValue] = {
+        "v": 1,
+        "text": memory.text.strip(),
+        "author": writer.name,
+        "created": now,
+        "updated": now,
+        "provenance": {"kind": memory.provenance[0], "name": memory.provenance[1] or writer.name},
+        "confidence": memory.confidence,
+    }
+    if row.default_state:
+        payload["state"] = row.default_state
+    if writer.session:
+        payload["session"] = writer.session
+    if memory.tags:
+        payload["tags"] = list(memory.tags)
+    if memory.about:
+        payload["about"] = [_about(ref, root) for ref in memory.about]
+    if memory.evidence:
+        payload["evidence"] = [{"kind": kind, "ref": ref} for kind, ref in memory.evidence]
+    if memory.supersedes:
+        payload["relations"] = [
+            {"kind": "supersedes", "target": journal.find(old).item_id} for old in memory.supersedes
+        ]
+    unknown = set(memory.extra or {}) - set(row.schema.__struct_fields__)
+    if unknown:
+        raise UsageError(f"a {row.name} has no {', '.join(sorted(unknown))}", safe="Nothing was written.")
+    return {**payload, **(memory.extra or {})}
+
+
+def _about(ref: str, root: str) -> dict[str, JSONValue]:
+    from periplus.base.ids import is_id
+
+    if is_id(ref):
+        return {"kind": "entity", "ref": ref}
+    digest = file_digest(root, ref) if root else ""
+    return {"kind": "path", "ref": ref, "sha256": digest} if digest else {"kind": "path", "ref": ref}
+
+
+def _supersede(transaction: Transaction, old: Entity) -> None:
+    row = MEMORY_TYPES[old.item_type]
+    state = "superseded" if "superseded" in row.ended_states else "resolved"
+    if row.ended_states:
+        transaction.put(old.item_type, old.item_id, {**old.value, "state": state}, action="transition",
+                        expect=old.version, summary=f"{old.item_type} superseded")  # fmt: skip
+
+
+def _duplicate(journal: Journal, memory: Memory) -> Entity | None:
+    """The live entity of the same type and text, in the index or behind it."""
+    digest = text_digest(memory.item_type, memory.text)
+    rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
+    keys = [(str(row[0]), str(row[1])) for row in rows] + [
+        key for key in journal.unindexed() if key[0] == memory.item_type
+    ]
+    for key in keys:
+        entity = journal.get(*key)
+        if entity is not None and text_digest(key[0], str(entity.value.get("text", ""))) == digest:
+            row = MEMORY_TYPES[key[0]]
+            if entity.value.get("state") not in row.ended_states:
+                return entity
+    return None
+
+
+def _of_receipt(journal: Journal, receipt: Receipt) -> Entity | None:
+    rows = journal.index.records("lineage = ? AND seq = ?", (receipt.lineage, receipt.first_seq), 1)
+    return journal.get(rows[0].item_type, rows[0].item_id) if rows else None
+
+
+def _near(journal: Journal, memory: Memory) -> tuple[str, ...]:
+    mine = _content(memory.text)
+    found = recall(
+        journal, memory.text[:500], now_ms=journal.clock.now_ms(), filters=Filters(types=(memory.item_type,))
+    )
+    near = []
+    for hit in found.hits:
+        theirs = _content(hit.text)
+        if len(mine & theirs) >= _NEAR_SHARE * max(1, min(len(mine), len(theirs))):
+            near.append(hit.item_id)
+    return tuple(near[:_NEAR_MAX])
+
+
+def _content(text: str) -> set[str]:
+    return set(terms(text)) - STOP_WORDS

@@ -1,0 +1,404 @@
+"""``Project``: open a store, remember, recall, brief, import trails, prove, examine.
+
+Everything here could be said through the layers below; this is where they meet, so that no face needs logic of its
+own. Values come in as arguments: environment, working folder and home are the faces' business.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import Clock, SystemClock, format_ms
+from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
+from periplus.base.files import Files
+from periplus.base.ids import derived_id
+from periplus.journal import (
+    STORE_FOLDER,
+    Created,
+    Entity,
+    IndexedRecord,
+    Journal,
+    Transaction,
+    Writer,
+    create_store,
+    find_root,
+    project_root,
+)
+from periplus.memory import (
+    Brief,
+    Filters,
+    Memory,
+    MemoryIndexer,
+    Recall,
+    Remembered,
+    brief,
+    memory_types,
+    recall,
+    remember,
+)
+
+if TYPE_CHECKING:
+    from periplus.interop import Imported, SourceFormat
+    from periplus.journal.doctor import Examination, Problem
+
+Progress = Callable[[int, int], None]
+TRAIL_FILE_BYTES_MAX: Final = 1 << 30
+_FILES_LISTED_MAX: Final = 200
+
+
+class Status(NamedTuple):
+    """What is in the store and whether it looks sound; ``doctor`` looks closer."""
+
+    root: str
+    store_id: str
+    lineage: str
+    records: int
+    last_ts: str
+    counts: dict[str, int]
+    segment_bytes: int
+    damage: str
+    is_index_current: bool
+
+
+class ImportedTrail(NamedTuple):
+    """``entity`` announces the trail; ``changed`` is False where the store held just this one already."""
+
+    entity: Entity
+    changed: bool
+    children: tuple[ImportedTrail, ...]
+
+
+class TrailFile(NamedTuple):
+    """The bytes of a trail, and the name by which it was found."""
+
+    name: str
+    data: bytes
+
+
+class Project:
+    """A project's store, open. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        root: str,
+        writer: Writer,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        allow_secrets: bool = False,
+    ) -> None:
+        """``root`` is the ``.periplus`` folder. Raises what opening a journal raises."""
+        from periplus.objects.store import ObjectStore
+
+        self.root = root
+        self.folder = os.path.dirname(root)
+        self.writer = writer
+        files = files or Files()
+        objects = ObjectStore(os.path.join(root, "objects"), files)
+        self.journal = Journal(
+            root,
+            memory_types(allow_secrets=allow_secrets),
+            indexer=MemoryIndexer(objects.get),
+            files=files,
+            clock=clock,
+        )
+
+    @classmethod
+    def open(
+        cls,
+        folder: str,
+        writer: Writer,
+        *,
+        store: str | None = None,
+        clock: Clock | None = None,
+        allow_secrets: bool = False,
+    ) -> Self:
+        """The store for work in ``folder``. Raises NotAStoreError where there is none."""
+        return cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets)
+
+    @staticmethod
+    def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:
+        """Make the store of the project that ``folder`` belongs to, or just ``store``; idempotent."""
+        root = os.path.abspath(store) if store is not None else project_root(folder)
+        if store is None or os.path.basename(root) != STORE_FOLDER:
+            root = os.path.join(root, STORE_FOLDER)
+        return create_store(root, Files(), clock or SystemClock())
+
+    @staticmethod
+    def discard_index(folder: str, *, store: str | None = None) -> None:
+        """Remove the index, which the next opening builds anew from the journal. Raises OSError."""
+        Index.discard(Layout(find_root(folder, store)).index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.journal.close()
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def remember(self, memory: Memory, *, key: str = "") -> Remembered:
+        return remember(self.journal, memory, self.writer, root=self.folder, key=key)
+
+    def recall(
+        self,
+        question: str,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        budget_tokens: int | None = None,
+        filters: Filters | None = None,
+    ) -> Recall:
+        return recall(
+            self.journal,
+            question,
+            now_ms=self.journal.clock.now_ms(),
+            root=self.folder,
+            limit=limit,
+            offset=offset,
+            budget_tokens=budget_tokens,
+            filters=filters,
+        )
+
+    def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
+        now_ms = self.journal.clock.now_ms()
+        return brief(self.journal, task, now_ms=now_ms, root=self.folder, budget_tokens=budget_tokens)
+
+    def show(self, reference: str) -> Entity:
+        """The entity whose id begins with ``reference``."""
+        self.journal.refresh()
+        return self.journal.find(reference)
+
+    def history(self, entity: Entity) -> list[IndexedRecord]:
+        """The records of one entity, newest first."""
+        self.journal.project()
+        where = "item_type = ? AND item_id = ? ORDER BY lineage, seq DESC"
+        return self.journal.index.records(where, (entity.item_type, entity.item_id), 1_000)
+
+    def log(self, *, limit: int = 20, before: int | None = None, item_type: str = "") -> list[IndexedRecord]:
+        """The newest records of our own lineage, newest first; ``before`` a seq for the next page."""
+        self.journal.refresh()
+        self.journal.project()
+        where, arguments = "lineage = ?", [self.journal.lineage]
+        if before is not None:
+            where += " AND seq < ?"
+            arguments.append(str(before))
+        if item_type:
+            where += " AND item_type = ?"
+            arguments.append(item_type)
+        return self.journal.index.records(f"{where} ORDER BY seq DESC", arguments, limit)
+
+    # -- trails ------------------------------------------------------------------------------------------------------
+
+    def import_transcript(
+        self, path: str, *, source_format: SourceFormat | None = None, progress: Progress | None = None
+    ) -> ImportedTrail:
+        """Make a trail of an agent's session file. Raises FormatError for what is none, and changes nothing then."""
+        from periplus.interop import import_transcript
+
+        imported = import_transcript(
+            path,
+            trail_key=self._trail_key(),
+            put_object=self.journal.objects.put,
+            format=source_format,
+            progress=progress,
+        )
+        return self._announce(imported, "")
+
+    def import_git(
+        self, repository: str, *, commits_max: int = 10_000, progress: Progress | None = None
+    ) -> ImportedTrail:
+        """Make a trail of a repository's history."""
+        from periplus.interop import import_git
+
+        imported = import_git(
+            repository,
+            trail_key=self._trail_key(),
+            put_object=self.journal.objects.put,
+            commits_max=commits_max,
+            progress=progress,
+        )
+        return self._announce(imported, "")
+
+    def trails(self) -> Iterator[Entity]:
+        """Every trail's entity, the newest run first."""
+        self.journal.refresh()
+        return iter(
+            sorted(
+                self.journal.entities("trail"),
+                key=lambda trail: (str(trail.value.get("started")), trail.item_id),
+                reverse=True,
+            )
+        )
+
+    def trail_bytes(self, reference: str) -> TrailFile:
+        """A trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError."""
+        if os.path.isfile(reference):
+            return TrailFile(reference, _read_file(reference))
+        self.journal.refresh()
+        entity = self._trail(reference)
+        return TrailFile(entity.item_id, self.journal.objects.get(bytes.fromhex(str(entity.value["object"]))))
+
+    def _trail(self, reference: str) -> Entity:
+        if reference.startswith("trl_"):
+            entity = self.journal.find(reference)
+            if entity.item_type == "trail":
+                return entity
+        found = [trail for trail in self.trails() if str(trail.value.get("digest", "")).startswith(reference.lower())]
+        if len(found) == 1 and len(reference) >= 4:
+            return found[0]
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} trails have a digest that begins with {reference!r}", mend="Type more of it."
+            )
+        raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
+
+    def _trail_key(self) -> bytes:
+        from periplus.journal.keys import trail_key
+
+        if self.journal.own is None:
+            create_store(self.root, self.journal.files, self.journal.clock)
+        return trail_key(self.journal.layout)
+
+    def _announce(self, imported: Imported, parent: str) -> ImportedTrail:
+        session = imported.session_id or imported.source_sha256.hex()
+        item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
+        children = tuple(self._announce(child, item_id) for child in imported.children)
+        found = self.journal.get("trail", item_id)
+        card = _card(imported, parent)
+        if found is not None and found.value.get("digest") == card["digest"]:
+            return ImportedTrail(found, any(child.changed for child in children), children)
+        card["object"] = self.journal.objects.put(imported.trail).hex()
+
+        def write(transaction: Transaction) -> None:
+            transaction.put("trail", item_id, card, action="import", summary=f"trail: {card['title'] or session}")
+
+        self.journal.mutate(write, self.writer)
+        entity = self.journal.get("trail", item_id)
+        assert entity is not None
+        return ImportedTrail(entity, changed=True, children=children)
+
+    # -- proofs and care ---------------------------------------------------------------------------------------------
+
+    def prove(self, seq: int) -> bytes:
+        from periplus.journal.proof import prove_record
+
+        self.journal.refresh()
+        return prove_record(self.journal, seq)
+
+    def prove_consistency(self, first: int, second: int | None = None) -> bytes:
+        from periplus.journal.proof import prove_consistency
+
+        self.journal.refresh()
+        return prove_consistency(self.journal, first, second)
+
+    def public_key(self) -> bytes:
+        from periplus.journal.keys import public_key
+
+        return public_key(self.journal.layout, self.journal.lineage)
+
+    def examine(self, progress: Progress | None = None) -> Examination:
+        """Check the whole store, trails included; see ``periplus.journal.doctor``."""
+        from periplus.journal.doctor import examine
+
+        found = examine(self.journal, references=self._references, progress=progress or (lambda _done, _total: None))
+        found.problems.extend(self._trail_problems())
+        return found
+
+    def status(self) -> Status:
+        journal = self.journal
+        journal.refresh()
+        end = journal.end()
+        is_current = not journal.unindexed() or journal.project()
+        last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
+        counts: dict[str, int] = journal.index.counts()
+        size = os.path.getsize(journal.reader(journal.lineage).path_of(end.segment)) if end.segment else 0
+        return Status(
+            self.root,
+            journal.store_id,
+            journal.lineage,
+            end.next_seq - 1,
+            last[0].ts if last else "",
+            counts,
+            size,
+            str(journal.damage) if journal.damage is not None else "",
+            is_current,
+        )
+
+    def _references(self, entity: Entity) -> set[bytes]:
+        """The objects that a trail needs: its own bytes and the long texts that it names."""
+        if entity.item_type != "trail" or entity.deleted:
+            return set()
+        from periplus.trail import TextObject, TrailReader
+
+        own = bytes.fromhex(str(entity.value["object"]))
+        try:
+            reader = TrailReader(self.journal.objects.get(own))
+        except PeriplusError:
+            return {own}  # reported as damaged by the check of the objects or of the trails
+        values = (reader.string(at) for at in range(len(reader.strings)))
+        return {own, *(value.sha256 for value in values if isinstance(value, TextObject))}
+
+    def _trail_problems(self) -> Iterator[Problem]:
+        from periplus.journal.doctor import Problem
+        from periplus.trail import verify
+
+        for entity in self.journal.entities("trail"):
+            try:
+                data = self.journal.objects.get(bytes.fromhex(str(entity.value["object"])))
+            except PeriplusError:
+                continue  # the check of the objects names it
+            report = verify(data, store=self.journal.objects)
+            if not report.ok:
+                yield Problem("error", f"trail {entity.item_id}: {report.summary}", self.root)
+            elif report.digest.hex() != entity.value.get("digest"):
+                yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", self.root)
+
+
+def _card(imported: Imported, parent: str) -> dict[str, JSONValue]:
+    from periplus.trail import TrailReader
+
+    reader = TrailReader(imported.trail)
+    card: dict[str, JSONValue] = {
+        "v": 1,
+        "digest": reader.digest.hex(),
+        "object": "",
+        "bytes": len(imported.trail),
+        "format": imported.format,
+        "agent": imported.agent,
+        "session_id": imported.session_id,
+        "source_sha256": imported.source_sha256.hex(),
+        "title": imported.title or "",
+        "cwd": imported.cwd or "",
+        "model": imported.model or "",
+        "started": format_ms(imported.started_ms) if imported.started_ms else "",
+        "ended": format_ms(imported.ended_ms) if imported.ended_ms else "",
+        "status": reader.status,
+        "counts": dict(imported.counts),
+        "skipped": dict(imported.skipped),
+        "unknown": dict(imported.unknown),
+        "masked": imported.masked,
+        "files": list(imported.files[:_FILES_LISTED_MAX]),
+    }
+    if parent:
+        card["parent"] = parent
+    return card
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(TRAIL_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    if len(data) > TRAIL_FILE_BYTES_MAX:
+        raise UsageError(f"{path} is over {TRAIL_FILE_BYTES_MAX:,} bytes")
+    return data
