@@ -27,6 +27,7 @@ from periplus.base.errors import (
 )
 from periplus.base.locks import Lock
 from periplus.journal import ABSENT, Journal
+from periplus.journal.doctor import examine
 from periplus.journal.lineage import START
 from periplus.journal.record import decode_line, encode_line, version_id
 from support import TYPES, WRITER, FailingFiles, item, make_store, open_journal, segment_path
@@ -277,10 +278,20 @@ def test_a_failed_sync_is_an_unknown_outcome_and_poisons_the_segment(root):
         with pytest.raises(OutcomeUnknownError) as unknown:
             journal.mutate(put(2, "who knows"), WRITER, key="k")
         assert unknown.value.key == "k"
-        with pytest.raises(EnvironmentFailure):
-            journal.mutate(put(2, "again"), WRITER)
-    with open_journal(root) as journal, pytest.raises(EnvironmentFailure, match="sync"):
-        journal.mutate(put(3, "x"), WRITER)
+        with pytest.raises(OutcomeUnknownError):
+            journal.mutate(put(2, "again"), WRITER, key="k2")
+    with open_journal(root) as journal:
+        assert journal.mutate(put(2, "who knows"), WRITER, key="k").repeated
+        assert journal.mutate(put(3, "x"), WRITER).first_seq == 4
+        assert journal.get("decision", item(2)).value == {"text": "again"}
+        assert [entry.record.seq for _, entry in journal.entries(journal.lineage)] == [1, 2, 3, 4]
+        segments = journal.reader(journal.lineage).segments()
+    assert segments[0] == 1
+    assert segments[-1] > 1, "the next writer began a new segment"
+    with open_journal(root) as journal:
+        assert examine(journal).exit_code < 3
+        journal.mutate(put(4, "and on"), WRITER)
+        assert journal.get("decision", item(4)) is not None
 
 
 def test_a_projection_that_fails_does_not_fail_the_mutation(root):

@@ -311,6 +311,7 @@ _PASSED: Final = tuple(
         r"\bPassed:[ \t]*(\d+)",  # dotnet
     )
 )
+_PASS_MARKS: Final = ("pass", "Pass", "PASS", "Ran ", "example", "Tests run", "OK (")  # one is in each of them
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _SUMMED: Final = 1  # patterns whose every match counts
 _FAILURES: Final = (
@@ -324,6 +325,8 @@ _GO_PASS: Final = re.compile(r"^[ \t]*--- PASS:", re.MULTILINE)
 
 def passed_count(output: str) -> int | None:
     """How many tests passed, where the output of a known runner says so."""
+    if not any(mark in output for mark in _PASS_MARKS):
+        return None
     text = _COLOUR.sub("", output[-_TAIL_CHARS:]) if "\x1b" in output else output[-_TAIL_CHARS:]
     for at, pattern in enumerate(_PASSED):
         found = pattern.findall(text)

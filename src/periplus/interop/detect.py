@@ -68,8 +68,6 @@ def detect_format(head: bytes, path: str) -> SourceFormat:
     """The format of the file that begins with ``head``. Raises FormatError that says what it is instead."""
     import orjson
 
-    if b"\0" in head[:_PROBE_BYTES]:
-        raise FormatError(f"no text: {_binary(head)}", path=path, mend="Give a transcript of Claude Code or Codex.")
     for line in head.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]:
         try:
             record = orjson.loads(line)
@@ -80,12 +78,16 @@ def detect_format(head: bytes, path: str) -> SourceFormat:
                 return "codex"
             if _is_claude(record):
                 return "claude-code"
+            if "parts" in table_of(record.get("message")):
+                break  # the records of Qwen Code and Gemini CLI differ in little else
     if len(head) >= HEAD_BYTES and b"\n" not in head:  # the first record is larger than what was read of it
         start = head[:_PROBE_BYTES]
         if b'"type":"session_meta"' in start:
             return "codex"
         if b'"parentUuid"' in start and b'"sessionId"' in start:
             return "claude-code"
+    if b"\0" in head[:_PROBE_BYTES]:
+        raise FormatError(f"no text: {_binary(head)}", path=path, mend="Give a transcript of Claude Code or Codex.")
     raise FormatError(
         f"no transcript that can be imported: {looks_like(head)}",
         path=path,

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 __all__ = ["COMMITS_MAX", "import_git"]
 
-import hashlib
-import hmac
 import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, environment_failure
-from periplus.interop.intake import Intake, Planned
 from periplus.interop.model import Imported
-from periplus.trail.model import Digest
 
 if TYPE_CHECKING:
     import subprocess
+
+    from periplus.interop.intake import Intake
+    from periplus.trail.model import Digest, OperandValue
 
 COMMITS_MAX: Final = 10_000
 TOKEN_BYTES_MAX: Final = 32 << 20
@@ -88,6 +87,11 @@ def import_git(
     ``progress`` gets the commits read and their number. Raises NotFoundError where there is no such folder or no
     commit, FormatError where it is no repository, EnvironmentFailure where git cannot be run.
     """
+    import hashlib
+    import hmac
+
+    from periplus.interop.intake import Intake
+
     if not os.path.isdir(repo):
         raise NotFoundError(f"no folder {repo}")
     _check_repository(repo)
@@ -170,21 +174,21 @@ def _file(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> None:
         intake.skip("submodule")
         return
     if status.endswith(b"D"):
-        _put(intake, Planned("FILE_DELETE", [path]))
+        _put(intake, "FILE_DELETE", path)
         return
     if target:
         if status[:1] == b"R":
-            _put(intake, Planned("FILE_MOVE", [path, target]))
+            _put(intake, "FILE_MOVE", path, target)
             if status == b"R100":
                 return
         path = target
     note = "symbolic link" if mode == _LINK else None
-    _put(intake, Planned("FILE_WRITE", [path, _digest(blob.decode("ascii", "replace"))], note))
+    _put(intake, "FILE_WRITE", path, _digest(blob.decode("ascii", "replace")), note=note)
 
 
-def _put(intake: Intake, step: Planned) -> None:
-    intake.note_files(step)
-    intake.step(step.op, *step.operands, note=step.note)
+def _put(intake: Intake, op: str, *operands: OperandValue, note: str | None = None) -> None:
+    intake.note_files(op, operands)
+    intake.step(op, *operands, note=note)
 
 
 def _path(intake: Intake, path: bytes) -> str:
@@ -202,6 +206,8 @@ def _end(intake: Intake, commit: _Commit, name: str) -> None:
 
 
 def _digest(name: str) -> Digest:
+    from periplus.trail.model import Digest
+
     try:
         value = bytes.fromhex(name)
     except ValueError as error:

@@ -7,11 +7,11 @@ after an open call waits in a queue behind it. The queue is bounded: its oldest 
 
 from __future__ import annotations
 
-__all__ = ["PENDING_BYTES_MAX", "PENDING_CALLS_MAX", "Call", "Intake", "Planned", "put_counted"]
+__all__ = ["KINDS_MAX", "PENDING_BYTES_MAX", "PENDING_CALLS_MAX", "Call", "Intake", "Planned"]
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.container import KIND_TRAIL, unpack
@@ -79,7 +79,7 @@ class Call:
         self.weight = 0
 
 
-def put_counted(counts: dict[str, int], kind: str, number: int = 1) -> None:
+def _put_counted(counts: dict[str, int], kind: str, number: int = 1) -> None:
     """Count ``kind``; a hostile file cannot make more kinds than a person would read."""
     kind = kind[:KIND_CHARS_MAX].encode("utf-8", "replace").decode()
     if kind not in counts and len(counts) >= KINDS_MAX:
@@ -128,10 +128,10 @@ class Intake:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def skip(self, kind: str, number: int = 1) -> None:
-        put_counted(self.skipped, kind, number)
+        _put_counted(self.skipped, kind, number)
 
     def note_unknown(self, kind: str) -> None:
-        put_counted(self.unknown, kind)
+        _put_counted(self.unknown, kind)
 
     def note_unreadable(self, number: int) -> None:
         if len(self.unreadable_lines) < UNREADABLE_MAX:
@@ -192,12 +192,12 @@ class Intake:
         """The steps of one call; they wait until ``resolve``."""
         self.count("tools")
         for step in steps:
-            self.note_files(step)
+            self.note_files(step.op, step.operands)
         return self.hold(steps)
 
-    def note_files(self, step: Planned) -> None:
+    def note_files(self, op: str, operands: Sequence[OperandValue]) -> None:
         """Remember the files that a step touches."""
-        for path in step.operands[: _FILE_OPERATIONS.get(step.op, 0)]:
+        for path in operands[: _FILE_OPERATIONS.get(op, 0)]:
             if isinstance(path, str) and len(self._files) < FILES_MAX:
                 self._files[path] = None
 
@@ -333,7 +333,6 @@ class Intake:
         status: Status,
         tool: str,
         base: Digest | None = None,
-        files: tuple[str, ...] = (),
         children: tuple[Imported, ...] = (),
     ) -> Imported:
         for entry in self._queue:
@@ -361,9 +360,9 @@ class Intake:
             trail_digest=_trail_digest(trail),
             format=source_format,
             agent=header.agent if isinstance(header.agent, str) else agent,
-            session_id=self.session_id or trail_id,
+            session_id=self.mask(self.session_id or trail_id),
             agent_id=self.agent_id,
-            cwd=self.cwd,
+            cwd=self.mask(self.cwd) if self.cwd else None,
             started_ms=self.started_ms,
             ended_ms=self.ended_ms,
             model=model,
@@ -375,7 +374,7 @@ class Intake:
             unreadable_lines=self.unreadable_lines,
             masked=self.masked,
             tokens=Tokens(self._fresh, self._cached, self._out),
-            files=files or tuple(self._files),
+            files=tuple(self._files),
             children=children,
         )
 

@@ -6,7 +6,7 @@ an empty file, bytes that are no text, a line that would take more memory than a
 
 from __future__ import annotations
 
-__all__ = ["BLOCK_BYTES", "HEAD_BYTES", "LINE_BYTES_MAX", "LineReader", "read_head"]
+__all__ = ["BLOCK_BYTES", "HEAD_BYTES", "LINE_BYTES_MAX", "LineReader", "open_regular", "read_head"]
 
 import hashlib
 import os
@@ -20,7 +20,6 @@ BLOCK_BYTES: Final = 1 << 20
 HEAD_BYTES: Final = 1 << 20
 LINE_BYTES_MAX: Final = 32 << 20
 _BOM: Final = b"\xef\xbb\xbf"
-_PROBE_BYTES: Final = 8192
 
 
 class LineReader:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 __all__ = ["CHILDREN_MAX", "import_transcript"]
 
-import hashlib
-import hmac
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import FormatError, PeriplusError, UsageError
-from periplus.interop.detect import detect_format
-from periplus.interop.intake import Intake
-from periplus.interop.lines import LineReader, open_regular, read_head
 from periplus.interop.model import Imported, SourceFormat
 from periplus.interop.values import integer_of, natural_of, table_of, text_of
-from periplus.trail.model import Status
 
 if TYPE_CHECKING:
     from periplus.interop.claude import Children, ClaudeImporter
     from periplus.interop.codex import CodexImporter
+    from periplus.interop.intake import Intake
+    from periplus.interop.lines import LineReader
+    from periplus.trail.model import Status
 
 CHILDREN_MAX: Final = 1000
 _META_BYTES_MAX: Final = 64 << 10
@@ -43,6 +40,9 @@ def import_transcript(
 
     Raises FormatError, naming file and line, for what is no transcript; EnvironmentFailure for what cannot be read.
     """
+    from periplus.interop.detect import detect_format
+    from periplus.interop.lines import read_head
+
     if format is not None and format not in _FORMATS:
         raise UsageError(f"unknown format {format!r}", mend=f"One of: {', '.join(_FORMATS)}.")
     found = detect_format(read_head(path), path)
@@ -57,6 +57,8 @@ def import_transcript(
     lost = 0
     for child_path, kind in _child_files(path):
         try:
+            if detect_format(read_head(child_path), child_path) != "claude-code":
+                raise FormatError("not of the agent of the session", path=child_path)
             child, prompt = _import_claude(child_path, trail_key, put_object, None, children, (), kind)
         except PeriplusError:  # the session is whole without it; the count says that it is missing
             lost += 1
@@ -78,6 +80,8 @@ def _import_claude(
     lost: int = 0,
 ) -> tuple[Imported, str | None]:
     from periplus.interop.claude import ClaudeImporter
+    from periplus.interop.intake import Intake
+    from periplus.interop.lines import LineReader
 
     intake = Intake(put_object)
     importer = ClaudeImporter(intake, children)
@@ -107,6 +111,8 @@ def _import_codex(
     progress: Callable[[int, int], None] | None,
 ) -> Imported:
     from periplus.interop.codex import CodexImporter
+    from periplus.interop.intake import Intake
+    from periplus.interop.lines import LineReader
 
     intake = Intake(put_object)
     importer = CodexImporter(intake)
@@ -147,6 +153,9 @@ def _status(status: Status, *, is_torn: bool) -> Status:
 
 
 def _secret(trail_key: bytes, source: bytes) -> bytes:
+    import hashlib
+    import hmac
+
     return hmac.digest(trail_key, source, hashlib.sha256)
 
 
@@ -172,6 +181,8 @@ def _child_files(path: str) -> list[tuple[str, str | None]]:
 
 def _read_meta(path: str) -> dict[str, object]:
     import orjson
+
+    from periplus.interop.lines import open_regular
 
     try:
         with open_regular(path) as fd:

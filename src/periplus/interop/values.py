@@ -99,6 +99,8 @@ def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
         if isinstance(value, list):
             return [_copied(item, masked, depth + 1) for item in value]
         return {masked(key): _copied(item, masked, depth + 1) for key, item in value.items()}
+    if isinstance(value, int) and not isinstance(value, bool) and not -_NUMBER_MAX <= value <= _NUMBER_MAX:
+        return str(value)  # as text, for most readers of JSON would round it
     return value
 
 

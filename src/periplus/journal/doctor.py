@@ -177,8 +177,8 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
         reader = journal.reader(lineage)
         for name in sorted(os.listdir(reader.folder)):
             if name.endswith(POISON_SUFFIX):
-                yield Problem("warning", "a sync of this segment failed; nothing is written to it",
-                              os.path.join(reader.folder, name), mend="Check the disk, then remove the mark.")  # fmt: skip
+                yield Problem("warning", "a sync of this segment failed: nothing is written to it any more, the next write begins "
+                              "a new one", os.path.join(reader.folder, name), mend="Check the disk.")  # fmt: skip
 
 
 def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:

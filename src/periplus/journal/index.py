@@ -11,7 +11,7 @@ __all__ = ["INDEX_VERSION", "Index", "IndexedRecord", "Indexer", "NullIndexer"]
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from periplus.journal.lineage import Position
@@ -20,6 +20,7 @@ from periplus.journal.state import Change, Entity, Head, entity_of, head_of
 
 INDEX_VERSION: Final = 1
 _BUSY_S: Final = 5.0
+_SLICE: Final = 256
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,6 +43,7 @@ CREATE TABLE heads (
     deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
     lineage TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
 );
+CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
 CREATE TABLE files (item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL,
     PRIMARY KEY (item_type, item_id)) WITHOUT ROWID;
 """
@@ -122,7 +124,7 @@ class Index:
                 pass  # damaged: derived, so thrown away below
             if attempt or not self.is_writable:
                 break
-            self._discard(self._path)
+            self.discard(self._path)
         self.is_writable = False
         self._path = None
         self.is_memory = True
@@ -165,7 +167,8 @@ class Index:
         return db
 
     @staticmethod
-    def _discard(path: str) -> None:
+    def discard(path: str) -> None:
+        """Remove the index at ``path``. Raises OSError."""
         for suffix in ("", "-wal", "-shm"):
             if os.path.exists(path + suffix):
                 os.unlink(path + suffix)
@@ -301,10 +304,14 @@ class Index:
             )
         return rev
 
-    def finish(self, touched: Iterable[tuple[str, str]]) -> None:
-        """Hand what changed to the layer above."""
-        changed = [entity for key in sorted(touched) if (entity := entity_of(self.heads(*key))) is not None]
-        self._indexer.apply(self.db, changed)
+    def finish(self, touched: Iterable[tuple[str, str]], progress: Callable[[int, int], None]) -> None:
+        """Hand what changed to the layer above, a slice at a time."""
+        keys = sorted(touched)
+        for start in range(0, len(keys), _SLICE):
+            part = keys[start : start + _SLICE]
+            changed = [entity for key in part if (entity := entity_of(self.heads(*key))) is not None]
+            self._indexer.apply(self.db, changed)
+            progress(start + len(part), len(keys))
 
     def set_watermark(self, lineage: str, position: Position) -> None:
         self.db.execute("INSERT OR REPLACE INTO watermarks VALUES (?, ?, ?, ?, ?)", (lineage, *position))

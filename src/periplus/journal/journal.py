@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import DamageError, NewerFormatError, NotFoundError, UsageError
+from periplus.base.errors import DamageError, NewerFormatError, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
@@ -32,7 +32,7 @@ from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
 from periplus.journal.overlay import Overlay
-from periplus.journal.projection import Projector
+from periplus.journal.projection import Progress, Projector, no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, mint_lineage, read_lineage, read_settings
@@ -67,6 +67,7 @@ class Journal:
         files: Files | None = None,
         clock: Clock | None = None,
         random: Callable[[int], bytes] = os.urandom,
+        progress: Progress = no_progress,
     ) -> None:
         self.layout = Layout(root)
         self.types = types
@@ -81,9 +82,12 @@ class Journal:
         self._own = read_lineage(self.layout)
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
+        self._is_salvaged = False
         self.index = self._open_index()
-        self._projector = Projector(self)
+        self._projector = Projector(self, progress)
         self._forget()
+        if not self._seen and self.lineages():
+            self.project()  # there is no index: filling it straight from the files costs less than a view of everything
         self.refresh()
 
     def __enter__(self) -> Self:
@@ -206,7 +210,11 @@ class Journal:
         return line[:-1]
 
     def load_object(self, sha256: str) -> bytes:
-        return self.objects.get(bytes.fromhex(sha256))
+        """A payload that a record names. Raises DamageError where its object is missing or damaged."""
+        try:
+            return self.objects.get(bytes.fromhex(sha256))
+        except NotFoundError as error:
+            raise DamageError(error.wrong, safe="Other records stay readable.", mend=error.mend) from error
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -233,6 +241,7 @@ class Journal:
         with self._lock.holding(patience_s):
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
+            self._leave_poisoned(lineage)
             done = self._receipt_of(key)
             if done is not None:
                 return done
@@ -249,14 +258,19 @@ class Journal:
         return receipt
 
     def project(self) -> bool:
-        """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost."""
+        """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
+
+        With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
+        """
         if self.damage is not None:
+            self._index_salvaged()
             return False
         try:
             if not self._projector.run():
                 return False
         except DamageError as error:
             self.damage = error
+            self._index_salvaged()
             return False
         self._forget()
         self.refresh()
@@ -266,6 +280,16 @@ class Journal:
 
     def _open_index(self) -> Index:
         return Index(self.layout.index, self.store_id, self._indexer)
+
+    def _index_salvaged(self) -> None:
+        if self._is_salvaged:
+            return
+        self._is_salvaged = True
+        self.index.close()
+        self.index = Index(None, self.store_id, self._indexer)
+        self._projector.salvage()
+        self._forget()
+        self._read_on(salvage=True)
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
@@ -289,7 +313,7 @@ class Journal:
             if not salvage and self._is_unchanged(reader) and self.end(lineage).next_seq > durable_seq:
                 continue
             for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
-                self._absorb(lineage, chunk)
+                self._absorb(lineage, chunk, salvage=salvage)
         if for_writing and self.damage is not None:
             raise self.damage
 
@@ -302,9 +326,9 @@ class Journal:
         status = os.stat(reader.path_of(segments[-1]))
         return known == (segments[-1], status.st_size, status.st_ino)
 
-    def _absorb(self, lineage: str, chunk: Chunk) -> None:
+    def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         for entry in chunk.entries:
-            self._overlay.add(entry, lineage, chunk.segment)
+            self._overlay.add(entry, lineage, chunk.segment, salvage=salvage)
         self._seen[lineage] = chunk.end
         if chunk.size >= 0:
             self._sizes[lineage] = (chunk.segment, chunk.size, os.stat(chunk.path).st_ino)
@@ -322,6 +346,20 @@ class Journal:
                 mend="Restore the config.toml that this store was made with.",
             )
         return self._own.lineage
+
+    def _leave_poisoned(self, lineage: str) -> None:
+        writer = SegmentWriter(self, lineage)
+        if not writer.is_poisoned(self.end(lineage).segment):
+            return
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        try:
+            writer.leave_poisoned(self.end(lineage).segment)
+        except OSError as error:
+            raise environment_failure(error, "begin a new segment in", self.layout.lineage_folder(lineage)) from error
+        self._forget()
+        self._read_on(salvage=False, for_writing=True)
 
     def _receipt_of(self, key: str) -> Receipt | None:
         found = list(self._overlay.keys.get(key, ()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 __all__ = ["FORMAT_VERSION", "STORE_FOLDER", "Layout", "find_root", "project_root"]
 
 import os
+import stat
 from typing import Final
 
-from periplus.base.errors import NotAStoreError
+from periplus.base.errors import NotAStoreError, environment_failure
 
 STORE_FOLDER: Final = ".periplus"
 FORMAT_VERSION: Final = 2
@@ -42,7 +43,7 @@ def find_root(start: str, explicit: str | None = None) -> str:
     """The store for work in folder ``start``: ``explicit`` if given, else the project's.
 
     Inside git that is the main worktree's ``.periplus``, for every worktree alike; outside, the nearest parent
-    folder's. Raises NotAStoreError that says where it looked.
+    folder's. Raises NotAStoreError that says where it looked, EnvironmentFailure for one that may not be read.
     """
     if explicit is not None:
         root = os.path.abspath(explicit)
@@ -56,7 +57,7 @@ def find_root(start: str, explicit: str | None = None) -> str:
     at = folder
     while True:
         candidate = os.path.join(at, STORE_FOLDER)
-        if os.path.isfile(os.path.join(candidate, "config.toml")):
+        if _is_store(candidate):
             return candidate
         parent = os.path.dirname(at)
         if parent == at:
@@ -75,7 +76,7 @@ def project_root(start: str) -> str:
 
 
 def _checked(root: str) -> str:
-    if os.path.isfile(os.path.join(root, "config.toml")):
+    if _is_store(root):
         return root
     wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
     raise NotAStoreError(
@@ -83,6 +84,18 @@ def _checked(root: str) -> str:
         safe="Nothing was changed.",
         mend="Make one with `periplus init`, or name another with --store.",
     )
+
+
+def _is_store(root: str) -> bool:
+    """Raises EnvironmentFailure for a folder that may not be entered: another store must not be taken in its place."""
+    try:
+        return stat.S_ISREG(os.stat(os.path.join(root, "config.toml")).st_mode)
+    except PermissionError as error:
+        if os.path.lexists(root):
+            raise environment_failure(error, "read the store", root) from error
+        return False
+    except OSError:
+        return False
 
 
 def _git_main_worktree(folder: str) -> str | None:

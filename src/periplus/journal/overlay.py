@@ -6,6 +6,7 @@ __all__ = ["Overlay"]
 
 from collections.abc import Callable
 
+from periplus.base.errors import DamageError
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Head, change_of, head_of
 
@@ -25,10 +26,16 @@ class Overlay:
         self._superseded: set[str] = set()
         self.record_count = 0
 
-    def add(self, entry: Entry, lineage: str, segment: int) -> None:
+    def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False) -> None:
+        """Raises DamageError where the payload's object is not sound; with ``salvage`` the version is left out."""
         record = entry.record
         self.record_count += 1
-        change = change_of(entry, lineage, segment, self._load)
+        try:
+            change = change_of(entry, lineage, segment, self._load)
+        except DamageError:
+            if not salvage:
+                raise
+            change = None
         if record.key:
             version = change.version if change is not None else ""
             self.keys.setdefault(record.key, []).append((lineage, record.seq, version))

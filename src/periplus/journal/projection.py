@@ -7,10 +7,11 @@ file that is not there. A file that a person changed is not written over: it is 
 
 from __future__ import annotations
 
-__all__ = ["PROJECTION_VERSION", "Projector", "render_entity"]
+__all__ = ["PROJECTION_VERSION", "Progress", "Projector", "no_progress", "render_entity"]
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
@@ -20,13 +21,18 @@ from periplus.base.locks import Lock
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry
-from periplus.journal.state import Entity, change_of, entity_of, head_of
+from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 PROJECTION_VERSION: Final = 1
+Progress: TypeAlias = Callable[[int, int], None]
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def no_progress(done: int, total: int) -> None:
+    """For who does not want to know how far it is."""
 
 
 def render_entity(entity: Entity) -> bytes:
@@ -48,8 +54,9 @@ def render_entity(entity: Entity) -> bytes:
 class Projector:
     """Writes the projections of one journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, progress: Progress = no_progress) -> None:
         self._journal = journal
+        self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
         self.edited: list[str] = []
 
@@ -72,7 +79,12 @@ class Projector:
             return False
         return True
 
-    def _apply(self) -> None:
+    def salvage(self) -> None:
+        """Fill an index in memory with what is sound of a journal that is damaged."""
+        assert self._journal.index.is_memory
+        self._apply(salvage=True)
+
+    def _apply(self, *, salvage: bool = False) -> None:
         import sqlite3
 
         journal, index = self._journal, self._journal.index
@@ -83,8 +95,8 @@ class Projector:
             touched: set[tuple[str, str]] = set()
             for lineage in journal.lineages():
                 limit = mark.seq if mark is not None and mark.lineage == lineage else None
-                touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit)
-            index.finish(touched)
+                touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
+            index.finish(touched, self._progress)
             self._write_files(touched)
             index.commit()
         except sqlite3.Error as error:
@@ -96,13 +108,15 @@ class Projector:
             index.end()
             raise
 
-    def _index_lineage(self, lineage: str, position: Position, limit: int | None) -> set[tuple[str, str]]:
+    def _index_lineage(
+        self, lineage: str, position: Position, limit: int | None, *, salvage: bool
+    ) -> set[tuple[str, str]]:
         journal, index = self._journal, self._journal.index
         at = position
         touched: set[tuple[str, str]] = set()
-        for chunk in journal.reader(lineage).read_from(at):
+        for chunk in journal.reader(lineage).read_from(at, salvage=salvage):
             entries = chunk.entries if limit is None else [e for e in chunk.entries if e.record.seq <= limit]
-            items = ((entry, change_of(entry, lineage, chunk.segment, journal.load_object)) for entry in entries)
+            items = ((entry, self._change(entry, lineage, chunk.segment, salvage=salvage)) for entry in entries)
             touched |= index.apply(items, lineage, chunk.segment)
             if len(entries) == len(chunk.entries):
                 at = chunk.end
@@ -113,6 +127,14 @@ class Projector:
             if len(entries) < len(chunk.entries):
                 break
         return touched
+
+    def _change(self, entry: Entry, lineage: str, segment: int, *, salvage: bool) -> Change | None:
+        try:
+            return change_of(entry, lineage, segment, self._journal.load_object)
+        except DamageError:
+            if not salvage:
+                raise
+            return None
 
     # -- entity files ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
 from periplus.base.files import write_atomic
-from periplus.journal.lineage import Position, read_durable, write_durable
+from periplus.journal.lineage import Position, write_durable
 from periplus.journal.record import PAYLOAD_INLINE_MAX, RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
@@ -27,7 +27,9 @@ from periplus.journal.segment import (
     Entry,
     Header,
     Tail,
+    decode_header,
     encode_header,
+    scan,
     segment_name,
 )
 from periplus.journal.transaction import Draft, Writer
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 POISON_SUFFIX: Final = ".poisoned"
+PARKED_SUFFIX: Final = ".parked"
 
 
 class SegmentWriter:
@@ -60,7 +63,6 @@ class SegmentWriter:
         self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None, *, durable: bool
     ) -> tuple[list[Entry], Position, int, int]:
         """Write ``drafts`` as one batch behind ``position``; gives ``(entries, new end, file size, inode)``."""
-        self._check_poison(position)
         if position.segment == 0 or position.offset >= self._journal.settings.journal.segment_bytes:
             if position.segment:  # what lies before the newest segment is durable: readers rely on it
                 self._open(position.segment)
@@ -220,13 +222,27 @@ class SegmentWriter:
         except OSError:
             pass  # a disk that takes no marker takes no record either
 
-    def _check_poison(self, position: Position) -> None:
-        path = self._path(position.segment)
-        if position.segment and os.path.exists(path + POISON_SUFFIX):
-            mark = read_durable(self._journal.layout.durable)
-            known = f"seq {mark.seq}" if mark is not None else "an unknown seq"
-            raise EnvironmentFailure(
-                f"a sync of {path} failed earlier; what came after {known} may not be on disk",
-                safe="Everything acknowledged is durable, and reading goes on.",
-                mend=f"Check the disk, then remove {path + POISON_SUFFIX} to write on.",
-            )
+    def is_poisoned(self, segment: int) -> bool:
+        """Whether a sync of the segment failed: what the system says of it since is not to be believed."""
+        return segment > 0 and os.path.exists(self._path(segment) + POISON_SUFFIX)
+
+    def leave_poisoned(self, segment: int) -> None:
+        """Begin a new segment with the records of ``segment`` that are not known to be durable, written once more.
+
+        They keep their seqs and versions; the new segment supersedes the old one's last records. Where nothing of the
+        old one is durable, it is parked under another name, for the new one has to have its name.
+        """
+        path = self._path(segment)
+        with open(path, "rb") as file:
+            data = file.read()
+        header, start = decode_header(data)
+        found = scan(data[start:], base=start, next_seq=segment)
+        durable = [entry for entry in found.entries if entry.record.seq <= self._journal.durable_seq]
+        carried = [entry.record for entry in found.entries[len(durable) :]]
+        lines = [encode_line(msgspec.structs.replace(record, voids=None))[0] for record in carried]
+        if not durable:
+            self._files.replace(path, path + PARKED_SUFFIX)
+            self._files.replace(path + POISON_SUFFIX, path + PARKED_SUFFIX + POISON_SUFFIX)
+        before = durable[-1].leaf[:8].hex() if durable else header.prev
+        first = segment + len(durable)
+        self._begin_segment(Position(segment, 0, first, before), b"".join(lines))

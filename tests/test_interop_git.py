@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from interop_support import KEY, Objects, check, named, plain, steps_of
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError
+from periplus.interop import import_git
+from periplus.interop.git import _tokens
+from periplus.trail.reader import TrailReader
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+class Repository:
+    def __init__(self, path, *options):
+        self.path = path
+        path.mkdir(exist_ok=True)
+        self.seconds = 1_700_000_000
+        self.git("init", "-q", "-b", "main", *options)
+
+    def git(self, *arguments):
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        identity = {
+            "GIT_AUTHOR_NAME": "Ada Löw", "GIT_AUTHOR_EMAIL": "ada@sea.example", "GIT_COMMITTER_NAME": "B",
+            "GIT_COMMITTER_EMAIL": "b@x", "GIT_AUTHOR_DATE": f"{self.seconds} +0100", "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_COMMITTER_DATE": f"{self.seconds + 50} +0000", "HOME": str(self.path),
+        }  # fmt: skip
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.path, env=kept | identity, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, message, **files):
+        for name, content in files.items():
+            (self.path / name).write_text(content)
+        self.git("add", "-A")
+        self.seconds += 1000
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path / "harbour")
+
+
+def take(repository, **options):
+    imported = import_git(str(repository.path), trail_key=KEY, put_object=Objects().put, **options)
+    check(imported)
+    return imported
+
+
+def test_a_history_with_odd_names_renames_and_a_merge(repository):
+    root = repository.commit("root\n\nbody of it", lamp="1\n2\n3\n4\n5\n")
+    names = ["with space", "größe", "new\nline", "-dash", ":colon", "tab\there", 'quo"te']
+    repository.commit("odd names", **dict.fromkeys(names, "x"))
+    repository.git("mv", "--", "lamp", "beacon")
+    repository.commit("moved")
+    repository.git("mv", "--", "beacon", "lantern")
+    (repository.path / "lantern").write_text("1\n2\n3\n4\nsix\n")
+    repository.commit("moved and changed")
+    repository.git("checkout", "-q", "-b", "side")
+    repository.commit("on the side", lantern="side\n2\n3\n4\nsix\n")
+    repository.git("checkout", "-q", "main")
+    repository.commit("on main", other="y", lantern="main\n2\n3\n4\nsix\n")
+    subprocess.run(["git", "merge", "-q", "side"], cwd=repository.path, check=False, capture_output=True)
+    (repository.path / "lantern").write_text("both\n2\n3\n4\nsix\n")
+    merge = repository.commit("merged")
+    for name in names:
+        os.unlink(repository.path / name)
+    repository.commit("gone")
+    imported = take(repository)
+
+    commits = named(imported, "GIT_COMMIT")
+    assert [step.operands[1] for step in commits[:4]] == [
+        "root\n\nbody of it",
+        "odd names",
+        "moved",
+        "moved and changed",
+    ]
+    assert sorted(step.operands[1] for step in commits[4:6]) == ["on main", "on the side"]
+    assert [step.operands[1] for step in commits[6:]] == ["merged", "gone"]
+    assert {step.operands[0] for step in commits} == {"harbour"}
+    assert commits[6].operands[2].value.hex() == merge
+    assert {step.note for step in commits} == {"Ada Löw <ada@sea.example>"}
+    assert imported.session_id == TrailReader(imported.trail).header.trail_id == root
+
+    steps = plain(imported)
+    blob = repository.git("rev-parse", f"{root}:lamp")
+    assert steps[0] == ("FILE_WRITE", "lamp", f"git-sha1:{blob[:8]}")
+    assert sorted(name for op, name, _ in steps[2 : 2 + len(names)]) == sorted(names)
+    assert ("FILE_MOVE", "lamp", "beacon") in steps
+    moved = steps.index(("FILE_MOVE", "beacon", "lantern"))
+    assert steps[moved + 1][:2] == ("FILE_WRITE", "lantern")
+    in_merge = steps[next(at for at, step in enumerate(steps) if step[2:3] == ("merged",)) - 1]
+    assert in_merge == ("FILE_WRITE", "lantern", "git-sha1:" + repository.git("rev-parse", f"{merge}:lantern")[:8])
+    assert sorted(name for op, name, *_ in steps if op == "FILE_DELETE") == sorted(names)
+    assert imported.counts == {"commits": 8, "steps": len(steps), "files": 11}
+
+
+def test_times_and_sources_are_those_of_the_commits(repository):
+    repository.commit("one", a="1")
+    repository.commit("two", b="2")
+    imported = take(repository)
+    assert (imported.started_ms, imported.ended_ms) == (1_700_001_000_000, 1_700_002_000_000)
+    assert [step.source for step in steps_of(imported)] == [1, 1, 2, 2]
+    assert [step.delta_ms for step in steps_of(imported)] == [0, 0, 1_000_000, 0]
+
+
+def test_the_newest_commits_only(repository):
+    for n in range(5):
+        repository.commit(f"c{n}", file=str(n))
+    imported = take(repository, commits_max=2)
+    assert [step.operands[1] for step in named(imported, "GIT_COMMIT")] == ["c3", "c4"]
+    assert imported.session_id == "harbour"
+    assert imported.source_sha256 != take(repository).source_sha256
+
+
+def test_the_same_history_gives_the_same_bytes_from_anywhere_in_it(repository, tmp_path, monkeypatch):
+    repository.commit("one", a="1")
+    repository.commit("two", b="2")
+    first = take(repository)
+    assert take(repository) == first
+    (repository.path / "sub").mkdir()
+    again = import_git(str(repository.path / "sub"), trail_key=KEY, put_object=Objects().put)
+    assert again.trail == first.trail
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))  # as a hook would leave it
+    assert take(repository).trail == first.trail
+
+
+def test_progress_and_a_bare_repository(repository, tmp_path):
+    repository.commit("one", a="1")
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    told = []
+    imported = import_git(
+        str(tmp_path / "bare.git"), trail_key=KEY, put_object=Objects().put, progress=lambda *args: told.append(args)
+    )
+    assert told == [(1, 1)]
+    assert named(imported, "GIT_COMMIT")[0].operands[0] == "bare"
+
+
+def test_a_repository_of_sha256(tmp_path):
+    repository = Repository(tmp_path / "wide", "--object-format=sha256")
+    commit = repository.commit("one", a="1")
+    step = named(take(repository), "GIT_COMMIT")[0]
+    assert (step.operands[2].algorithm, step.operands[2].value.hex()) == ("git-sha256", commit)
+
+
+def test_links_and_submodules(repository, tmp_path):
+    inner = Repository(tmp_path / "inner")
+    inner.commit("x", x="1")
+    os.symlink("target", repository.path / "link")
+    repository.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.path), "inner")
+    repository.commit("both")
+    imported = take(repository)
+    assert [step.note for step in named(imported, "FILE_WRITE")] == [None, "symbolic link"]
+    assert imported.skipped == {"submodule": 1}
+
+
+def test_nothing_that_the_repository_configures_is_run(repository):
+    proof = repository.path / "was run"
+    trap = repository.path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch '{proof}'\ncat\n")
+    trap.chmod(0o755)
+    (repository.path / ".gitattributes").write_text("* diff=trap filter=trap\n")
+    repository.commit("one", a="1\n")
+    repository.commit("two", a="2\n")
+    for setting in (
+        "core.fsmonitor", "core.pager", "core.sshCommand", "diff.external", "diff.trap.command", "diff.trap.textconv",
+        "filter.trap.smudge", "filter.trap.clean", "gpg.program", "core.editor", "core.gitProxy", "pager.log",
+        "core.alternateRefsCommand",
+    ):  # fmt: skip
+        repository.git("config", setting, str(trap))
+    for setting in ("log.showSignature", "log.follow", "diff.relative", "log.mailmap", "diff.noprefix", "color.ui"):
+        repository.git("config", setting, "always" if setting == "color.ui" else "true")
+    repository.git("config", "log.showRoot", "false")
+    repository.git("config", "diff.renames", "false")
+    repository.git("config", "i18n.logOutputEncoding", "UTF-16")
+    hooks = repository.path / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for hook in ("post-checkout", "post-index-change", "reference-transaction"):
+        shutil.copy(trap, hooks / hook)
+    if proof.exists():
+        proof.unlink()  # what the settings above made of this test's own git
+    imported = take(repository)
+    assert not proof.exists()
+    assert [step.operands[1] for step in named(imported, "GIT_COMMIT")] == ["one", "two"]
+    assert {"a", ".gitattributes"} <= {*imported.files}
+
+
+def test_secrets_in_a_history_are_masked(repository):
+    secret = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
+    repository.commit(f"add {secret}", **{secret: "x"})
+    imported = take(repository)
+    assert secret.encode() not in imported.trail
+    assert imported.masked == 2
+
+
+def test_what_is_no_repository(tmp_path, repository):
+    def refuse(path, kind, wrong):
+        with pytest.raises(kind, match=wrong):
+            import_git(str(path), trail_key=KEY, put_object=Objects().put)
+
+    (tmp_path / "plain").mkdir()
+    refuse(tmp_path / "absent", NotFoundError, "no folder")
+    refuse(tmp_path / "plain", FormatError, "not a git repository")
+    refuse(repository.path, NotFoundError, "no commits")
+    file = tmp_path / "file"
+    file.touch()
+    refuse(file, NotFoundError, "no folder")
+
+
+def test_git_missing(repository, monkeypatch, tmp_path):
+    repository.commit("one", a="1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFailure, match="git is not installed"):
+        take(repository)
+
+
+def test_a_damaged_repository_is_one_clear_error(repository):
+    first = repository.commit("one", a="1")
+    repository.commit("two", a="2")
+    target = repository.path / ".git/objects" / first[:2] / first[2:]
+    target.chmod(0o600)
+    target.write_bytes(b"damaged")
+    with pytest.raises(FormatError, match="could not read the history"):
+        take(repository)
+
+
+def test_tokens_in_all_splits():
+    import io
+
+    data = b"one\0\0two\nlines\0three"
+
+    class Slow(io.BytesIO):
+        size = 1
+
+        def read(self, _=-1):
+            return super().read(self.size)
+
+    for size in range(1, len(data) + 1):
+        stream = Slow(data)
+        stream.size = size
+        assert list(_tokens(stream)) == [b"one", b"", b"two\nlines", b"three"]

@@ -1,0 +1,76 @@
+"""Sessions of 200 MB, made by repeating a real one: bounded memory, whatever repeats."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interop_support import read, shared_files
+
+pytestmark = pytest.mark.slow
+
+SIZE = 200_000_000
+MEMORY_BYTES_MAX = 120_000_000
+
+_PROGRAM = """
+import hashlib, json, resource, sys
+from periplus.interop import import_transcript
+imported = import_transcript(sys.argv[1], trail_key=b"k" * 32, put_object=lambda data: hashlib.sha256(data).digest())
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({"peak": peak, "counts": imported.counts, "bytes": len(imported.trail)}))
+"""
+
+
+def _run(path: Path) -> dict:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM, str(path)], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def _largest(folder: str) -> Path:
+    return max(shared_files(folder), key=lambda path: path.stat().st_size)
+
+
+def _renamed(data: bytes, number: int) -> bytes:
+    """The session with other names for its records, messages and calls."""
+    mark = b"%08d-" % number
+    for key in (b'"uuid":"', b'"parentUuid":"', b'"sourceToolAssistantUUID":"'):
+        data = data.replace(key, key + mark)
+    for name in (b'"toolu_', b'"msg_', b'"call_'):
+        data = data.replace(name, name + mark)
+    return data.replace(b'"text":"', b'"text":"%d ' % number)
+
+
+@pytest.mark.parametrize("folder", ["claude-code-jsonl", "codex-rollout"])
+def test_memory_is_bounded_on_a_session_of_200_mb(tmp_path, folder):
+    source = _largest(folder)
+    data = source.read_bytes().rstrip(b"\n") + b"\n"
+    repeats = SIZE // len(data) + 1
+    path = tmp_path / "large.jsonl"
+    with path.open("wb") as file:
+        for number in range(repeats):
+            file.write(_renamed(data, number))
+    once = read(source).counts
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    assert found["counts"]["tools"] == repeats * once["tools"]
+    assert found["counts"]["tools_paired"] == repeats * once["tools_paired"]
+
+
+@pytest.mark.parametrize("folder", ["claude-code-jsonl", "codex-rollout"])
+def test_a_session_that_repeats_itself_for_200_mb_counts_once(tmp_path, folder):
+    source = _largest(folder)
+    data = source.read_bytes().rstrip(b"\n") + b"\n"
+    repeats = SIZE // len(data) + 1
+    path = tmp_path / "repeated.jsonl"
+    with path.open("wb") as file:
+        for _ in range(repeats):
+            file.write(data)
+    once = read(source).counts
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    for name in ("prompts", "says", "tools", "tools_paired", "model_calls", "steps"):
+        assert found["counts"][name] == once[name], name
