@@ -14,7 +14,6 @@ __all__ = ["LOCK_PATIENCE_S", "Lock"]
 
 import fcntl
 import os
-import socket
 import sys
 import threading
 import time
@@ -105,7 +104,7 @@ class Lock:
     def _sign(self) -> None:
         since = format_ms(time.time_ns() // 1_000_000)
         command = " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:2]])
-        text = f"{os.getpid()} {socket.gethostname()} {since} {command[:80]}".replace("\n", " ").ljust(199) + "\n"
+        text = f"{os.getpid()} {os.uname().nodename} {since} {command[:80]}".replace("\n", " ").ljust(199) + "\n"
         try:
             os.pwrite(self._fd, text.encode(errors="replace"), 0)
         except OSError:

@@ -125,10 +125,13 @@ class Index:
             if attempt or not self.is_writable:
                 break
             self.discard(self._path)
+        self._serve_from_memory()
+        return self._created(sqlite3.connect(":memory:", isolation_level=None))
+
+    def _serve_from_memory(self) -> None:
         self.is_writable = False
         self._path = None
         self.is_memory = True
-        return self._created(sqlite3.connect(":memory:", isolation_level=None))
 
     def _connect(self, path: str) -> sqlite3.Connection | None:
         """A connection to a sound index of our version, made if it is missing; None where it is another's."""
@@ -142,6 +145,7 @@ class Index:
             if self.is_writable:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.execute("PRAGMA synchronous=NORMAL")
+                db.execute("PRAGMA wal_autocheckpoint=4000")
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 if not self.is_writable:
                     db.close()
@@ -263,6 +267,18 @@ class Index:
     def begin_write(self) -> None:
         self.end()
         self.db.execute("BEGIN IMMEDIATE")
+
+    def give_way(self, error: sqlite3.Error) -> None:
+        """After a write that failed for want of space: the file goes, for the journal to have it, and memory serves."""
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or self._path is None:
+            return
+        self.db.close()
+        try:
+            self.discard(self._path)
+        except OSError:
+            pass  # it stays behind; nothing in it is believed over the journal
+        self._serve_from_memory()
+        self.db = self._created(sqlite3.connect(":memory:", isolation_level=None))
 
     def commit(self) -> None:
         self.db.execute("COMMIT")

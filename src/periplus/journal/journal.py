@@ -265,6 +265,8 @@ class Journal:
         if self.damage is not None:
             self._index_salvaged()
             return False
+        if self._seen and not self._overlay.record_count:
+            return True
         try:
             if not self._projector.run():
                 return False
@@ -383,8 +385,8 @@ class Journal:
             self._writer = None
             self._forget()  # what lies behind the last batch is looked at anew by the next reader
             raise
-        for entry in entries:
-            self._overlay.add(entry, lineage, end.segment)
+        for entry, draft in zip(entries, drafts, strict=True):
+            self._overlay.add(entry, lineage, end.segment, version=draft.version)
         self._seen[lineage] = end
         self._sizes[lineage] = (end.segment, size, inode)
         if durable:

@@ -26,12 +26,15 @@ class Overlay:
         self._superseded: set[str] = set()
         self.record_count = 0
 
-    def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False) -> None:
-        """Raises DamageError where the payload's object is not sound; with ``salvage`` the version is left out."""
+    def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False, version: str = "") -> None:
+        """Take a record in; ``version`` saves computing it where it is known.
+
+        Raises DamageError where the payload's object is not sound; with ``salvage`` the version is left out.
+        """
         record = entry.record
         self.record_count += 1
         try:
-            change = change_of(entry, lineage, segment, self._load)
+            change = change_of(entry, lineage, segment, self._load, version)
         except DamageError:
             if not salvage:
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = ["PROJECTION_VERSION", "Progress", "Projector", "no_progress", "render_entity"]
 
+import functools
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -37,7 +38,7 @@ def no_progress(done: int, total: int) -> None:
 
 def render_entity(entity: Entity) -> bytes:
     """The entity's file: pretty-printed, sorted keys, so that git shows a change as the lines that changed."""
-    import json
+    import orjson
 
     document: dict[str, JSONValue] = {
         "format": PROJECTION_VERSION,
@@ -48,7 +49,7 @@ def render_entity(entity: Entity) -> bytes:
         "heads": list(entity.heads),
         "entity": entity.value,
     }
-    return json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True).encode() + b"\n"
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 class Projector:
@@ -76,7 +77,9 @@ class Projector:
                 self._apply()
         except (LockTimeoutError, EnvironmentFailure, OSError):
             index.end()  # derived state stays behind, at a watermark that says so
-            return False
+            if not self._journal.index.is_memory:
+                return False
+            self._apply()  # the disk is full: the index went into memory
         return True
 
     def salvage(self) -> None:
@@ -101,6 +104,7 @@ class Projector:
             index.commit()
         except sqlite3.Error as error:
             index.end()
+            index.give_way(error)
             raise EnvironmentFailure(
                 f"the index cannot be written: {error}", safe="The journal is untouched."
             ) from error
@@ -206,6 +210,7 @@ def _after(entry: Entry, segment: int) -> Position:
     return Position(segment, entry.offset + entry.length, entry.record.seq + 1, entry.leaf[:8].hex())
 
 
+@functools.cache
 def _boot_id() -> str:
     try:
         with open(_BOOT_ID, encoding="ascii") as file:

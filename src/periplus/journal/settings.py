@@ -14,7 +14,6 @@ __all__ = [
 ]
 
 import os
-import socket
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -149,7 +148,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> L
             found = LineageFile(
                 lineage=lineage,
                 store=store_id,
-                host=socket.gethostname(),
+                host=os.uname().nodename,
                 created=format_ms(clock.now_ms()),
                 device=status.st_dev,
                 inode=status.st_ino,

@@ -89,7 +89,9 @@ class Change(NamedTuple):
     payload: bytes
 
 
-def change_of(entry: Entry, lineage: str, segment: int, load: Callable[[str], bytes]) -> Change | None:
+def change_of(
+    entry: Entry, lineage: str, segment: int, load: Callable[[str], bytes], version: str = ""
+) -> Change | None:
     """The version that a record makes, or None where it makes none; ``load`` fetches a payload from the objects.
 
     Raises DamageError where the payload's object is missing or damaged.
@@ -103,7 +105,7 @@ def change_of(entry: Entry, lineage: str, segment: int, load: Callable[[str], by
         payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
         if not payload.startswith(b"{"):
             raise DamageError("a record of state without a payload", seq=record.seq)
-    version = version_id(
+    version = version or version_id(
         record.item_type,
         record.item_id,
         deleted=kind == "tombstone",

@@ -1,0 +1,97 @@
+"""``python -m bench``: measure, print the table, keep the result with its machine and commit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bench import importing, journal, merkle, recall, report, start, trail
+from bench.machine import machine
+from bench.measure import Bench, Row
+from bench.samples import REPOSITORY
+
+PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
+    "journal": journal.measure,
+    "import": importing.measure,
+    "recall": recall.measure,
+    "start": start.measure,
+    "merkle": merkle.measure,
+    "trail": trail.measure,
+}
+RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
+
+
+def main() -> int:
+    arguments = _arguments()
+    os.makedirs(arguments.results, exist_ok=True)
+    begun, started = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    load_before = os.getloadavg()
+    rows: list[Row] = []
+    notes: list[str] = []
+    # Not in the folder for temporary files: on many machines that is memory, where a sync costs nothing.
+    folder = tempfile.mkdtemp(prefix="work-", dir=arguments.results)
+    try:
+        where = machine(folder)
+        for name in arguments.only or PARTS:
+            rows += PARTS[name](_bench(name, folder, notes, is_quick=arguments.quick))
+    finally:
+        shutil.rmtree(folder)
+    result = report.Result(
+        started,
+        time.monotonic() - begun,
+        arguments.quick,
+        load_before,
+        os.getloadavg(),
+        tuple(notes),
+        where,
+        tuple(rows),
+    )
+    _keep(result, arguments.results)
+    if arguments.json:
+        print(json.dumps(report.to_json(result), ensure_ascii=False))
+    else:
+        print("\n".join((report.markdown if arguments.markdown else report.plain)(result)))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="What Periplus costs beside the bare work.")
+    parser.add_argument("--only", action="append", choices=tuple(PARTS), help="this part (may be repeated)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds: shows that it runs, no more")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the result as JSON")
+    form.add_argument("--markdown", action="store_true", help="print the page for the documentation")
+    parser.add_argument(
+        "--results", default=RESULTS, metavar="DIR", help="where to work, and to keep the result (bench/results)"
+    )
+    return parser.parse_args()
+
+
+def _bench(name: str, folder: str, notes: list[str], *, is_quick: bool) -> Bench:
+    own = os.path.join(folder, name)
+    os.mkdir(own)
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"{name}: {text}\n")
+        if name == "import":
+            notes.append(f"imported: {text}")
+
+    return Bench(own, is_quick, say)
+
+
+def _keep(result: report.Result, folder: str) -> None:
+    name = f"{result.started.replace(':', '')}{'-quick' if result.is_quick else ''}.json"
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(report.to_json(result), file, ensure_ascii=False, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""One measurement in a process of its own, so that its memory is its own: prints seconds and peak memory as JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+
+def _orjson(path: str) -> Callable[[], object]:
+    import orjson
+
+    def run() -> None:
+        with open(path, "rb") as file:
+            for line in file:
+                orjson.loads(line)
+
+    return run
+
+
+def _json(path: str) -> Callable[[], object]:
+    import json
+
+    def run() -> None:
+        with open(path, "rb") as file:
+            for line in file:
+                json.loads(line)
+
+    return run
+
+
+def _trail(path: str) -> Callable[[], object]:
+    import hashlib
+
+    from periplus.interop import import_transcript
+
+    def keep(data: bytes) -> bytes:
+        return hashlib.sha256(data).digest()
+
+    return lambda: import_transcript(path, trail_key=bytes(32), put_object=keep)
+
+
+def _store(path: str, root: str) -> Callable[[], object]:
+    from periplus.journal import Writer
+    from periplus.project import Project
+
+    def run() -> None:
+        with Project(root, Writer("bench", "who_0000000000000000")) as project:
+            project.import_transcript(path)
+
+    return run
+
+
+def _peak_bytes() -> int:
+    """The most memory this process has had resident. What the one that started it had does not count here."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+_WORKS: Final[dict[str, Callable[..., Callable[[], object]]]] = {
+    "orjson": _orjson,
+    "json": _json,
+    "trail": _trail,
+    "store": _store,
+}
+
+
+def main(what: str, *arguments: str) -> None:
+    work = _WORKS[what](*arguments)
+    begun, cpu = time.perf_counter(), time.process_time()
+    work()
+    wall_s, cpu_s = time.perf_counter() - begun, time.process_time() - cpu
+    print(f'{{"wall_s": {wall_s}, "cpu_s": {cpu_s}, "peak_bytes": {_peak_bytes()}}}')
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,158 @@
+"""The benchmark runs from end to end and prints all of its rows. What the numbers are is no concern of a test."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from periplus.interop import import_transcript
+from periplus.trail import TrailReader
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.measure import in_turn, quantile
+from bench.samples import TRANSCRIPTS, session_file
+
+REPOSITORY = Path(__file__).parents[1]
+APPENDS = ("append, journal alone", "append, with entity file and index")
+EXPECTED = [
+    *(
+        ("journal", f"{label}{suffix}", baseline)
+        for label in APPENDS
+        for baseline in ("write + fdatasync", "SQLite, WAL, FULL")
+        for suffix in ("", ", p50", ", p95", ", max")
+    ),
+    *(
+        ("import", what, f"{library}.loads, each line")
+        for what in ("import to a trail", "import into a store, indexed")
+        for library in ("orjson", "json")
+    ),
+    ("import", "import to a trail, peak memory", "orjson.loads, each line"),
+    ("import", "import into a store, indexed, peak memory", "orjson.loads, each line"),
+    ("recall", "index of 200 memories from nothing", "bare FTS5, one transaction"),
+    ("recall", "Project.recall, warm, p50", "bare FTS5, the same words"),
+    ("recall", "Project.recall, warm, p95", "bare FTS5, the same words"),
+    ("recall", "periplus recall, as a process, p50", "python with bare FTS5"),
+    ("recall", "periplus recall, as a process, p95", "python with bare FTS5"),
+    *(
+        ("start", f"periplus {command}, {what}", "python -c pass")
+        for command in ("--help", "status")
+        for what in ("CPU", "CPU, least", "wall", "wall, least", "modules")
+    ),
+    ("merkle", "tree over 2,000 leaves", "bare hashlib, as many hashes"),
+    ("merkle", "inclusion proof", "RFC 9162, by its definition"),
+    ("merkle", "proof verified", "bare hashlib, 11 hashes"),
+    ("trail", "written, builder.add", "orjson.dumps, each step"),
+    ("trail", "sealed, builder.finish", "SHA-256, each line"),
+    ("trail", "verified", "orjson.loads + SHA-256, each line"),
+    ("trail", "opened and decoded", "orjson.loads, each line"),
+    ("trail", "size", "lines of JSON"),
+]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", *arguments],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def kept(folder):
+    """The result, which is all that a run leaves behind."""
+    (path,) = folder.iterdir()
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_quick_run_prints_every_row_with_its_ratio_and_keeps_the_result(tmp_path):
+    done = run("--results", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    result = kept(tmp_path)
+    assert sorted((row["part"], row["what"], row["baseline_name"]) for row in result["rows"]) == sorted(EXPECTED)
+    for row in result["rows"]:
+        assert math.isfinite(row["ratio"]), row
+        assert row["ratio"] > 0, row
+        for side in (row["ours"], row["baseline"]):
+            assert 0 < side["low"] <= side["value"] <= side["high"] < math.inf, row
+        assert row["ratio"] == pytest.approx(row["ours"]["value"] / row["baseline"]["value"])
+    table = [line for line in done.stdout.splitlines() if line.startswith("  ")]
+    printed = [
+        next(
+            (row for row in result["rows"] if f"  {row['what']}  " in line and line.endswith(row["baseline_name"])),
+            None,
+        )
+        for line in table
+    ]
+    assert printed == result["rows"]
+    assert {"cpu", "cores", "kernel", "python", "sqlite", "file_system", "commit"} <= result["machine"].keys()
+    assert len(result["load_before"]) == 3
+    assert any("session" in note for note in result["notes"]), "which session was imported is said"
+
+
+def test_only_some_parts_as_json_or_markdown(tmp_path):
+    done = run("--only", "merkle", "--json", "--results", str(tmp_path / "json"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document == kept(tmp_path / "json")
+    assert {row["part"] for row in document["rows"]} == {"merkle"}
+    done = run("--only", "merkle", "--only", "trail", "--markdown", "--results", str(tmp_path / "markdown"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "# Benchmarks"
+    assert [line for line in lines if line.startswith("## ")] == ["## Merkle", "## Trail", "## Measured on"]
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| what ")]
+    assert len(rows) == len([part for part, _, _ in EXPECTED if part in ("merkle", "trail")])
+
+
+def test_without_transcripts_at_hand_a_session_is_made_that_can_be_imported(tmp_path):
+    session = session_file(str(tmp_path), 300_000, str(tmp_path / "none"))
+    assert session.source == "a made session"
+    assert session.size_bytes == Path(session.path).stat().st_size >= 300_000
+    imported = import_transcript(session.path, trail_key=bytes(32), put_object=lambda data: sha256(data).digest())
+    lines = Path(session.path).read_bytes().count(b"\n")
+    assert imported.counts["prompts"] == imported.counts["tools_paired"] == imported.counts["says"] == lines // 4
+    assert imported.counts["lines"] == lines
+    assert not imported.unknown
+    assert not imported.unreadable_lines
+
+
+@pytest.mark.skipif(not Path(TRANSCRIPTS).is_dir(), reason="no transcripts beside the repository")
+def test_copies_of_real_sessions_repeat_no_id_and_no_long_text(tmp_path):
+    def imported(size_bytes):
+        session = session_file(str(tmp_path), size_bytes)
+        found = import_transcript(session.path, trail_key=bytes(32), put_object=lambda data: sha256(data).digest())
+        reader = TrailReader(found.trail)
+        texts = [value for at in range(len(reader.strings)) if isinstance(value := reader.string(at), str)]
+        return session, found.counts, sum(len(text) > 200 and " " in text for text in texts)
+
+    session, counts, long_texts = imported(1)
+    _, counts_of_three, long_texts_of_three = imported(2 * session.size_bytes + 1)
+    assert counts_of_three["duplicates"] == counts["duplicates"]
+    assert counts_of_three["tools_paired"] == 3 * counts["tools_paired"] > 0
+    assert long_texts_of_three > 2.9 * long_texts > 0, "all but those whose end the importer cuts off"
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "found"),
+    [([3, 1, 2], 0.5, 2), ([4, 3, 2, 1], 0.5, 2), (range(1, 101), 0.95, 95), ([7], 1.0, 7)],
+)
+def test_a_quantile_is_one_of_the_values(values, share, found):
+    assert quantile(values, share) == found
+
+
+def test_sides_take_turns_at_going_first():
+    went = []
+    found = in_turn(3, {name: lambda name=name: went.append(name) or name for name in "abc"})
+    assert "".join(went) == "abcbcacab"
+    assert found == {name: [name] * 3 for name in "abc"}
+
+
+def test_what_it_cannot_measure_it_refuses():
+    done = run("--only", "everything")
+    assert done.returncode == 2
+    assert "invalid choice: 'everything'" in done.stderr
