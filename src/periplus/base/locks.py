@@ -13,6 +13,7 @@ from __future__ import annotations
 __all__ = ["LOCK_PATIENCE_S", "Lock"]
 
 import fcntl
+import functools
 import os
 import sys
 import threading
@@ -103,8 +104,7 @@ class Lock:
 
     def _sign(self) -> None:
         since = format_ms(time.time_ns() // 1_000_000)
-        command = " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:2]])
-        text = f"{os.getpid()} {os.uname().nodename} {since} {command[:80]}".replace("\n", " ").ljust(199) + "\n"
+        text = f"{os.getpid()} {os.uname().nodename} {since} {_command()}".ljust(199) + "\n"
         try:
             os.pwrite(self._fd, text.encode(errors="replace"), 0)
         except OSError:
@@ -121,6 +121,11 @@ class Lock:
             safe="Nothing was changed; reading needs no lock.",
             mend="Repeat the command when that process is done.",
         )
+
+
+@functools.cache
+def _command() -> str:
+    return " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:2]])[:80].replace("\n", " ")
 
 
 def _forget_in_child() -> None:

@@ -24,7 +24,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import DamageError, NewerFormatError, NotFoundError, UsageError, environment_failure
+from periplus.base.errors import (
+    DamageError,
+    NewerFormatError,
+    NotFoundError,
+    PeriplusError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.files import Files
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
@@ -237,14 +244,14 @@ class Journal:
         """
         if not os.path.isdir(self.layout.journal):
             self.files.make_folder(self.layout.journal)
-        key = key or self.random(10).hex()
         with self._lock.holding(patience_s):
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
             self._leave_poisoned(lineage)
-            done = self._receipt_of(key)
+            done = self._receipt_of(key) if key else None
             if done is not None:
                 return done
+            key = key or self.random(10).hex()
             transaction = Transaction(self.types, self._overlay.heads_of)
             fn(transaction)
             if not transaction.drafts:
@@ -305,19 +312,23 @@ class Journal:
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
         if self._own is None:
             self._own = read_lineage(self.layout)
-        mark = read_durable(self.layout.durable) if self._own is not None else None
-        if mark is not None and mark.lineage == self.lineage:
-            self.durable_seq = max(self.durable_seq, mark.seq)
         for lineage in sorted({*self.lineages(), *self._seen}):
             reader = self.reader(lineage)
-            is_own = lineage == self.lineage
-            durable_seq = mark.seq if mark is not None and is_own and mark.lineage == lineage else 0
-            if not salvage and self._is_unchanged(reader) and self.end(lineage).next_seq > durable_seq:
+            if not salvage and self._is_unchanged(reader):
                 continue
+            durable_seq = self._marked_seq() if lineage == self.lineage else 0  # before the records that it speaks of
             for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
                 self._absorb(lineage, chunk, salvage=salvage)
         if for_writing and self.damage is not None:
             raise self.damage
+
+    def _marked_seq(self) -> int:
+        """The seq that our own lineage's durable mark states, 0 where there is none."""
+        mark = read_durable(self.layout.durable)
+        if mark is None or mark.lineage != self.lineage:
+            return 0
+        self.durable_seq = max(self.durable_seq, mark.seq)
+        return mark.seq
 
     def _is_unchanged(self, reader: LineageReader) -> bool:
         """Whether the newest segment is the one read last, with the same size and inode, and none came after it."""
@@ -350,18 +361,25 @@ class Journal:
         return self._own.lineage
 
     def _leave_poisoned(self, lineage: str) -> None:
-        writer = SegmentWriter(self, lineage)
-        if not writer.is_poisoned(self.end(lineage).segment):
+        if not self._writer_of(lineage).is_poisoned(self.end(lineage).segment):
             return
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
         try:
-            writer.leave_poisoned(self.end(lineage).segment)
+            self._writer_of(lineage).leave_poisoned(self.end(lineage).segment)
         except OSError as error:
             raise environment_failure(error, "begin a new segment in", self.layout.lineage_folder(lineage)) from error
         self._forget()
         self._read_on(salvage=False, for_writing=True)
+
+    def _writer_of(self, lineage: str) -> SegmentWriter:
+        if self._writer is None or self._writer.lineage != lineage:
+            self._writer = SegmentWriter(self, lineage)
+        return self._writer
+
+    def _try_refresh(self) -> None:
+        try:
+            self.refresh()
+        except PeriplusError:
+            pass  # the error that brought us here is the one to tell; the next refresh reads again
 
     def _receipt_of(self, key: str) -> Receipt | None:
         found = list(self._overlay.keys.get(key, ()))
@@ -375,15 +393,15 @@ class Journal:
 
     def _append(self, drafts: list[Draft], writer: Writer, key: str, *, durable: bool) -> Receipt:
         lineage = self.lineage
-        if self._writer is None or self._writer.lineage != lineage:
-            self._writer = SegmentWriter(self, lineage)
         position = self.end(lineage)
         try:
-            entries, end, size, inode = self._writer.append(drafts, writer, key, position, self._tail, durable=durable)
+            entries, end, size, inode = self._writer_of(lineage).append(
+                drafts, writer, key, position, self._tail, durable=durable
+            )
         except BaseException:
-            self._writer.close()
-            self._writer = None
-            self._forget()  # what lies behind the last batch is looked at anew by the next reader
+            self._writer_of(lineage).close()
+            self._forget()  # what lies behind the last batch is looked at anew
+            self._try_refresh()
             raise
         for entry, draft in zip(entries, drafts, strict=True):
             self._overlay.add(entry, lineage, end.segment, version=draft.version)
