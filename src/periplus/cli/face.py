@@ -51,9 +51,11 @@ class Face:
         self.environment = environment
         self.cwd = cwd
         self.as_json = as_json
+        self.store_option = store or None
         self.store = store or environment.get("PERIPLUS_STORE") or None
         self.color = color
         self._name = name
+        self._is_bar_drawn = False
 
     @property
     def palette(self) -> Palette:
@@ -83,7 +85,13 @@ class Face:
         """The project of the working folder, or the one named by --store."""
         from periplus.project import Project
 
-        return Project.open(self.cwd, self.writer(), store=self.store, allow_secrets=allow_secrets)
+        return Project.open(
+            self.cwd,
+            self.writer(),
+            store=self.store,
+            allow_secrets=allow_secrets,
+            progress=self.progress("rebuilding the index"),
+        )
 
     def discard_index(self, error: Exception) -> bool:
         """Remove the index where ``error`` says that it is damaged: everything in it is derived. False otherwise."""
@@ -93,7 +101,8 @@ class Face:
         from periplus.base.errors import EnvironmentFailure
         from periplus.project import Project
 
-        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+        is_foreign = "malformed" in str(error) or str(error).startswith("no such")  # tables of another version
+        if isinstance(error, sqlite3.OperationalError) and not is_foreign:
             raise EnvironmentFailure(
                 f"the index cannot be used: {error}", safe="The journal is untouched.", mend="Repeat the command."
             ) from error
@@ -133,10 +142,17 @@ class Face:
                 import json
 
                 text = json.dumps(msgspec.to_builtins(result))
+            if not text.isprintable():
+                text = "".join(c if c.isprintable() else _json_escape(c) for c in text)
             self.stdout.write(text + "\n")
             return
         for line in lines():
             self.out(line)
+
+    def warn(self, damage: Exception | None) -> None:
+        """Say on standard error that the store is damaged and that what is sound of it was read."""
+        if damage is not None:
+            self.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")
 
     def progress(self, label: str) -> Callable[[int, int], None]:
         """A callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""
@@ -148,18 +164,20 @@ class Face:
             if not self.stderr.isatty() or now - begun < PROGRESS_AFTER_S or now - last[0] < _PROGRESS_EVERY_S:
                 return
             last[0] = now
+            self._is_bar_drawn = True
             filled = _BAR * done // total if total else 0
             share = f"{100 * done // total:3d} %" if total else f"{done:,}"
             self.stderr.write(f"\r{label} [{'#' * filled}{'.' * (_BAR - filled)}] {share}\x1b[K")
             self.stderr.flush()
             if total and done >= total:
-                self.stderr.write("\r\x1b[K")
+                self.clear_progress()
 
         return report
 
     def clear_progress(self) -> None:
-        if self.stderr.isatty():
+        if self._is_bar_drawn:
             self.stderr.write("\r\x1b[K")
+            self._is_bar_drawn = False
 
     def _may_colour(self) -> bool:
         environment = self.environment
@@ -201,6 +219,12 @@ def _shown(character: str, *, lines: bool) -> str:
 
 
 _HARMLESS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and the joiner within an emoji
+
+
+def _json_escape(character: str) -> str:
+    # Only strings of JSON hold such characters, and there an escape means the same.
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def columns(text: str) -> int:

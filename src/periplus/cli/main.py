@@ -14,11 +14,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from periplus.base.errors import PeriplusError, UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from periplus.base.errors import PeriplusError, UsageError
     from periplus.cli.face import Face
 
     Configure = Callable[[argparse.ArgumentParser, str], None]
@@ -54,8 +53,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
 
 
 class _Parser(argparse.ArgumentParser):
+    typed = ""  # the command, where this is the parser of the whole line
+
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, mend=f"See `{self.prog} --help`.")
+        raise _usage_error(message, f"See `{f'{self.prog} {self.typed}'.strip()} --help`.")
+
+
+def _usage_error(wrong: str, mend: str) -> UsageError:
+    from periplus.base.errors import UsageError  # here, for `--help` needs no more than this module
+
+    return UsageError(wrong, mend=mend)
 
 
 def run() -> NoReturn:
@@ -77,40 +84,34 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
         return EXIT_INTERRUPTED
-    except PeriplusError as error:
-        return _report(error, as_json=as_json)
-    except RecursionError:
-        return _report(UsageError("the input is nested too deeply", safe="Nothing was changed."), as_json=as_json)
-    except (OSError, MemoryError) as error:
-        return _report(_refused_by_system(error), as_json=as_json)
-    except Exception as error:  # the last resort: a person never sees a traceback
-        if os.environ.get("PERIPLUS_TRACEBACK"):
-            raise
-        return _report(_DefectError(error), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
+        return _report(_told(error), as_json=as_json)
     return code
 
 
-class _DefectError(PeriplusError):
-    exit_code = EXIT_DEFECT
-    code = "defect"
+def _told(error: Exception) -> PeriplusError:
+    """``error`` as a person is told of it. With PERIPLUS_TRACEBACK a defect is raised as it is."""
+    from periplus.base.errors import EnvironmentFailure, PeriplusError, UsageError
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__(
-            f"a defect of Periplus: {type(error).__name__}: {error}",
-            safe="What was acknowledged is kept.",
-            mend="Set PERIPLUS_TRACEBACK=1 and repeat the command to report it.",
-        )
-
-
-def _refused_by_system(error: OSError | MemoryError) -> PeriplusError:
-    from periplus.base.errors import EnvironmentFailure
-
+    if isinstance(error, PeriplusError):
+        return error
+    if isinstance(error, RecursionError):
+        return UsageError("the input is nested too deeply", safe="Nothing was changed.")
     if isinstance(error, MemoryError):
         return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
-    place = f" ({error.filename})" if error.filename else ""
-    return EnvironmentFailure(
-        f"the system refused: {error.strerror or error}{place}", safe="Nothing that was acknowledged is lost."
+    if isinstance(error, OSError):
+        place = f" ({error.filename})" if error.filename else ""
+        wrong = f"the system refused: {error.strerror or error}{place}"
+        return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")
+    if os.environ.get("PERIPLUS_TRACEBACK"):
+        raise error
+    told = PeriplusError(
+        f"a defect of Periplus: {type(error).__name__}: {error}",
+        safe="What was acknowledged is kept.",
+        mend="Set PERIPLUS_TRACEBACK=1 and repeat the command to report it.",
     )
+    told.exit_code, told.code = EXIT_DEFECT, "defect"
+    return told
 
 
 def _prepare_streams() -> None:
@@ -150,7 +151,7 @@ def make_parser(typed: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="periplus",
         description="The memory and the logbook of coding agents.",
-        epilog="`periplus COMMAND --help` says more. Start with `periplus init` or `periplus tour`.",
+        epilog="`periplus COMMAND --help` says more.\nStart with `periplus init` or `periplus tour`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -160,6 +161,7 @@ def make_parser(typed: str) -> argparse.ArgumentParser:
         description = command.help[0].upper() + command.help[1:] + "."
         sub = commands.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
         if command.name == typed:
+            parser.typed = typed
             _module(command).configure(sub, command.name)
             for leaf in leaves(sub):
                 _common(leaf)
@@ -169,14 +171,14 @@ def make_parser(typed: str) -> argparse.ArgumentParser:
 def _check_first(argv: Sequence[str], typed: str) -> None:
     """What argparse would answer with a list of all commands."""
     if argv and argv[0].startswith("--") and argv[0].partition("=")[0] in COMMON_OPTIONS:
-        raise UsageError(f"{argv[0]} stands before the command", mend=f"Type it behind: periplus COMMAND {argv[0]}")
+        raise _usage_error(f"{argv[0]} stands before the command", f"Type it behind: periplus COMMAND {argv[0]}")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
         import difflib
 
         near = difflib.get_close_matches(typed, names, 1)
         guess = f"Did you mean `periplus {near[0]}`? " if near else ""
-        raise UsageError(f"there is no command {typed!r}", mend=guess + "See `periplus --help`.")
+        raise _usage_error(f"there is no command {typed!r}", guess + "See `periplus --help`.")
 
 
 def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -193,7 +195,12 @@ def _common(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--store", metavar="DIR", help="the store, or the folder that it lies in (default: this project's)"
     )
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour in the output (default: auto, on a terminal that has it)")
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colour in the output (default: auto, on a terminal that has it)",
+    )
     group.add_argument("--as", dest="writer", metavar="NAME", help="who writes (default: PERIPLUS_AGENT, or you)")
 
 

@@ -8,13 +8,16 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
 
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
-_FIELDS: Final = ("rationale", "remedy", "severity", "check", "expires")
+_POSITIONALS: Final = ("text", "question", "task", "reference")
+_INPUT_BYTES_MAX: Final = 1 << 20
+_NARROW: Final = 72
+_FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -28,6 +31,10 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    for name, value in vars(arguments).items():
+        for word in value if isinstance(value, list) else [value]:
+            if isinstance(word, str) and name not in ("store", "writer"):
+                plain(word, f"{name.upper() if name in _POSITIONALS else '--' + name}")
     return {"remember": _remember, "recall": _recall, "brief": _brief, "show": _show, "log": _log}[arguments.command](
         face, arguments
     )
@@ -35,10 +42,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("text", metavar="TEXT", help="what to remember; - reads it from standard input")
-    add("--type", choices=_TYPES, default="note", help="default: note")
+    add("text", metavar="TEXT", help="what to remember (at most 8,000 characters); - reads it from standard input")
+    add("--type", choices=_TYPES, default="note", help="what kind of thing it is (default: note)")
     add("--about", action="append", default=[], metavar="PATH|ID", help="what it is about (repeatable)")
-    add("--tag", action="append", default=[], metavar="TAG", help="(repeatable)")
+    add("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
     add(
         "--evidence",
         action="append",
@@ -46,7 +53,7 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
         metavar="KIND:REF",
         help="record:SEQ, step:TRAIL#N or commit:ID (repeatable)",
     )
-    add("--confidence", type=int, default=100, metavar="0-100")
+    add("--confidence", type=number(0, 100), default=100, metavar="0-100", help="how sure it is (default: 100)")
     add("--rationale", metavar="TEXT", help="of a decision: why")
     add(
         "--alternative",
@@ -55,10 +62,10 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="of a decision: what was not chosen (repeatable)",
     )
-    add("--severity", choices=("low", "medium", "high", "critical"), help="of a trap")
+    add("--severity", choices=("low", "medium", "high", "critical"), help="of a trap (default: medium)")
     add("--remedy", metavar="TEXT", help="of a trap: what to do")
     add("--check", metavar="COMMAND", help="of a constraint or trap: how to check it")
-    add("--expires", metavar="TIME", help="of a note: RFC 3339")
+    add("--expires", metavar="TIME", help="of a note: a date, or RFC 3339")
     add("--supersedes", action="append", default=[], metavar="ID", help="what this replaces (repeatable)")
     add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
     add("--allow-secret", action="store_true", help="write it although it looks like a secret")
@@ -66,23 +73,27 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
 
 def _configure_recall(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("question", metavar="QUESTION")
+    add("question", metavar="QUESTION", help="words, a sentence, or an id")
     add("--type", action="append", default=[], choices=(*_TYPES, "trail"), help="only these (repeatable)")
     add("--kind", action="append", default=[], choices=("prompt", "answer", "command", "commit", "session"),
         help="of trails, only these (repeatable)")  # fmt: skip
-    add("--tag", default="", metavar="TAG")
-    add("--author", default="", metavar="NAME")
+    add("--tag", default="", metavar="TAG", help="only what has this tag")
+    add("--author", default="", metavar="NAME", help="only what this person or agent wrote")
     add("--path", default="", metavar="PATH", help="only what touched this path")
-    add("--since", default="", metavar="TIME", help="a date, or RFC 3339")
+    add("--since", default="", metavar="TIME", help="only what is not older: a date, or RFC 3339")
     add("--all", action="store_true", help="superseded, resolved and expired ones too")
-    add("--limit", type=int, default=10, metavar="N", help="default: 10")
-    add("--offset", type=int, default=0, metavar="N", help="for the next page")
-    add("--budget", type=int, metavar="TOKENS", help="at most this many tokens of text")
+    add("--limit", type=number(1), default=10, metavar="N", help="at most N answers (default: 10)")
+    add(
+        "--offset", type=number(0), default=0, metavar="N", help="leave out the first N, for the next page (default: 0)"
+    )
+    add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no such limit)")
 
 
 def _configure_brief(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK")
-    parser.add_argument("--budget", type=int, default=4_000, metavar="TOKENS", help="never exceeded (default: 4000)")
+    parser.add_argument("task", metavar="TASK", help="what is to be done, in a sentence")
+    parser.add_argument(
+        "--budget", type=number(1), default=4_000, metavar="TOKENS", help="never exceeded; 100 or more (default: 4000)"
+    )
 
 
 def _configure_show(parser: argparse.ArgumentParser) -> None:
@@ -90,18 +101,21 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="default: 20")
-    parser.add_argument("--before", type=int, metavar="SEQ", help="for the next page")
+    parser.add_argument("--limit", type=number(1), default=20, metavar="N", help="at most N records (default: 20)")
+    parser.add_argument("--before", type=number(1), metavar="SEQ", help="only older ones than SEQ, for the next page")
     parser.add_argument("--type", choices=(*_TYPES, "trail"), default="", help="only records of this type")
 
 
 def _remember(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import entity_out
+    from periplus.cli.inputs import read_time
     from periplus.cli.schemas import RememberOut
     from periplus.memory import Memory
 
     text = _standard_input() if arguments.text == "-" else arguments.text
     extra: dict[str, JSONValue] = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name)}
+    if arguments.expires:
+        extra["expires"] = read_time(arguments.expires, "--expires")
     if arguments.alternative:
         extra["alternatives"] = arguments.alternative
     agent = face.environment.get("PERIPLUS_AGENT", "")
@@ -136,7 +150,20 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
 def _standard_input() -> str:
     import sys
 
-    return sys.stdin.read(1 << 20)
+    from periplus.base.errors import UsageError
+
+    try:
+        data = sys.stdin.buffer.read(_INPUT_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"standard input cannot be read: {error.strerror}", safe="Nothing was written.") from error
+    if len(data) > _INPUT_BYTES_MAX:
+        raise UsageError(f"standard input has over {_INPUT_BYTES_MAX:,} bytes", safe="Nothing was written.",
+                         mend="Say it shorter, and name a file that says the rest.")  # fmt: skip
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 text (byte {error.start})", safe="Nothing was written.",
+                         mend="Convert it first.") from error  # fmt: skip
 
 
 def _evidence(word: str) -> tuple[str, str]:
@@ -149,15 +176,14 @@ def _evidence(word: str) -> tuple[str, str]:
 
 
 def _recall(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import UsageError
     from periplus.cli.convert import hit_out
+    from periplus.cli.inputs import read_time
     from periplus.cli.schemas import RecallOut
     from periplus.memory import Filters
 
-    if arguments.limit < 1 or arguments.offset < 0 or (arguments.budget is not None and arguments.budget < 1):
-        raise UsageError("--limit and --budget are at least 1, --offset at least 0")
+    since = read_time(arguments.since, "--since") if arguments.since else ""
     filters = Filters(
-        tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, arguments.path, arguments.since,
+        tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, arguments.path, since,
         arguments.all,
     )  # fmt: skip
     with face.open() as project:
@@ -168,7 +194,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             budget_tokens=arguments.budget,
             filters=filters,
         )
-        _warn(face, project.journal.damage)
+        face.warn(project.journal.damage)
     result = RecallOut(
         arguments.question, list(found.terms), [hit_out(hit) for hit in found.hits], found.matched, found.left_out
     )
@@ -176,14 +202,17 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
         if not found.hits:
-            yield "Nothing is known about that."
+            yield _no_hits(found.matched, arguments.offset)
             return
         for hit in found.hits:
             state = f", {hit.state}" if hit.state not in ("", "active", "accepted") else ""
             where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
-            yield f"{paint.name}{hit.kind}{paint.end} {where}  {paint.dim}{hit.ts[:10]}{state}{paint.end}"
-            text = " ".join(hit.text.split())
-            yield "  " + visible(text if len(text) <= 300 else text[:299] + "…", width - 2 if width else None)
+            when = visible(hit.ts[:10] + state)
+            kind = visible(hit.kind)
+            if width is not None and len(kind) + len(where) + len(when) + 3 > width:
+                when = ""
+            yield f"{paint.name}{kind}{paint.end} {where}  {paint.dim}{when}{paint.end}".rstrip()
+            yield "  " + visible(" ".join(hit.text.split()), width - 2 if width else None)
             if hit.stale:
                 yield f"  {paint.warn}stale{paint.end}: {visible(', '.join(hit.stale))} changed since this was written"
             yield f"  {paint.dim}{visible('; '.join((*hit.why, *hit.evidence)), width - 2 if width else None)}{paint.end}"
@@ -194,12 +223,18 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     return 0 if found.hits else 1
 
 
+def _no_hits(matched: int, offset: int) -> str:
+    if matched > offset:
+        return f"{matched - offset:,} answers, of which none fits the budget: ask with a larger --budget."
+    return f"There are only {matched:,} answers." if matched else "Nothing is known about that."
+
+
 def _brief(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import BriefOut, SectionOut
 
     with face.open() as project:
         found = project.brief(arguments.task, budget_tokens=arguments.budget)
-        _warn(face, project.journal.damage)
+        face.warn(project.journal.damage)
     sections = [
         SectionOut(s.title, [line.text for line in s.lines], [line.source for line in s.lines], s.left_out, s.more)
         for s in found.sections
@@ -220,6 +255,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         entity = project.show(arguments.reference)
         history = project.history(entity)
         stale = stale_paths(entity, project.folder)
+        face.warn(project.journal.damage)
     result = ShowOut(entity_out(entity), list(stale), [record_out(record) for record in history])
 
     def lines() -> Iterator[str]:
@@ -232,50 +268,50 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
                 continue
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             first, *rest = text.split("\n")
-            yield f"  {name:11} {visible(first)}"
+            yield f"  {visible(name):11} {visible(first)}"
             for line in rest:
                 yield f"  {'':11} {visible(line)}"
         if stale:
             yield f"  {paint.warn}stale{paint.end}       {visible(', '.join(stale))} changed since this was written"
         yield "history"
         for record in history:
-            yield f"  {record.seq:>6}  {record.ts}  {record.action}  by {visible(record.writer)}"
+            yield visible(f"  {record.seq:>6}  {record.ts}  {record.action}  by {record.writer}")
 
     face.emit(result, lines)
     return 0
 
 
 def _log(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import UsageError
     from periplus.cli.convert import record_out
     from periplus.cli.schemas import LogOut
 
-    if arguments.limit < 1:
-        raise UsageError("--limit is at least 1")
     with face.open() as project:
         records = project.log(limit=arguments.limit, before=arguments.before, item_type=arguments.type)
         lineage = project.journal.lineage
-        _warn(face, project.journal.damage)
-    more = records[-1].seq if records and records[-1].seq > 1 else None
+        face.warn(project.journal.damage)
+    more = records[-1].seq if len(records) == arguments.limit and records[-1].seq > 1 else None
     result = LogOut(lineage, [record_out(record) for record in records], more)
 
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
         for record in records:
-            head = f"{record.seq:>6}  {record.ts[:19]}  {record.action:10} {record.item_id or '-':20} "
-            room = max(10, width - len(head)) if width else None
-            yield head.replace(record.item_id, f"{paint.name}{record.item_id}{paint.end}") + visible(
-                record.summary, room
+            seq, action, name = (
+                f"{record.seq:>6}",
+                visible(f"{record.action:10}"),
+                visible(f"{record.item_id or '-':20}"),
             )
+            if width is not None and width < _NARROW:
+                yield f"{seq}  {action} {paint.name}{name}{paint.end}"
+                yield f"{'':8}{visible(record.ts[:10])}  {visible(record.summary, width - 20)}"
+                continue
+            head = f"{seq}  {visible(record.ts[:19])}  {action} "
+            room = width - len(head) - len(name) - 1 if width else None
+            yield f"{head}{paint.name}{name}{paint.end} {visible(record.summary, room)}"
         if not records:
-            yield "The journal is empty."
+            yield "No such records." if arguments.before or arguments.type else "The journal is empty."
         elif more is not None:
-            yield f"older: periplus log --before {more}"
+            kind = f" --type {arguments.type}" if arguments.type else ""
+            yield f"older: periplus log --before {more}{kind}"
 
     face.emit(result, lines)
     return 0
-
-
-def _warn(face: Face, damage: Exception | None) -> None:
-    if damage is not None:
-        face.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")

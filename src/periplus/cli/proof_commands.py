@@ -8,21 +8,21 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, number, visible
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     if command == "prove":
-        add("seq", nargs="?", type=int, metavar="SEQ", help="the record to prove; see `periplus log`")
+        add("seq", nargs="?", type=number(1), metavar="SEQ", help="the record to prove; see `periplus log`")
         add(
             "--from",
             dest="first",
-            type=int,
+            type=number(1),
             metavar="A",
             help="prove instead that the journal only grew since it had A records",
         )
-        add("--to", dest="second", type=int, metavar="B", help="… until it had B (default: now)")
+        add("--to", dest="second", type=number(1), metavar="B", help="… until it had B (default: now)")
         add("--out", metavar="FILE", help="default: record-SEQ.proof or growth-A-B.proof in this folder")
     else:
         add("proof", metavar="PROOF", help="a proof file")
@@ -43,7 +43,7 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
     if (arguments.seq is None) == (arguments.first is None) or (
         arguments.second is not None and arguments.first is None
     ):
-        raise UsageError("give either a SEQ, or --from A and perhaps --to B")
+        raise UsageError("give either a SEQ, or --from A and perhaps --to B", mend="See `periplus prove --help`.")
     with face.open() as project:
         if arguments.seq is not None:
             data, kind, name = project.prove(arguments.seq), "inclusion", f"record-{arguments.seq}.proof"
@@ -60,27 +60,26 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
     result = ProveOut(path, kind, head.size, head.root, key.hex(), len(data))
 
     def lines() -> Iterator[str]:
-        yield f"Wrote {path} ({len(data):,} bytes), against the head of {head.size:,} records, root {head.root[:16]}…"
-        yield f"Whoever has it checks it without the store: periplus verify {os.path.basename(path)} --key {key.hex()}"
+        import shlex
+
+        name = shlex.quote(os.path.basename(path))
+        yield f"Wrote {visible(path)} ({len(data):,} bytes)"
+        yield f"  against the head of {head.size:,} record{'s' if head.size != 1 else ''}, root {head.root}"
+        yield f"Whoever has it checks it without the store: periplus verify {visible(name)} --key {key.hex()}"
 
     face.emit(result, lines)
     return 0
 
 
 def _verify(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import environment_failure
-    from periplus.cli.keys import read_public_key
+    from periplus.cli.inputs import read_file, read_public_key
     from periplus.cli.schemas import VerifyOut
     from periplus.journal.proof import PROOF_BYTES_MAX, InclusionProof, verify_proof
 
     key = read_public_key(arguments.key) if arguments.key else None
     head = _head(arguments.head) if arguments.head else None
     path = os.path.join(face.cwd, arguments.proof)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(PROOF_BYTES_MAX + 1)
-    except OSError as error:
-        raise environment_failure(error, "read", path) from error
+    data = read_file(path, PROOF_BYTES_MAX)
     verdict = verify_proof(data, key=key, head=head)
     statement = verdict.statement
     kind = "" if statement is None else "inclusion" if isinstance(statement, InclusionProof) else "consistency"
@@ -97,16 +96,12 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
         if not verdict.holds or statement is None:
             yield f"{paint.bad}does not hold{paint.end}: {visible(verdict.reason)}"
             return
-        whose = (
-            f"signed by {verdict.signer}"
-            if verdict.signer.startswith("key")
-            else "of the head given"
-            if verdict.signer
-            else ""
-        )
+        whose = ""
+        if verdict.signer:
+            whose = f"signed by {verdict.signer}" if verdict.signer.startswith("key") else "of the head given"
         yield f"{paint.good}holds{paint.end}: " + (whose or "consistent, but not whose: give --key or --head to know")
         if kind == "inclusion":
-            yield f"Record {seq} of {statement.head.size:,} of lineage {visible(statement.head.lineage)}:"
+            yield f"Record {seq:,} of the {statement.head.size:,} of lineage {visible(statement.head.lineage)}:"
             yield visible(record, face.width)
         else:
             yield f"The {statement.head.size:,} records of lineage {visible(statement.head.lineage)} begin with the earlier ones."

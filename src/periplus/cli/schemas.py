@@ -12,6 +12,7 @@ __all__ = [
     "DoctorOut",
     "EntityOut",
     "ErrorOut",
+    "FailureOut",
     "FileOut",
     "HitOut",
     "InitOut",
@@ -47,6 +48,10 @@ class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
 
 
 class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
+    """``entities`` counts the live ones by type; ``segment_bytes`` is the size of the newest segment; ``damage`` is empty
+    where the store is sound, ``last`` where there is no record.
+    """
+
     root: str
     store: str
     lineage: str
@@ -74,6 +79,8 @@ class EntityOut(msgspec.Struct):
 
 
 class RecordOut(msgspec.Struct):
+    """A record of the journal; ``key`` names the mutation that it belongs to, ``leaf`` is its hash in the Merkle tree."""
+
     seq: int
     ts: str
     writer: str
@@ -89,6 +96,10 @@ class RecordOut(msgspec.Struct):
 
 
 class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1"):
+    """``new`` is false for what was known already, ``near`` are the ids of what says almost the same. ``key`` repeats the
+    write without writing twice.
+    """
+
     entity: EntityOut
     new: bool
     key: str
@@ -113,6 +124,8 @@ class HitOut(msgspec.Struct):
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
+    """``hits`` are best first; ``left_out`` more fell to the limit or the budget."""
+
     question: str
     terms: list[str]
     hits: list[HitOut]
@@ -146,6 +159,8 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
 
 
 class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
+    """Newest first; ``next_before`` is the ``--before`` of the next page, null on the last one."""
+
     lineage: str
     records: list[RecordOut]
     next_before: int | None
@@ -160,8 +175,20 @@ class TrailOut(msgspec.Struct):
     children: list[TrailOut]
 
 
+class FailureOut(msgspec.Struct):
+    """A file that could not be imported; the others were."""
+
+    path: str
+    wrong: str
+    next: str
+
+
 class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.import/1"):
+    """``left_out``: how many more sessions ``--found`` found than it imports at a time."""
+
     trails: list[TrailOut]
+    failed: list[FailureOut]
+    left_out: int
 
 
 class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/1"):
@@ -169,12 +196,16 @@ class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/
 
 
 class TrailCheckOut(msgspec.Struct):
+    """``verdict`` is ok, error, warning or skipped."""
+
     name: str
     verdict: str
     detail: str
 
 
 class FileOut(msgspec.Struct):
+    """A trail; ``digest`` is empty where its bytes could not be had."""
+
     name: str
     digest: str
     ok: bool
@@ -189,6 +220,8 @@ class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.ver
 
 
 class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
+    """``size`` and ``root`` are the tree head, ``key`` the public key that its signature is checked with."""
+
     path: str
     kind: str
     size: int
@@ -214,6 +247,8 @@ class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
 
 
 class ProblemOut(msgspec.Struct):
+    """``severity`` is error, warning or note; ``offset`` −1 and ``seq`` 0 where there is none."""
+
     severity: str
     what: str
     path: str

@@ -33,15 +33,16 @@ def _init(face: Face, folder: str | None) -> int:
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
     if not os.path.isdir(start):
-        raise UsageError(f"{start} is not a folder", safe="Nothing was changed.")
-    if face.store is not None:
-        start = os.path.dirname(face.store) if os.path.basename(face.store) == ".periplus" else face.store
-    created = Project.init(start)
+        raise UsageError(f"{start} is not a folder", safe="Nothing was changed.", mend="Make it first: mkdir -p FOLDER")
+    if folder and face.store_option is not None:
+        raise UsageError("give either a FOLDER or --store", safe="Nothing was changed.")
+    store = face.store_option if folder else face.store
+    created = Project.init(start, store=store)
     agents = [name for name, place in _AGENT_FOLDERS if os.path.isdir(os.path.join(face.home, place))]
     result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents)
 
     def lines() -> Iterator[str]:
-        yield f"{'Made' if created.is_new else 'Found'} the store {created.root}"
+        yield f"{'Made' if created.is_new else 'Found'} the store {visible(created.root)}"
         yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if agents:
             yield f"  Sessions of {' and '.join(agents)} may be on this machine: `periplus trail import --found`."
@@ -63,11 +64,11 @@ def _status(face: Face) -> int:
 
     def lines() -> Iterator[str]:
         paint = face.palette
-        yield f"store    {found.root}"
-        last = f", the last at {found.last_ts}" if found.last_ts else ""
-        yield f"journal  {found.records:,} records{last}"
+        yield f"store    {visible(found.root)}"
+        last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
+        yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
-        yield f"holds    {counts or 'nothing yet'}"
+        yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.damage:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
             yield "         What is sound is served, nothing is written. Next: periplus doctor"
@@ -90,7 +91,7 @@ def _doctor(face: Face) -> int:
 
     def lines() -> Iterator[str]:
         paint = face.palette
-        yield f"{root}: " + ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+        yield f"{visible(root)}: " + ", ".join(_counted(count, name) for name, count in found.counts.items())
         colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
         for problem in found.problems:
             place = visible(os.path.relpath(problem.path, root)) if problem.path else ""
@@ -106,3 +107,9 @@ def _doctor(face: Face) -> int:
 
     face.emit(result, lines)
     return found.exit_code
+
+
+def _counted(count: int, name: str) -> str:
+    if count != 1:
+        return f"{count:,} {name}"
+    return f"1 {name[:-3]}y" if name.endswith("ies") else f"1 {name.removesuffix('s')}"

@@ -21,14 +21,17 @@ from periplus.journal import (
     STORE_FOLDER,
     Created,
     Entity,
+    Index,
     IndexedRecord,
     Journal,
+    Layout,
     Transaction,
     Writer,
     create_store,
     find_root,
     project_root,
 )
+from periplus.journal.projection import no_progress
 from periplus.memory import (
     Brief,
     Filters,
@@ -91,6 +94,7 @@ class Project:
         clock: Clock | None = None,
         files: Files | None = None,
         allow_secrets: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         """``root`` is the ``.periplus`` folder. Raises what opening a journal raises."""
         from periplus.objects.store import ObjectStore
@@ -106,6 +110,7 @@ class Project:
             indexer=MemoryIndexer(objects.get),
             files=files,
             clock=clock,
+            progress=progress or no_progress,
         )
 
     @classmethod
@@ -117,9 +122,10 @@ class Project:
         store: str | None = None,
         clock: Clock | None = None,
         allow_secrets: bool = False,
+        progress: Progress | None = None,
     ) -> Self:
         """The store for work in ``folder``. Raises NotAStoreError where there is none."""
-        return cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets)
+        return cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
 
     @staticmethod
     def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:

@@ -1,0 +1,649 @@
+"""Every command as a person types it: what it prints, in text and as JSON, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+import periplus
+from cli_support import SECRET, Shell, claude_session, codex_session, decoded, fill, git, make_repository
+from periplus.cli.main import COMMANDS
+
+
+@pytest.fixture
+def sh(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    return Shell(tmp_path / "project", tmp_path / "home")
+
+
+@pytest.fixture
+def store(sh):
+    fill(sh)
+    return sh
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """A store that tests only read: three decisions, a superseded one, a trap, a trail, a stale file."""
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "home").mkdir()
+    (folder / "project").mkdir()
+    shell = Shell(folder / "project", folder / "home")
+    shell("init")
+    (shell.folder / "auth.py").write_text("argon2\n")
+    old = shell.json("remember", "Passwords are hashed with bcrypt", "--type", "decision").entity.id
+    shell("remember", "Passwords are hashed with argon2", "--type", "decision", "--about", "auth.py", "--tag", "security",
+          "--supersedes", old, "--rationale", "memory-hard")  # fmt: skip
+    shell("remember", "The port of the test server is 8099", "--type", "decision", "--as", "grace")
+    shell("remember", "Never log passwords, not even masked", "--type", "constraint")
+    (shell.folder / "auth.py").write_text("scrypt\n")
+    shell("trail", "import", claude_session(folder / "session.jsonl", steps=12))
+    return shell
+
+
+# -- the command line itself ---------------------------------------------------------------------------------------
+
+
+def test_without_arguments_the_commands_are_listed(sh):
+    done = sh()
+    assert done.err == ""
+    for command in COMMANDS:
+        assert f"\n    {command.name} " in done.out
+        assert command.help in " ".join(done.out.split())
+
+
+def test_version(sh):
+    assert sh("--version").out == f"periplus {periplus.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "advice"),
+    [
+        (["stauts"], "there is no command 'stauts'", "Did you mean `periplus status`?"),
+        (["frobnicate"], "there is no command 'frobnicate'", "See `periplus --help`."),
+        (["status", "--bogus"], "unrecognized arguments: --bogus", "See `periplus status --help`."),
+        (["log", "--lim", "3"], "unrecognized arguments: --lim 3", "See `periplus log --help`."),
+        (["remember"], "required: TEXT", "See `periplus remember --help`."),
+        (["trail"], "required: ACTION", "See `periplus trail --help`."),
+        (["trail", "burn"], "invalid choice: 'burn'", "See `periplus trail --help`."),
+        (["--store", "x", "status"], "--store stands before the command", "periplus COMMAND --store"),
+        (["log", "--limit", "0"], "0 is too small", "See `periplus log --help`."),
+        (["log", "--limit", "x"], "'x' is not a whole number", "See `periplus log --help`."),
+        (["log", "--limit", "9" * 30], "is not between 1 and", "See `periplus log --help`."),
+        (["remember", "x", "--confidence", "101"], "101 is not between 0 and 100", "See `periplus remember --help`."),
+        (["remember", "x", "--evidence", "hearsay"], "'hearsay' is no evidence", "It is record:SEQ"),
+    ],
+)
+def test_wrong_usage(sh, words, wrong, advice):
+    assert advice in sh.fails(*words, code=2, wrong=wrong).err
+
+
+def test_wrong_usage_as_json(sh):
+    error = sh.json("stauts", code=2)
+    assert (error.error, error.exit_code) == ("usage", 2)
+    assert error.next.startswith("Did you mean")
+    error = sh.json("log", "--limit", "-", code=2)
+    assert "whole number" in error.wrong
+
+
+def test_a_folder_that_is_gone_is_no_place_to_work_in(sh, tmp_path):
+    script = f'mkdir gone && cd gone && rmdir ../gone && exec "{sh.start.__globals__["PERIPLUS"]}" status'
+    import subprocess
+
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=sh.environment(), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("periplus: the working folder cannot be told")
+
+
+# -- init ------------------------------------------------------------------------------------------------------------
+
+
+def test_init_makes_a_store_once(sh):
+    done = sh("init")
+    assert done.lines[0] == f"Made the store {sh.folder}/.periplus"
+    assert sorted(os.listdir(sh.folder / ".periplus")) == [".gitignore", "config.toml", "entities", "journal"]
+    before = (sh.folder / ".periplus/config.toml").read_bytes()
+    assert sh("init").lines[0] == f"Found the store {sh.folder}/.periplus"
+    again = sh.json("init")
+    assert not again.created
+    assert (sh.folder / ".periplus/config.toml").read_bytes() == before
+    assert again.store in before.decode()
+
+
+def test_init_says_which_agents_may_have_sessions(sh):
+    (sh.home / ".claude").mkdir()
+    (sh.home / ".codex").mkdir()
+    made = sh.json("init")
+    assert made.created
+    assert made.agents == ["Claude Code", "Codex"]
+    assert (
+        "Sessions of Claude Code and Codex may be on this machine: `periplus trail import --found`." in sh("init").out
+    )
+
+
+def test_init_in_a_subfolder_and_in_a_linked_worktree_is_the_main_worktrees_store(sh, tmp_path):
+    repository = make_repository(tmp_path / "repository")
+    (repository / "deep/er").mkdir(parents=True)
+    made = sh.json("init", cwd=repository / "deep/er")
+    assert made.root == f"{repository}/.periplus"
+    git(repository, "worktree", "add", "-q", tmp_path / "linked")
+    again = sh.json("init", cwd=tmp_path / "linked")
+    assert (again.root, again.created, again.store) == (made.root, False, made.store)
+    sh("remember", "From the linked worktree", cwd=tmp_path / "linked")
+    assert sh.json("status", cwd=repository / "deep").records == 1
+    assert not (tmp_path / "linked/.periplus").exists()
+    assert git(repository, "status", "--porcelain", "--untracked-files=all").split() == [
+        "??", ".periplus/.gitignore", "??", ".periplus/config.toml",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_init_of_a_named_folder(sh):
+    (sh.folder / "Zahnräder & Öl").mkdir()
+    done = sh("init", "Zahnräder & Öl")
+    assert done.lines[0] == f"Made the store {sh.folder}/Zahnräder & Öl/.periplus"
+    inside = sh.folder / "Zahnräder & Öl"
+    sh("remember", "Öl für die Zahnräder — 3 l", cwd=inside)
+    assert "Öl für die Zahnräder — 3 l" in sh("recall", "Zahnräder", cwd=inside).out
+    assert sh.json("status", "--store", inside).records == 1
+    assert sh.json("status", env={"PERIPLUS_STORE": f"{inside}/.periplus"}).records == 1
+    sh.fails("init", "nowhere", code=2, wrong="nowhere is not a folder")
+
+
+def test_init_makes_the_store_that_is_named_even_within_a_repository(sh, tmp_path):
+    repository = make_repository(tmp_path / "repository", commits=1)
+    (repository / "part").mkdir()
+    made = sh.json("init", "--store", "part", cwd=repository)
+    assert made.root == f"{repository}/part/.periplus"
+    assert not (repository / ".periplus").exists()
+    sh.fails("init", "part", "--store", "part", code=2, wrong="either a FOLDER or --store", cwd=repository)
+
+
+# -- status, remember ------------------------------------------------------------------------------------------------
+
+
+def test_status_of_an_empty_store_and_of_none(sh):
+    done = sh.fails("status", code=2, wrong=f"no store in {sh.folder} or any folder above it")
+    assert "Make one with `periplus init`" in done.err
+    error = sh.json("status", code=2)
+    assert (error.error, error.safe) == ("not_a_store", "Nothing was changed.")
+    sh("init")
+    assert sh("status").lines == [
+        f"store    {sh.folder}/.periplus", "journal  0 records", "holds    nothing yet", "state    sound",
+    ]  # fmt: skip
+
+
+def test_status_counts(known):
+    found = known.json("status")
+    assert found.entities == {"constraint": 1, "decision": 3, "trail": 1}
+    assert (found.records, found.sound, found.damage, found.index_current) == (6, True, "", True)
+    assert "holds    1 constraint, 3 decisions, 1 trail" in known("status").lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix", "fields"),
+    [
+        ("decision", "dec", {"rationale": "it is fast", "alternative": "slowly"}),
+        ("constraint", "con", {"check": "make check"}),
+        ("trap", "trp", {"severity": "high", "remedy": "turn back", "check": "make trap"}),
+        ("lesson", "les", {}),
+        ("note", "not", {"expires": "2030-01-01"}),
+    ],
+)
+def test_remember_every_type(store, kind, prefix, fields):
+    options = [word for name, value in fields.items() for word in (f"--{name}", value)]
+    done = store.json("remember", f"About a {kind}", "--type", kind, "--tag", "t", "--confidence", "80", "--evidence",
+                      "commit:abc", *options)  # fmt: skip
+    value = done.entity.value
+    assert done.new
+    assert done.entity.id.startswith(f"{prefix}_")
+    assert (value["text"], value["tags"], value["confidence"], value["author"]) == (f"About a {kind}", ["t"], 80, "ada")
+    assert value["evidence"] == [{"kind": "commit", "ref": "abc"}]
+    expected = {"alternatives": ["slowly"]} if kind == "decision" else {}
+    expected |= {name: text for name, text in fields.items() if name not in ("alternative", "expires")}
+    expected |= {"expires": "2030-01-01T00:00:00.000Z"} if kind == "note" else {}
+    assert {name: value[name] for name in expected} == expected
+    shown = store("show", done.entity.id).out
+    assert f"{kind} {done.entity.id}  rev 1" in shown
+    assert f"About a {kind}" in shown
+
+
+def test_remember_a_duplicate_and_what_says_almost_the_same(store):
+    first = store("remember", "Build with make all", "--type", "lesson")
+    item_id = first.lines[0].split()[3]
+    assert first.lines == [f"Remembered the lesson {item_id} as record 1."]
+    again = store("remember", "  Build with make all ", "--type", "lesson")
+    assert again.lines[0].startswith(f"Known already as {item_id} (rev 1, ")
+    assert again.lines[0].endswith("nothing was written.")
+    near = store.json("remember", "Build with make all, always", "--type", "lesson")
+    assert (near.new, near.near) == (True, [item_id])
+    done = store("remember", "Build with make all, never otherwise", "--type", "lesson")
+    assert f"  Says almost the same: {item_id}. To replace it: --supersedes {item_id}" in done.lines
+
+
+def test_remember_refuses_a_secret_until_somebody_insists(store):
+    done = store.fails("remember", f"the key is {SECRET}", code=5, wrong="looks like a secret")
+    assert "Nothing was written." in done.err
+    assert SECRET not in done.err
+    assert store.json("remember", f"the key is {SECRET}", code=5).error == "secret"
+    assert store.json("status").records == 0
+    assert store.json("remember", f"the key is {SECRET}", "--allow-secret").new
+
+
+def test_remember_with_a_key_is_written_once(store):
+    first = store.json("remember", "Once", "--key", "k1")
+    again = store.json("remember", "Once", "--key", "k1")
+    other = store.json("remember", "Once more", "--key", "k1")
+    assert (first.new, first.key) == (True, "k1")
+    assert (again.new, again.entity.id) == (False, first.entity.id)
+    assert (other.new, other.entity.id) == (False, first.entity.id)
+    assert store.json("status").records == 1
+
+
+def test_remember_from_standard_input(store):
+    done = store.json("remember", "-", stdin="Zeile eins\nZeile zwei – ü\n")
+    assert done.entity.value["text"] == "Zeile eins\nZeile zwei – ü"
+    store.fails("remember", "-", stdin="", code=2, wrong="a note needs a text")
+    store.fails("remember", "-", stdin=b"\xff\xfe", code=2, wrong="standard input is not UTF-8 text (byte 0)")
+    store.fails("remember", "-", stdin=b"x" * 1_100_000, code=2, wrong="standard input has over 1,048,576 bytes")
+
+
+@pytest.mark.slow
+def test_remember_what_no_entity_can_hold(store):
+    store.fails("remember", "x" * 8_001, code=2, wrong="the text has 8,001 characters; the limit is 8,000")
+    store.fails("remember", "x", "--rationale", "y", code=2, wrong="a note has no rationale")
+    store.fails("remember", "x", "--expires", "soon", code=2, wrong="--expires 'soon' is no time")
+    store.fails("remember", "x", "--supersedes", "dec_nothing", code=1, wrong="begins with 'dec_nothing'")
+    store.fails("remember", b"\xff", code=2, wrong="TEXT is not UTF-8 text")
+    assert store.json("status").records == 0
+
+
+@pytest.mark.slow
+def test_remember_names_who_wrote_it(store):
+    assert store.json("remember", "one", "--as", "grace").entity.writer == "grace"
+    value = store.json("remember", "two", env={"PERIPLUS_AGENT": "bot", "PERIPLUS_SESSION": "s1"}).entity.value
+    assert (value["author"], value["session"], value["provenance"]["kind"]) == ("bot", "s1", "agent")
+    assert store.json("remember", "three").entity.value["provenance"] == {"kind": "person", "name": "ada"}
+
+
+# -- recall, brief, show, log ----------------------------------------------------------------------------------------
+
+
+def test_recall_ranks_and_says_why_and_how_fresh(known):
+    done = known("recall", "how are passwords hashed")
+    assert done.lines[0].startswith("decision dec_")
+    assert done.lines[1] == "  Passwords are hashed with argon2"
+    assert done.lines[2] == "  stale: auth.py changed since this was written"
+    assert done.lines[3].endswith("; record 2")
+    found = known.json("recall", "how are passwords hashed")
+    assert found.hits[0].stale == ["auth.py"]
+    assert [hit.text for hit in found.hits[:2]] == [
+        "Passwords are hashed with argon2",
+        "Never log passwords, not even masked",
+    ]
+
+
+def test_recall_finds_nothing(known):
+    assert known("recall", "zebra", code=1).out == "Nothing is known about that.\n"
+    assert known.json("recall", "zebra", code=1).hits == []
+    assert known.json("recall", "", code=1).terms == []
+
+
+@pytest.mark.slow
+def test_recall_filters(known):
+    def texts(*words, code=0):
+        return [hit.text for hit in known.json("recall", *words, code=code).hits]
+
+    new, old = "Passwords are hashed with argon2", "Passwords are hashed with bcrypt"
+    assert texts("passwords hashed", "--all", "--tag", "security") == [new]
+    assert old in texts("passwords hashed", "--all")
+    assert old not in texts("passwords hashed")
+    assert texts("passwords", "--type", "constraint") == ["Never log passwords, not even masked"]
+    assert texts("port", "--author", "grace") == ["The port of the test server is 8099"]
+    assert texts("port", "--author", "nobody", code=1) == []
+    assert texts("passwords", "--path", "auth.py") == [new]
+    assert texts("cogs", "--kind", "prompt") == ["Count the cogs of the engine"]
+    assert texts("passwords", "--since", "2999-01-01", code=1) == []
+    known.fails("recall", "passwords", "--since", "yesterday", code=2, wrong="--since 'yesterday' is no time")
+
+
+@pytest.mark.slow
+def test_recall_pages_and_keeps_to_a_budget(known):
+    whole = known.json("recall", "passwords", "--all")
+    assert whole.matched == 3
+    first = known("recall", "passwords", "--all", "--limit", "2")
+    assert first.lines[-1] == "1 more: --offset 2"
+    rest = known.json("recall", "passwords", "--all", "--limit", "2", "--offset", "2")
+    assert [hit.id for hit in rest.hits] == [whole.hits[2].id]
+    assert known("recall", "passwords", "--all", "--offset", "9", code=1).out == "There are only 3 answers.\n"
+    one = known.json("recall", "passwords", "--all", "--budget", "40")
+    assert (len(one.hits), one.left_out) == (1, 2)
+    none = known("recall", "passwords", "--all", "--budget", "1", code=1)
+    assert none.out == "3 answers, of which none fits the budget: ask with a larger --budget.\n"
+
+
+def test_recall_by_id(known):
+    item_id = known.json("log", "--type", "constraint").records[0].id
+    hit = known.json("recall", item_id).hits[0]
+    assert (hit.id, hit.why) == (item_id, ["its id"])
+
+
+@pytest.mark.parametrize("budget", [100, 130, 4000])
+def test_brief_never_exceeds_its_budget(known, budget):
+    found = known.json("brief", "change how passwords are hashed in auth.py", "--budget", str(budget))
+    assert found.tokens <= budget
+    assert known("brief", "change how passwords are hashed in auth.py", "--budget", str(budget)).out == found.text
+    if budget == 4000:
+        assert [section.title for section in found.sections][:2] == ["Constraints", "Decisions"] or found.sections
+        assert "Passwords are hashed with argon2 (stale: auth.py changed since)" in found.text
+        assert "bcrypt" not in found.text
+
+
+def test_brief_of_too_small_a_budget_or_of_nothing_known(known, store):
+    known.fails("brief", "x", "--budget", "99", code=2, wrong="at least 100 tokens")
+    known.fails("brief", "x", "--budget", "0", code=2, wrong="0 is too small")
+    assert store("brief", "fly to the moon").out == "# Brief: fly to the moon\n\nNothing is known about this yet.\n"
+
+
+def test_show(known):
+    item_id = known.json("log", "--type", "decision").records[-1].id
+    by_prefix = known.json("show", item_id[:9])
+    assert (by_prefix.entity.id, by_prefix.stale) == (item_id, [])
+    assert [record.action for record in by_prefix.history] == ["transition", "create"]
+    out = known("show", item_id).out
+    assert "  state       superseded\n" in out
+    assert "  text        Passwords are hashed with bcrypt\n" in out
+    known.fails("show", "dec_", code=2, wrong="'dec_' is the beginning of several ids: dec_")
+    known.fails("show", "dec_zzzz", code=1, wrong="nothing has an id that begins with 'dec_zzzz'")
+    assert known.json("show", "dec_zzzz", code=1).error == "not_found"
+
+
+@pytest.mark.slow
+def test_log_pages_through_everything(known):
+    whole = known.json("log")
+    assert [record.seq for record in whole.records] == [6, 5, 4, 3, 2, 1]
+    assert whole.next_before is None
+    page = known.json("log", "--limit", "4")
+    assert page.next_before == 3
+    rest = known.json("log", "--limit", "4", "--before", "3")
+    assert [record.seq for record in rest.records] == [2, 1]
+    assert rest.next_before is None
+    assert known("log", "--limit", "4").lines[-1] == "older: periplus log --before 3"
+    assert (
+        known("log", "--limit", "1", "--type", "decision").lines[-1] == "older: periplus log --before 4 --type decision"
+    )
+    assert known("log", "--before", "1").out == "No such records.\n"
+
+
+def test_log_of_an_empty_journal(store):
+    assert store("log").out == "The journal is empty.\n"
+    assert store.json("log").records == []
+
+
+# -- trails ----------------------------------------------------------------------------------------------------------
+
+
+def test_trail_import_of_git(sh, tmp_path):
+    repository = make_repository(tmp_path / "repository", commits=3)
+    sh("init", cwd=repository)
+    done = sh("trail", "import", "--git", cwd=repository)
+    assert "  imported  history of repository" in done.lines[0]
+    assert "3 commits" in done.lines[1]
+    again = sh.json("trail", "import", "--git", ".", cwd=repository)
+    assert [trail.changed for trail in again.trails] == [False]
+    newest = sh.json("trail", "import", "--git", "--max-commits", "1", cwd=repository)
+    assert newest.trails[0].value["counts"]["commits"] == 1
+    assert "Turn the crank 2 times" in sh("recall", "crank", cwd=repository).out
+    sh.fails("trail", "import", "--git", tmp_path / "home", code=2, wrong="not a git repository", cwd=repository)
+    sh.fails("trail", "import", "--git", "nowhere", code=1, wrong="no folder", cwd=repository)
+
+
+def test_trail_import_of_files(store, tmp_path):
+    session = claude_session(tmp_path / "one.jsonl")
+    done = store("trail", "import", session)
+    assert "  imported  Count the cogs of the engine" in done.lines[0]
+    assert done.lines[1].startswith("  claude-code: ")
+    assert "known already, nothing changed" in store("trail", "import", session).out
+    other = codex_session(tmp_path / "two.jsonl")
+    assert store.json("trail", "import", other, "--format", "codex").trails[0].value["format"] == "codex"
+    store.fails(
+        "trail", "import", other, "--format", "claude-code", code=2, wrong="a transcript of codex, not of claude-code"
+    )
+    listed = store("trail", "list").lines
+    assert [line.split()[2] for line in listed] == ["codex", "claude-code"]
+    assert listed[1].endswith("steps  Count the cogs of the engine")
+    assert [trail.value["title"] for trail in store.json("trail", "list").trails] == [
+        "Oil the wheels", "Count the cogs of the engine",
+    ]  # fmt: skip
+
+
+def test_trail_import_goes_on_behind_a_file_that_is_none(store, tmp_path):
+    good, bad = claude_session(tmp_path / "good.jsonl"), tmp_path / "bad.txt"
+    bad.write_text("not a session\n")
+    done = store("trail", "import", bad, good, code=2)
+    assert "imported  Count the cogs" in done.out
+    assert f"{bad}, line 1: no transcript that can be imported" in done.err
+    result = store.json("trail", "import", bad, good, code=2)
+    assert [failure.path for failure in result.failed] == [str(bad)]
+    assert len(result.trails) == 1
+
+
+def test_trail_import_of_what_is_found(store):
+    sessions = store.home / ".claude/projects/-project"
+    claude_session(sessions / "a.jsonl", cwd=str(store.folder / "part"), session="one", prompt="Mine, in a part")
+    claude_session(sessions / "b.jsonl", cwd="/elsewhere", session="two", prompt="Of another project")
+    codex_session(store.home / ".codex/sessions/2026/02/04/rollout-1.jsonl", cwd=str(store.folder), prompt="Mine too")
+    found = store.json("trail", "import", "--found")
+    assert sorted(trail.value["title"] for trail in found.trails) == ["Mine too", "Mine, in a part"]
+    assert (found.failed, found.left_out) == ([], 0)
+    shutil.rmtree(store.home / ".claude")
+    shutil.rmtree(store.home / ".codex")
+    store.fails("trail", "import", "--found", code=1, wrong=f"no session of {store.folder} was found")
+
+
+def test_trail_import_of_nothing(store):
+    store.fails("trail", "import", code=2, wrong="nothing to import")
+    assert "No trails yet." in store("trail", "list").out
+
+
+@pytest.mark.slow
+def test_trail_show_in_all_forms(known):
+    text = known("trail", "show", "trl_")
+    assert text.lines[0] == "; trail     5e551011"
+    steps = [line for line in text.lines if not line.startswith(";")]
+    assert "make cog3" in text.out
+    compact = known("trail", "show", "trl_", "--form", "compact").lines
+    assert len(compact) == len(steps)
+    verbose = known("trail", "show", "trl_", "--form", "verbose").out
+    assert "    outcome    ok" in verbose
+    as_json = known("trail", "show", "trl_", "--form", "json").lines
+    rows = [json.loads(line) for line in as_json]
+    assert [row["kind"] for row in rows] == ["trail", *["step"] * len(steps), "end"]
+    assert known("trail", "show", "trl_", "--json").lines == as_json
+    assert known("trail", "show", rows[0]["digest"][:12]).lines == text.lines
+    assert known("trail", "show", "trl_", "--limit", "2").lines == text.lines[:2]
+
+
+@pytest.mark.slow
+def test_trail_show_around_a_step(known):
+    whole = [line for line in known("trail", "show", "trl_").lines if not line.startswith(";")]
+    assert known("trail", "show", "trl_", "--at", "6").lines == whole[3:10]
+    assert known("trail", "show", "trl_", "--at", "0").lines == whole[:4]
+    compact = known("trail", "show", "trl_", "--form", "compact").lines
+    assert known("trail", "show", "trl_", "--form", "compact", "--at", "6").lines == compact[3:10]
+    rows = [json.loads(line) for line in known("trail", "show", "trl_", "--json", "--at", "6").lines]
+    assert [row["index"] for row in rows] == [3, 4, 5, 6, 7, 8, 9]
+    verbose = known("trail", "show", "trl_", "--form", "verbose", "--at", "6").out
+    assert [line.split()[0] for line in verbose.splitlines() if line[:1].isdigit()] == list("3456789")
+    assert verbose.count("    outcome") == 7
+    last = len(whole) - 1
+    assert known("trail", "show", "trl_", "--form", "verbose", "--at", str(last)).out.count("    outcome") == 4
+    known.fails("trail", "show", "trl_", "--at", "999", code=1, wrong=f"it has steps 0 to {last}")
+
+
+def test_trail_files_need_no_store(known, tmp_path):
+    card = known.json("trail", "list").trails[0].value
+    data = _object(known, card["object"])
+    (tmp_path / "run.trail").write_bytes(data)
+    alone = Shell(tmp_path, tmp_path)
+    assert "make cog3" in alone("trail", "show", "run.trail").out
+    done = alone("trail", "verify", "run.trail")
+    assert done.lines[0].startswith("verified  run.trail  ")
+    result = alone.json("trail", "verify", "run.trail")
+    assert (result.ok, result.trails[0].digest, result.trails[0].first_bad_offset) == (True, card["digest"], None)
+    torn = bytearray(data)
+    torn[len(torn) // 2] ^= 1
+    (tmp_path / "torn.trail").write_bytes(torn)
+    wrong = alone("trail", "verify", "torn.trail", "run.trail", code=3)
+    assert wrong.lines[0].startswith("WRONG  torn.trail  ")
+    assert wrong.lines[-1].startswith("verified  run.trail  ")
+    result = alone.json("trail", "verify", "torn.trail", code=3)
+    offset = result.trails[0].first_bad_offset
+    assert not result.ok
+    assert offset is not None
+    assert 0 <= offset < len(data)
+    assert f"byte {offset:,}" in wrong.out
+    alone.fails("trail", "verify", "run.trail", "--key", "zz", code=2, wrong="not a public key: 'zz'")
+    unsigned = alone("trail", "verify", "run.trail", "--key", "00" * 32, code=3)
+    assert "signature" in unsigned.out
+    alone.fails("trail", "show", "none.trail", code=2, wrong="no store in")
+
+
+def test_trail_verify_of_a_store(known):
+    done = known("trail", "verify")
+    assert done.lines[0].startswith("verified  trl_")
+    assert known.json("trail", "verify", "trl_").ok
+    known.fails("trail", "verify", "trl_zzzz", code=1, wrong="begins with 'trl_zzzz'")
+    known.fails("trail", "show", "zzzz", code=1, wrong="no trail or file is called 'zzzz'")
+
+
+@pytest.mark.slow
+def test_trail_verify_goes_on_behind_an_object_that_is_lost(store, tmp_path):
+    for name in ("one", "two"):
+        store("trail", "import", claude_session(tmp_path / f"{name}.jsonl", session=name, prompt=f"Run {name}"))
+    lost = store.json("trail", "list").trails[0]
+    digest = lost.value["object"]
+    (path,) = [path for path in (store.folder / ".periplus/objects" / digest[:2]).iterdir() if digest[2:] in path.name]
+    path.unlink()
+    result = store.json("trail", "verify", code=3)
+    assert sorted((file.name == lost.id, file.ok) for file in result.trails) == [(False, True), (True, False)]
+    assert "no object" in next(file.summary for file in result.trails if not file.ok)
+
+
+def _object(shell, digest):
+    from periplus.base.files import Files
+    from periplus.objects.store import ObjectStore
+
+    return ObjectStore(os.fspath(shell.folder / ".periplus/objects"), Files()).get(bytes.fromhex(digest))
+
+
+# -- proofs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_proof_is_checked_by_a_stranger_without_the_store(known, tmp_path):
+    made = known.json("prove", "2", "--out", tmp_path / "two.proof")
+    assert (made.kind, made.size, made.path) == ("inclusion", 6, str(tmp_path / "two.proof"))
+    assert made.bytes == (tmp_path / "two.proof").stat().st_size
+    (tmp_path / "far").mkdir()
+    shutil.copy(tmp_path / "two.proof", tmp_path / "far/other name.proof")
+    stranger = Shell(tmp_path / "far", tmp_path)
+    done = stranger("verify", "other name.proof", "--key", made.key)
+    assert done.lines[0].startswith("holds: signed by key ")
+    assert done.lines[1].startswith("Record 2 of the 6 of lineage lin_")
+    assert "Passwords are hashed with argon2" in done.lines[2]
+    assert stranger("verify", "other name.proof").lines[0].startswith("holds: consistent, but not whose")
+    result = stranger.json("verify", "other name.proof", "--head", f"{made.size}:{made.root}")
+    assert (result.holds, result.kind, result.seq, result.size, result.root) == (True, "inclusion", 2, 6, made.root)
+    assert json.loads(result.record)["summary"] == "decision: Passwords are hashed with argon2"
+
+
+@pytest.mark.slow
+def test_a_proof_of_another_key_or_head_does_not_hold(known, tmp_path):
+    made = known.json("prove", "1", "--out", tmp_path / "one.proof")
+    wrong = known("verify", tmp_path / "one.proof", "--key", "11" * 32, code=3)
+    assert wrong.lines[0].startswith("does not hold: ")
+    assert not known.json("verify", tmp_path / "one.proof", "--head", f"{made.size}:{'0' * 64}", code=3).holds
+    known.fails("verify", tmp_path / "one.proof", "--head", "six", code=2, wrong="'six' is not a tree head")
+    known.fails("verify", tmp_path / "one.proof", "--key", "nonsense", code=2, wrong="not a public key: 'nonsense'")
+    (tmp_path / "key").write_text(made.key + "\n")
+    assert known.json("verify", tmp_path / "one.proof", "--key", tmp_path / "key").holds
+    data = bytearray((tmp_path / "one.proof").read_bytes())
+    data[data.index(b'"summary"') + 12] ^= 1
+    (tmp_path / "forged.proof").write_bytes(data)
+    assert not known.json("verify", tmp_path / "forged.proof", code=3).holds
+    (tmp_path / "text.proof").write_text("I promise")
+    assert known("verify", tmp_path / "text.proof", code=3).out.startswith("does not hold: ")
+
+
+@pytest.mark.slow
+def test_a_proof_that_the_journal_only_grew(store):
+    fill(store, *(f"Thing number {number}" for number in range(3)))
+    done = store("prove", "--from", "1")
+    assert done.lines[0].startswith(f"Wrote {store.folder}/growth-1-now.proof (")
+    command = done.lines[-1].partition(": ")[2].split()
+    assert command[:2] == ["periplus", "verify"]
+    assert "begin with the earlier ones" in store(*command[1:]).out
+    assert store.json("prove", "--from", "1", "--to", "2").size == 2
+    store.fails("prove", "--from", "3", "--to", "2", code=1, wrong="not 3 to 2")
+    store.fails("prove", code=2, wrong="either a SEQ, or --from A")
+    store.fails("prove", "1", "--to", "2", code=2, wrong="either a SEQ, or --from A")
+    store.fails("prove", "4", code=1, wrong="there is no record 4")
+    store.fails("prove", "0", code=2, wrong="0 is too small")
+
+
+# -- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_of_a_sound_store(known):
+    done = known("doctor")
+    assert done.lines[0].endswith("1 segment, 6 records, 6 versions, 5 entities, 1 object")
+    assert done.lines[1] == "sound: every checksum, version, object, trail and projection was checked"
+    found = known.json("doctor")
+    assert (found.sound, found.problems) == (True, [])
+
+
+def test_doctor_warns_of_a_file_edited_by_hand(store):
+    item_id = store.json("remember", "Keep calm", "--type", "lesson").entity.id
+    path = store.folder / f".periplus/entities/lesson/{item_id}.json"
+    path.write_text(path.read_text().replace("Keep calm", "Panic"))
+    done = store("doctor", code=1)
+    assert "warning  the file differs from the journal (edited by hand, or old); the journal is served" in done.lines
+    found = store.json("doctor", code=1)
+    assert not found.sound
+    assert [(problem.severity, problem.path) for problem in found.problems] == [("warning", str(path))]
+    assert "Keep calm" in store("recall", "calm").out
+
+
+def test_doctor_finds_damage_and_says_where(store):
+    fill(store, *(f"Thing number {number}" for number in range(3)))
+    (path,) = (store.folder / ".periplus/journal").glob("lin_*/0*")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"Thing number 1")
+    data[at] ^= 1
+    path.write_bytes(data)
+    found = store.json("doctor", code=3)
+    (problem,) = [problem for problem in found.problems if problem.severity == "error"]
+    assert problem.path == str(path)
+    assert problem.seq == 2
+    line = data.rindex(b"\n", 0, at) + 1
+    assert problem.offset == line
+    done = store("doctor", code=3)
+    assert any(line.startswith("error    damage to acknowledged data") for line in done.lines)
+    assert path.read_bytes() == bytes(data)
+
+
+def test_errors_as_json_carry_what_is_safe_and_what_is_next(store):
+    done = store("verify", "nothing.proof", "--json", code=1)
+    error = decoded(done.out)
+    assert error.wrong == f"there is no file {store.folder}/nothing.proof"
+    assert (error.error, error.safe, error.next, error.exit_code) == (
+        "not_found",
+        "Nothing was changed.",
+        "Check the name.",
+        1,
+    )
+    assert done.err.startswith("periplus: there is no file")

@@ -1,0 +1,425 @@
+"""What goes wrong outside of Periplus: one clear error each, the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cli_support import PERIPLUS, Done, Shell, claude_session, decoded, fill
+
+NOBODY = 65534
+
+# The interpreter may lie where nobody may read: everything is imported by use before the privileges are dropped.
+AS_NOBODY = """
+import contextlib, io, json, os, sys, tempfile, urllib.parse
+from periplus.cli.main import main
+folder, words = sys.argv[1], json.loads(sys.argv[2])
+with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
+    os.chdir(scratch)
+    for warm in (["init"], ["remember", "x"], ["recall", "x"], ["status", "--json"], ["log"], ["show", "not_"], ["doctor"],
+                 ["brief", "x"], ["trail", "list"], ["prove", "1", "--json"], ["verify", "record-1.proof"]):
+        assert main(warm) == 0, warm
+    with contextlib.redirect_stderr(io.StringIO()):
+        assert main(["status", "--store", "/nowhere", "--json"]) == 2
+os.chdir(folder)
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid({nobody})
+    os.setuid({nobody})
+code = main(words)
+sys.stdout.flush()
+os._exit(code)
+""".replace("{nobody}", str(NOBODY))
+
+
+@pytest.fixture
+def sh(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    return Shell(tmp_path / "project", tmp_path / "home")
+
+
+@pytest.fixture
+def store(sh):
+    fill(sh, *(f"Thing number {number}" for number in (1, 2, 3)))
+    return sh
+
+
+@pytest.fixture
+def public():
+    """A store in a folder that everybody can reach; pytest's own belong to one user."""
+    folder = Path(tempfile.mkdtemp(prefix="periplus-"))
+    folder.chmod(0o755)
+    (folder / "home").mkdir()
+    (folder / "project").mkdir()
+    shell = Shell(folder / "project", folder / "home")
+    fill(shell, *(f"Thing number {number}" for number in (1, 2, 3)))
+    yield shell
+    for place, _, _ in os.walk(folder):
+        os.chmod(place, 0o700)
+    shutil.rmtree(folder)
+
+
+def as_nobody(shell, *words, code):
+    process = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, os.fspath(shell.folder), json.dumps(words)],
+        env=shell.environment(TMPDIR=tempfile.gettempdir()), capture_output=True, text=True, timeout=120, cwd="/",
+    )  # fmt: skip
+    done = Done(process.returncode, process.stdout, process.stderr)
+    assert "Traceback" not in done.err, done.err
+    assert done.code == code, done
+    return done
+
+
+def snapshot(folder):
+    return {
+        path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def close_to_writing(folder):
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~0o222)
+        os.chmod(place, 0o555)
+
+
+def segment(shell):
+    (path,) = (shell.folder / ".periplus/journal").glob("lin_*/0*.jsonl")
+    return path
+
+
+def texts(shell, **how):
+    return [record.summary.removeprefix("note: ") for record in reversed(shell.json("log", **how).records)]
+
+
+# -- a folder that may not be read or written ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_index", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_read_only_store_is_read_and_never_written(public, with_index):
+    if not with_index:
+        (public.folder / ".periplus/index.sqlite").unlink()
+    close_to_writing(public.folder)
+    before = snapshot(public.folder)
+    assert "Thing number 2" in as_nobody(public, "recall", "number", code=0).out
+    status = decoded(as_nobody(public, "status", "--json", code=0).out)
+    assert (status.records, status.entities, status.sound) == (3, {"note": 3}, True)
+    assert len(as_nobody(public, "log", code=0).lines) == 3
+    assert "Thing number 1" in as_nobody(public, "brief", "count the things by number", code=0).out
+    refused = as_nobody(public, "remember", "Thing number 4", code=3)
+    assert "Permission denied" in refused.err
+    assert "Nothing was changed." in refused.err
+    assert refused.out == ""
+    assert snapshot(public.folder) == before
+
+
+def test_init_in_a_read_only_folder(public):
+    shutil.rmtree(public.folder / ".periplus")
+    close_to_writing(public.folder)
+    refused = as_nobody(public, "init", code=3)
+    assert f"cannot make the store {public.folder}/.periplus: Permission denied" in refused.err
+    assert os.listdir(public.folder) == []
+
+
+def test_a_store_that_may_not_be_read_is_not_taken_for_none(public):
+    (public.folder.parent / ".periplus").mkdir()
+    shutil.copy(public.folder / ".periplus/config.toml", public.folder.parent / ".periplus/config.toml")
+    (public.folder / ".periplus").chmod(0o000)
+    refused = as_nobody(public, "status", "--json", code=3)
+    error = decoded(refused.out)
+    assert error.wrong == f"cannot read the store {public.folder}/.periplus: Permission denied"
+    assert (error.error, error.safe) == ("environment", "Nothing was changed.")
+    (public.folder / ".periplus").chmod(0o755)
+
+
+def test_a_segment_that_may_not_be_read(public):
+    path = segment(public)
+    path.chmod(0o000)
+    (public.folder / ".periplus/index.sqlite").unlink()
+    if os.getuid() == 0:
+        (public.folder / ".periplus").chmod(0o755)
+    refused = as_nobody(public, "log", code=3)
+    assert f"cannot read {path}: Permission denied" in refused.err
+    path.chmod(0o644)
+    assert texts(public) == ["Thing number 1", "Thing number 2", "Thing number 3"]
+
+
+# -- no space --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow(store):
+    """The limit on a file's size stands in for a full disk: the write ends short, then fails."""
+    size = segment(store).stat().st_size
+    for room in (0, 100):
+        script = (
+            f"ulimit -f unlimited; exec {sys.executable} -c '{_LIMITED}' {size + room} {PERIPLUS} remember 'Too much'"
+        )
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=store.folder, env=store.environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 3, done
+        assert "Traceback" not in done.stderr
+        lines = done.stderr.splitlines()
+        assert 1 <= len(lines) <= 2, done.stderr
+        assert lines[0].startswith("periplus: ")
+        assert done.stdout == ""
+        assert "Nothing that was acknowledged is lost" in lines[1]
+    assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
+    store("remember", "Room again")
+    assert texts(store)[-1] == "Room again"
+    assert store.json("doctor").sound
+
+
+_LIMITED = (
+    "import os,resource,signal,sys;"
+    "signal.signal(signal.SIGXFSZ,signal.SIG_IGN);"
+    "resource.setrlimit(resource.RLIMIT_FSIZE,(int(sys.argv[1]),)*2);"
+    "os.execv(sys.argv[2],sys.argv[2:])"
+)
+
+
+@pytest.mark.rig
+@pytest.mark.slow
+def test_a_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (tmp_path / "home").mkdir()
+    if os.getuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", os.fspath(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        shell = Shell(disk, tmp_path / "home")
+        shell("init")
+        shell("remember", "Before the flood")
+        with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1024))
+        kept = ["Before the flood"]
+        for number in range(80):
+            process = shell.start(
+                "remember", f"Drop {number} " + "x" * 7000, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            _, err = process.communicate(timeout=60)
+            if process.returncode:
+                assert process.returncode == 3
+                assert b"No space left on device" in err or b"bytes could be written" in err
+                assert b"Nothing that was acknowledged is lost" in err
+                break
+            kept.append(f"Drop {number}")
+        else:
+            pytest.fail("the disk never was full")
+        shell("recall", "flood")
+        assert [text.partition(" x")[0] for text in texts(shell)] == kept
+        (disk / "ballast").unlink()
+        shell("remember", "After the flood")
+        assert texts(shell)[-1] == "After the flood"
+        assert shell.json("doctor").sound
+    finally:
+        subprocess.run(["umount", os.fspath(disk)], check=True)
+
+
+def test_output_that_cannot_be_written(store):
+    with open("/dev/full", "wb") as full:
+        process = store.start("log", stdout=full, stderr=subprocess.PIPE)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert err.decode().splitlines() == [
+        "periplus: the system refused: No space left on device", "Nothing that was acknowledged is lost.",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_streams_that_are_closed(store):
+    script = f'"{PERIPLUS}" remember - <&-; echo $? >&3; "{PERIPLUS}" remember "Said to nobody" >&- 2>&-; echo $? >&3'
+    done = subprocess.run(
+        ["sh", "-c", f"( {script} ) 3>&1"], cwd=store.folder, env=store.environment(), capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["2", "0"]
+    assert done.stderr.splitlines() == ["periplus: a note needs a text", "Nothing was written."]
+    assert texts(store)[-1] == "Said to nobody"
+    assert store.json("doctor").sound
+
+
+# -- not a store, another version's ----------------------------------------------------------------------------------
+
+
+def test_what_is_not_a_store(sh):
+    (sh.folder / ".periplus").mkdir()
+    sh.fails("status", "--store", ".periplus", code=2, wrong=".periplus is not a store: it has no config.toml")
+    sh.fails("remember", "x", "--store", "nowhere", code=2, wrong="no store at")
+    assert os.listdir(sh.folder / ".periplus") == []
+
+
+def test_a_store_of_a_later_version(store):
+    path = store.folder / ".periplus/config.toml"
+    config = path.read_text()
+    path.write_text(config.replace("format = 2", "format = 3"))
+    before = snapshot(store.folder)
+    for words in (["status"], ["recall", "thing"], ["remember", "x"], ["init"], ["doctor"]):
+        done = store.fails(*words, code=3, wrong="the store has format 3; this Periplus reads up to 2")
+        assert "Nothing was changed. Update Periplus" in done.err
+    assert store.json("log", code=3).error == "newer_format"
+    assert snapshot(store.folder) == before
+    path.write_text("[store\n")
+    done = store.fails("log", code=2, wrong=str(path))
+    assert "The journal is untouched. Mend the file" in done.err
+    path.write_text(config)
+    assert len(texts(store)) == 3
+
+
+# -- a transcript that is none ---------------------------------------------------------------------------------------
+
+
+def test_transcripts_that_are_none(store, tmp_path):
+    gemini = {"sessionId": "1", "projectHash": "2", "messages": [{"type": "gemini", "content": "hello"}]}
+    files = {
+        "empty.jsonl": (b"", 2, "the file is empty"),
+        "blank.jsonl": (b"\n \n", 2, "nothing but blank lines"),
+        "session.json": (json.dumps(gemini, indent=1).encode(), 2, "it looks like a session of Gemini CLI"),
+        "photo.jsonl": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d", 2, "it holds NUL bytes"),
+        "text.jsonl": (b"Dear diary\n", 2, "its first lines are no JSON records"),
+    }
+    before = store.json("status").records
+    for name, (data, code, wrong) in files.items():
+        (tmp_path / name).write_bytes(data)
+        done = store.fails("trail", "import", tmp_path / name, code=code, wrong=wrong)
+        assert str(tmp_path / name) in done.err
+    store.fails("trail", "import", tmp_path, code=2, wrong=f"{tmp_path} is a folder, not a file")
+    store.fails("trail", "import", "missing.jsonl", code=1, wrong=f"there is no file {store.folder}/missing.jsonl")
+    os.mkfifo(tmp_path / "pipe")
+    store.fails("trail", "import", tmp_path / "pipe", code=2, wrong="is a device or a pipe")
+    store.fails("verify", tmp_path, code=2, wrong="is a folder, not a file")
+    store.fails("trail", "show", tmp_path / "text.jsonl", code=2, wrong="text.jsonl: not a trail of Periplus")
+    assert store.json("status").records == before
+
+
+@pytest.mark.slow
+def test_a_line_of_a_hundred_megabytes_takes_little_memory(store, tmp_path):
+    path = claude_session(tmp_path / "long.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","message":{"content":"')
+        for _ in range(100):
+            file.write(b"x" * (1 << 20))
+        file.write(b'"}}\n')
+    process = store.start("trail", "import", path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    err = process.stderr.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    process.stderr.close()
+    assert process.returncode == 2
+    assert "line 5: the line has over 32 MiB" in err
+    assert usage.ru_maxrss < 300_000, "KiB"
+    assert store.json("trail", "list").trails == []
+
+
+# -- the reader goes away, the person interrupts, somebody else writes --------------------------------------------------
+
+
+def test_a_reader_that_goes_away(store, tmp_path):
+    store("trail", "import", claude_session(tmp_path / "long.jsonl", steps=1500))
+    script = f'"{PERIPLUS}" trail show trl_ | head -n 1; "{PERIPLUS}" trail show trl_ --json | head -c 10'
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], cwd=store.folder, env=store.environment(),
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '; trail     5e551011\n{"kind":"t'
+
+
+def test_an_interruption(store):
+    process = store.start("remember", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # More than a pipe holds: when all but the end of it is written, the command stands in the middle of reading.
+    process.stdin.write(b"x" * 200_000)
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == b""
+    assert err.decode() == "\nperiplus: interrupted; what was acknowledged is kept\n"
+    assert len(texts(store)) == 3
+
+
+@pytest.mark.slow
+def test_a_lock_that_somebody_holds(store):
+    with open(store.folder / ".periplus/journal/lock", "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(b"4711 far.example.org 2026-02-03T10:00:00.000Z periplus remember".ljust(199) + b"\n")
+        lock.flush()
+        assert len(texts(store)) == 3, "reading waits for nobody"
+        done = store.fails("remember", "x", code=4, wrong="being written by 4711 far.example.org")
+        assert "Nothing was changed; reading needs no lock. Repeat the command when that process is done." in done.err
+    assert store.json("remember", "x").entity.seq == 4
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_index", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_damaged_segment_is_served_where_it_is_sound(store, with_index):
+    path = segment(store)
+    data = bytearray(path.read_bytes())
+    # With an index only what came after it is looked at: the record that it ends with.
+    at = data.index(b"Thing number 3" if with_index else b"Thing number 2")
+    line = data.rindex(b"\n", 0, at) + 1
+    if with_index:
+        data[data.index(b'"sum":"', at) + 8] ^= 1
+    else:
+        (store.folder / ".periplus/index.sqlite").unlink()
+        data[at] ^= 1
+    path.write_bytes(data)
+    lost = 3 if with_index else 2
+    status = store("status", code=3)
+    assert any(text.startswith("state    damaged: ") and f"seq {lost}" in text for text in status.lines)
+    found = store.json("status", code=3)
+    assert (found.sound, found.entities) == (False, {"note": 2})
+    recall = store("recall", "thing number")
+    sound = [number for number in (1, 2, 3) if number != lost]
+    assert [number for number in (1, 2, 3) if f"Thing number {number}" in recall.out] == sound
+    assert str(path) in recall.err
+    assert "What is sound was read. Run `periplus doctor`." in recall.err
+    assert texts(store) == [f"Thing number {number}" for number in sound]
+    assert "What is sound was read." in store("show", store.json("log").records[0].id).err
+    refused = store.fails("remember", "Thing number 4", code=3, wrong=f"seq {lost}")
+    assert "nothing is written over the damage" in refused.err
+    assert path.read_bytes() == bytes(data)
+    (problem,) = [problem for problem in store.json("doctor", code=3).problems if problem.severity == "error"]
+    assert (problem.path, problem.offset, problem.seq) == (str(path), line, lost)
+
+
+@pytest.mark.slow
+def test_a_payload_that_is_lost_hides_only_its_own_record(store, tmp_path):
+    about = [word for number in range(100) for word in ("--about", f"{number:03d}" + "x" * 700)]
+    big = store.json("remember", "A note about much", *about).entity.id
+    (path,) = (path for path in (store.folder / ".periplus/objects").rglob("*") if path.is_file())
+    path.unlink()
+    (store.folder / ".periplus/index.sqlite").unlink()
+    assert "Thing number 2" in store("recall", "thing number").out
+    assert store.json("status", code=3).entities == {"note": 3}
+    store.fails("remember", "x", code=3, wrong="no object")
+    store.fails("show", big, code=1, wrong="nothing has an id")
+
+
+def test_a_damaged_index_is_built_anew(store):
+    path = store.folder / ".periplus/index.sqlite"
+    for damage in (lambda data: data[:8192] + b"\x99" * (len(data) - 8192), lambda data: b"no database", lambda _: b""):
+        path.write_bytes(damage(path.read_bytes()))
+        done = store("recall", "thing number")
+        assert all(f"Thing number {number}" in done.out for number in (1, 2, 3))
+        assert done.err in ("", "periplus: the index was damaged; it is built anew from the journal\n")
+        assert store.json("doctor").sound

@@ -1,0 +1,75 @@
+"""The reference is the one of this command line, and every help says what it must."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli_support import PERIPLUS
+from periplus.cli.main import COMMANDS, leaves, make_parser
+from periplus.cli.reference import cli_reference, json_reference, write_reference
+from periplus.cli.schemas import SCHEMAS
+
+DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
+
+
+def test_the_reference_is_current(tmp_path):
+    write_reference(os.fspath(tmp_path))
+    for name in ("cli.md", "json.md"):
+        current = (DOCS / name).read_text()
+        assert current == (tmp_path / name).read_text(), "run: python -m periplus.cli.reference docs/reference"
+
+
+def test_the_reference_names_every_command_option_and_schema():
+    text = cli_reference()
+    for command in COMMANDS:
+        for leaf in leaves_of(command.name):
+            assert f"\n## {leaf.prog}\n" in text
+            for action in leaf._actions:
+                assert all(f"`{option}" in text for option in action.option_strings if option not in ("-h", "--help"))
+    schemas = json_reference()
+    for name, schema in SCHEMAS.items():
+        assert f"\n## {name}\n" in schemas
+        assert f"| `schema` | `{schema.__struct_config__.tag}` |" in schemas
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_option_says_what_it_is_and_its_default(command):
+    for leaf in leaves_of(command.name):
+        assert leaf.description
+        for action in leaf._actions:
+            assert action.help, (leaf.prog, action.dest)
+            if action.default not in (None, False, "", [], "==SUPPRESS=="):
+                said = "this one" if action.default == "." else action.default
+                assert f"(default: {said}" in action.help, (leaf.prog, action.dest)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        *([command.name] for command in COMMANDS),
+        *(["trail", action] for action in ("import", "list", "show", "verify")),
+    ],
+    ids=" ".join,
+)
+def test_help_reads_well_at_eighty_columns(words, tmp_path):
+    environment = {"PATH": os.environ["PATH"], "COLUMNS": "80"}
+    done = subprocess.run([PERIPLUS, *words, "--help"], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: {' '.join(['periplus', *words])}")
+    paragraph = done.stdout.split("\n\n")[1]
+    assert paragraph[0].isupper()
+    assert paragraph.endswith(".")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert os.listdir(tmp_path) == []
+
+
+def leaves_of(name):
+    for action in make_parser(name)._actions:
+        if isinstance(action.choices, dict):
+            return leaves(action.choices[name])
+    raise LookupError(name)
