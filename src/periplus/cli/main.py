@@ -52,8 +52,34 @@ COMMANDS: Final[tuple[Command, ...]] = (
 )
 
 
+class _Formatter(argparse.HelpFormatter):
+    """argparse makes one for each argument, and asks shutil for the width; that import costs more than the rest."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_help_width())
+
+
+class _RawFormatter(_Formatter, argparse.RawDescriptionHelpFormatter):
+    """The same for a text whose lines stand as they were written."""
+
+
+def _help_width() -> int:
+    try:
+        return max(40, int(os.environ.get("COLUMNS", "")) - 2)
+    except ValueError:
+        pass
+    try:
+        return max(40, min(100, os.get_terminal_size(1).columns - 2))
+    except OSError:
+        return 98
+
+
 class _Parser(argparse.ArgumentParser):
     typed = ""  # the command, where this is the parser of the whole line
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        kind = self.formatter_class
+        return (_RawFormatter if kind is argparse.RawDescriptionHelpFormatter else _Formatter)(self.prog)
 
     def error(self, message: str) -> NoReturn:
         raise _usage_error(message, f"See `{f'{self.prog} {self.typed}'.strip()} --help`.")
@@ -156,7 +182,7 @@ def make_parser(typed: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="periplus")
     for command in COMMANDS:
         description = command.help[0].upper() + command.help[1:] + "."
         sub = commands.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
