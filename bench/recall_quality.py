@@ -278,8 +278,8 @@ def _figures(ranks: list[tuple[list[str], set[str]]], depths: tuple[int, int, in
 # ---- the table
 
 
-def _row(name: str, values: Iterable[float]) -> str:
-    return f"{name:58}" + " ".join(f"{value:6.1f}" for value in values)
+def _row(name: str, values: Iterable[float | None]) -> str:
+    return f"{name:58}" + " ".join("     –" if value is None else f"{value:6.1f}" for value in values)
 
 
 def main() -> int:
@@ -298,7 +298,7 @@ def main() -> int:
         files = measure_files(arguments.folder)
         print(f"B: prompts → files that the commit changes ({files.count} tasks)")
         print(f"{'':58}" + " ".join(f"{name:>6}" for name in ("R@5", "R@10", "R@20", "MRR")))
-        print(_row("path names alone (baseline)", (float("nan"), PATHS_B, float("nan"), float("nan"))))
+        print(_row("path names alone (baseline)", (None, PATHS_B, None, None)))
         print(_row("four signals fused (baseline)", BASELINE_B))
         print(_row("brief, files likely to change", (*files.at, files.mrr)))
     return 0

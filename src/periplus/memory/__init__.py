@@ -1,9 +1,12 @@
 """Memory: entities of a project's knowledge, search, recall and briefs. See docs/architecture.md."""
 
+from periplus.memory.anchors import evidence_of, stale_paths
 from periplus.memory.brief import Brief, BriefLine, BriefSection, brief
+from periplus.memory.files import FileVote, likely_files
 from periplus.memory.index import MemoryIndexer
-from periplus.memory.recall import Filters, Hit, Recall, evidence_of, recall, stale_paths
+from periplus.memory.recall import Hit, Recall, recall
 from periplus.memory.remember import Memory, Remembered, remember
+from periplus.memory.search import Filters
 from periplus.memory.types import MEMORY_TYPES, TYPES, MemoryType, memory_types
 
 __all__ = [
@@ -12,6 +15,7 @@ __all__ = [
     "Brief",
     "BriefLine",
     "BriefSection",
+    "FileVote",
     "Filters",
     "Hit",
     "Memory",
@@ -21,6 +25,7 @@ __all__ = [
     "Remembered",
     "brief",
     "evidence_of",
+    "likely_files",
     "memory_types",
     "recall",
     "remember",

@@ -1,70 +1,164 @@
 """Text made ready for search, for people's words and for code alike. Pure.
 
 Stemming (Porter) is left to the index; here words are cut: identifiers are given whole and in their parts
-(``hashPassword`` and ``hash_password`` both give ``hashpassword hash password``), paths by component, dates as words
-(``2026-03-01`` gives ``2026 march 1``), runs of CJK by overlapping pairs. Stop words are dropped from questions only.
+(``hashPassword``, ``hash_password`` and ``hash-password`` all give ``hashpassword hash password``), paths by component,
+dates as words (``2026-03-01`` gives ``2026 march 1``). Scripts that set no spaces between words are cut into
+overlapping pairs of characters; the index holds the single characters too, so that a question of one finds its pairs.
+Text beyond ASCII is normalised first (NFKC), so that composed, decomposed and full-width forms meet.
+
+A term is made of letters, digits and marks only: the index's tokenizer is set to keep just those together
+(``memory.index``), so it cuts no term further, and no term can be read as an operator of its query language.
 """
 
 from __future__ import annotations
 
-__all__ = ["QUERY_TERMS_MAX", "STOP_WORDS", "expand", "query_terms", "terms"]
+__all__ = ["QUERY_TERMS_MAX", "STOP_WORDS", "expand", "query_terms", "rough_stem", "terms"]
 
 import re
+from functools import cache, lru_cache
 from typing import Final
 
 QUERY_TERMS_MAX: Final = 48
+QUESTION_CHARACTERS_MAX: Final = 20_000
 _WORD_CHARACTERS_MAX: Final = 64
+_LONG_WORD_CHARACTERS_MAX: Final = 1_000
+_BLOB_CHARACTERS_MIN: Final = 6
 
 STOP_WORDS: Final = frozenset(
-    "a about also am an and any are as at be been being but by can could did do does doing for from had has have having "
-    "he her his how i if in into is it its just let lets like me my need no nor not now of on or our out over please shall "
-    "she should so some such than that the their them then there these they this those to too under up us very want was "
-    "we were what when where which while who whom whose why will with would you your".split()
+    "a about also am an and any are aren as at be been being but by can could couldn did didn do does doesn doing don for "
+    "from had hadn has hasn have haven having he her his how i if in into is isn it its just let lets like ll me my need no "
+    "nor not now of on or our out over please re shall she should shouldn so some such than that the their them then there "
+    "these they this those to too under up us ve very want was wasn we were weren what when where which while who whom "
+    "whose why will with would wouldn you your".split()
 )
+_ENDINGS: Final = ("ing", "ed", "es", "s")
 _MONTHS: Final = "january february march april may june july august september october november december".split()
-_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_TOKEN: Final = re.compile(rf"(?P<date>\b\d{{4}}-\d\d-\d\d\b)|(?P<cjk>[{_CJK}]+)|(?P<word>[^\W{_CJK}]+)")
-_HUMP: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
+# Han, kana, Hangul; Thai, Lao, Myanmar, Khmer: no spaces between words.
+_UNSPACED: Final = (
+    "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fffd"
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u109d\u1780-\u17d3"
+)
+# Combining marks that belong to a word: the general ones, Hebrew, Arabic, the scripts of India and Sri Lanka.
+_MARKS: Final = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0dff"
+_DATE: Final = r"(?<!\d)(?P<date>\d{4}([-/.])\d\d\2\d\d)(?!\d)"
+_ASCII_TOKEN: Final = re.compile(rf"{_DATE}|(?P<word>[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*)", re.ASCII)
+_HUMP: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 def terms(text: str) -> list[str]:
-    """The words of ``text`` in their order, in lower case, an identifier's parts right behind its whole."""
-    found: list[str] = []
-    for match in _TOKEN.finditer(text):
-        word = match.group()
-        if match.lastgroup == "date":
-            month = int(word[5:7])
-            found += [word[:4], *([_MONTHS[month - 1]] if 1 <= month <= 12 else []), str(int(word[8:]))]
-        elif match.lastgroup == "cjk":
-            found += [word] if len(word) == 1 else [word[at : at + 2] for at in range(len(word) - 1)]
-        elif len(word) <= _WORD_CHARACTERS_MAX:
-            found += _word_terms(word)
-    return found
-
-
-def _word_terms(word: str) -> list[str]:
-    plain = word.lower()
-    if plain == word and "_" not in word and word.isalpha():
-        return [plain]
-    parts = [part.lower() for part in _HUMP.findall(word)]
-    whole = plain.replace("_", "")
-    if len(parts) <= 1 or parts == [whole]:
-        return [whole] if whole else []
-    return [whole, *parts]
+    """The terms of ``text`` in their order, in lower case, an identifier's parts right behind its whole."""
+    return _terms(text, with_singles=False)
 
 
 def expand(text: str) -> str:
     """``text`` as the index takes it in."""
-    return " ".join(terms(text))
+    return " ".join(_terms(text, with_singles=True))
 
 
 def query_terms(question: str) -> list[str]:
-    """The words by which to look for ``question``: no stop words, each once, at most QUERY_TERMS_MAX.
+    """The terms by which to look for ``question``: no stop words, each once, at most QUERY_TERMS_MAX.
 
     A question of stop words only keeps them: it asks for something, and nothing else says what.
     """
-    found = list(dict.fromkeys(terms(question)))
+    found = list(dict.fromkeys(terms(question[:QUESTION_CHARACTERS_MAX])))
     kept = [
         term for term in found if term not in STOP_WORDS and (len(term) > 1 or term.isdigit() or not term.isascii())
     ]
     return (kept or found)[:QUERY_TERMS_MAX]
+
+
+def rough_stem(word: str) -> str:
+    """Most of what stemming does, for where the index's own is not at hand: comparing two texts, or paths."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """What a term may come from, beyond ASCII; made at first use, for it takes milliseconds."""
+    return re.compile(
+        rf"{_DATE}|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>(?:[^\W{_UNSPACED}]|[{_MARKS}])+(?:-(?:[^\W{_UNSPACED}]|[{_MARKS}])+)*)"
+    )
+
+
+def _terms(text: str, *, with_singles: bool) -> list[str]:
+    pattern = _ASCII_TOKEN
+    if not text.isascii():
+        import unicodedata
+
+        text = unicodedata.normalize("NFKC", text)
+        pattern = _token()
+    found: list[str] = []
+    for match in pattern.finditer(text):
+        kind = match.lastgroup
+        word = match.group()
+        if kind == "word":
+            found += _word_terms(word) if len(word) <= _WORD_CHARACTERS_MAX else _long_word_terms(word)
+        elif kind == "date":
+            month = int(word[5:7])
+            found += [word[:4], *([_MONTHS[month - 1]] if 1 <= month <= 12 else []), str(int(word[8:]))]
+        else:
+            found += _unspaced_terms(word, with_singles=with_singles)
+    return found
+
+
+def _unspaced_terms(run: str, *, with_singles: bool) -> list[str]:
+    if len(run) == 1:
+        return [run]
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    return pairs + list(run) if with_singles else pairs
+
+
+@lru_cache(maxsize=1 << 15)  # a project's words come again and again
+def _word_terms(word: str) -> tuple[str, ...]:
+    if word.islower() and word.isalpha():
+        return (_folded(word),)
+    parts = [part for piece in re.split(r"[-_]+", word) for part in _humps(piece)]
+    whole = _folded(word.replace("-", "").replace("_", ""))
+    if len(parts) <= 1 or parts == [whole]:
+        return (whole,) if whole else ()
+    return (whole, *parts)
+
+
+def _long_word_terms(word: str) -> list[str]:
+    """A name too long to be looked for whole: its parts; of a blob without parts, its beginning."""
+    parts = [part for piece in re.split(r"[-_]+", word[:_LONG_WORD_CHARACTERS_MAX]) for part in _humps(piece)]
+    return [part[:_WORD_CHARACTERS_MAX] for part in parts]
+
+
+def _humps(piece: str) -> list[str]:
+    """The parts of ``camelCase2``; a single capital belongs to what follows as well (``OAuth`` gives oauth, auth)."""
+    if not piece.isascii():
+        return _foreign_humps(piece)
+    found: list[str] = []
+    parts: list[str] = _HUMP.findall(piece)
+    if len(piece) >= _BLOB_CHARACTERS_MIN and len(parts) * 5 > len(piece) * 2:
+        return [piece.lower()]  # a digest or an id: no words in it
+    for at, part in enumerate(parts):
+        if len(part) == 1 and part.isupper() and at + 1 < len(parts) and parts[at + 1].isalpha():
+            found.append((part + parts[at + 1]).lower())
+        else:
+            found.append(part.lower())
+    return found
+
+
+def _foreign_humps(piece: str) -> list[str]:
+    """As ``_humps`` for other alphabets: a part begins where a capital follows a small letter, or a digit a letter."""
+    found: list[str] = []
+    begin = 0
+    for at in range(1, len(piece)):
+        before, here = piece[at - 1], piece[at]
+        if (here.isupper() and before.islower()) or before.isdigit() != here.isdigit():
+            found.append(_folded(piece[begin:at]))
+            begin = at
+    return [*found, _folded(piece[begin:])] if piece else found
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", word.casefold())

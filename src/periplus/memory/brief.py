@@ -9,27 +9,29 @@ from __future__ import annotations
 
 __all__ = ["Brief", "BriefLine", "BriefSection", "brief"]
 
-import re
-from collections import Counter
-from collections.abc import Mapping
+import os
 from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Journal
-from periplus.memory.recall import SURROUNDINGS, Filters, Hit, hit_of, recall, stale_paths
+from periplus.memory.anchors import stale_paths
+from periplus.memory.files import likely_files
+from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, is_ended, recall
+from periplus.memory.search import Filters
 
 BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
 _CLOSING_TOKENS: Final = 40
+_FILES_MAX: Final = 10
+_TASK_PATHS_MAX: Final = 50
 _SECTIONS: Final = (
-    ("Rules to obey", ("constraint",), 8),
-    ("Traps", ("trap",), 8),
-    ("Decisions", ("decision",), 8),
-    ("How it is done here", ("lesson",), 6),
-    ("Notes", ("note",), 4),
+    ("Rules to obey", "constraint", 8),
+    ("Traps", "trap", 8),
+    ("Decisions", "decision", 8),
+    ("How it is done here", "lesson", 6),
+    ("Notes", "note", 4),
 )
-_PATH: Final = re.compile(r"[\w.\-]+(?:/[\w.\-]+)+|\b[\w\-]+\.[a-z]{1,5}\b")
 
 
 class BriefLine(NamedTuple):
@@ -59,56 +61,68 @@ def brief(journal: Journal, task: str, *, now_ms: int, root: str = "", budget_to
     """What the store says that an agent should know before ``task``. Raises UsageError for a budget under BUDGET_MIN."""
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}")
-    candidates = _memory_sections(journal, task, now_ms, root)
+    candidates = [_memory_section(journal, task, now_ms, root, *section) for section in _SECTIONS]
     candidates.append(_sessions(journal, task, now_ms))
-    candidates.append(_files(journal, task, now_ms))
+    candidates.append(_files(journal, task, root))
     title = f"# Brief: {' '.join(task.split())}"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
     chosen = _fit([section for section in candidates if section.lines or section.left_out], title, budget_tokens)
     text = _render(title, chosen)
-    tokens = estimate_tokens(text)
-    assert tokens <= budget_tokens, (tokens, budget_tokens)
-    return Brief(task, budget_tokens, tokens, text, tuple(chosen), sum(section.left_out for section in chosen))
+    while estimate_tokens(text) > budget_tokens and any(section.lines for section in chosen):
+        chosen = _without_last_line(chosen)
+        text = _render(title, chosen)
+    text = cut_to_tokens(text, budget_tokens)
+    left_out = sum(section.left_out for section in chosen)
+    return Brief(task, budget_tokens, estimate_tokens(text), text, tuple(chosen), left_out)
 
 
-def _memory_sections(journal: Journal, task: str, now_ms: int, root: str) -> list[BriefSection]:
-    paths = set(_PATH.findall(task))
-    sections = []
-    for title, types, most in _SECTIONS:
-        found = recall(journal, task, now_ms=now_ms, root=root, limit=most * 4, filters=Filters(types=types))
-        hits = {
-            hit.item_id: hit for hit in found.hits if hit.state not in ("resolved", "expired", "superseded", "rejected")
-        }
-        for entity in journal.entities(types[0]):
-            if entity.item_id not in hits and _applies(entity.value, paths):
-                hits[entity.item_id] = hit_of(entity, 0, ("about a path of the task",), stale_paths(entity, root))
-        lines = [BriefLine(_line(hit), hit.item_id) for hit in hits.values()]
-        more = f'periplus recall "{_short(task)}" --type {types[0]}'
-        sections.append(BriefSection(title, tuple(lines[:most]), max(0, len(lines) - most), more))
-    return sections
+def _memory_section(
+    journal: Journal, task: str, now_ms: int, root: str, title: str, item_type: str, most: int
+) -> BriefSection:
+    """What is about a path of the task first, then what its words find."""
+    filters = Filters(types=(item_type,))
+    hits: dict[str, Hit] = {}
+    for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
+        entity = journal.get(item_type, item_id)
+        if entity is not None and not is_ended(item_type, entity.value.get("state")):
+            hits[item_id] = hit_of(entity, 0, ("about a path of the task",), stale_paths(entity, root))
+    found = recall(journal, task, now_ms=now_ms, root=root, limit=most + len(hits), filters=filters)
+    for hit in found.hits:
+        hits.setdefault(hit.item_id, hit)
+    lines = [BriefLine(_line(hit), hit.item_id) for hit in hits.values()]
+    left_out = max(0, len(lines) - most) + found.left_out
+    return BriefSection(title, tuple(lines[:most]), left_out, f'periplus recall "{_short(task)}" --type {item_type}')
 
 
-def _applies(value: Mapping[str, object], paths: set[str]) -> bool:
-    about = value.get("about")
-    refs = [str(item.get("ref")) for item in about if isinstance(item, dict)] if isinstance(about, list) else []
-    return any(
-        path == ref or path.startswith(ref.rstrip("/") + "/") or ref.endswith("/" + path)
-        for ref in refs
-        for path in paths
-    )
+def _about_paths(journal: Journal, item_type: str, paths: list[str]) -> list[str]:
+    """The ids of the memories about one of ``paths``, a folder that holds it, or a file of that name, newest first."""
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(paths):
+        parts = path.strip("/").split("/")
+        wholes = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        wholes += [f"{whole}/" for whole in wholes]
+        tail = path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        rows = journal.index.db.execute(
+            f"SELECT item_id, ts FROM touched WHERE item_type = ? AND (path IN ({', '.join('?' * len(wholes))})"  # noqa: S608 - question marks
+            " OR path LIKE ? ESCAPE '\\') AND NOT EXISTS (SELECT 1 FROM replaced WHERE target = item_id)",
+            (item_type, *wholes, f"%/{tail}"),
+        )
+        found.update(rows.fetchall())
+    return sorted(sorted(found), key=lambda item_id: found[item_id], reverse=True)
 
 
 def _line(hit: Hit) -> str:
     text = " ".join(hit.text.split())
     if len(text) > _LINE_CHARACTERS_MAX:
         text = text[: _LINE_CHARACTERS_MAX - 1] + "…"
+    state = f" ({hit.state})" if hit.state in ("proposed", "deferred") else ""
     stale = f" (stale: {', '.join(hit.stale)} changed since)" if hit.stale else ""
-    return f"- {text}{stale} [{hit.item_id}]"
+    return f"- {text}{state}{stale} [{hit.item_id}]"
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
-    found = recall(journal, task, now_ms=now_ms, limit=40, filters=Filters(kinds=("commit", "prompt", "session")))
+    found = recall(journal, task, now_ms=now_ms, limit=20, filters=Filters(kinds=("commit", "prompt", "session")))
     lines: list[BriefLine] = []
     for hit in found.hits:
         if hit.why == SURROUNDINGS:
@@ -116,26 +130,19 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
         where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
         what = "commit" if hit.kind == "commit" else "session" if hit.kind == "session" else "asked before"
         lines.append(BriefLine(f"- {what}, {hit.ts[:10]}: {_short(hit.text, 160)} [{where}]", where))
-    return BriefSection("Work like this", tuple(lines[:6]), max(0, len(lines) - 6), f'periplus recall "{_short(task)}"')
-
-
-def _files(journal: Journal, task: str, now_ms: int) -> BriefSection:
-    """Files that the sessions and commits most like this task touched."""
-    found = recall(journal, task, now_ms=now_ms, limit=30, filters=Filters(kinds=("commit", "session")))
-    votes: Counter[str] = Counter()
-    said: dict[str, str] = {}
-    for rank, hit in enumerate(found.hits):
-        rows = journal.index.db.execute(
-            "SELECT path FROM touched WHERE item_type = ? AND item_id = ? AND part = ? ORDER BY path LIMIT 200",
-            (hit.item_type, hit.item_id, hit.part),
-        ).fetchall()
-        for (path,) in rows:
-            votes[path] += 1_000_000 // ((rank + 2) * max(1, len(rows)))
-            said.setdefault(path, hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}")
-    ranked = sorted(votes, key=lambda path: (-votes[path], path))
-    lines = [BriefLine(f"- {path} [{said[path]}]", said[path]) for path in ranked]
     return BriefSection(
-        "Files likely to change", tuple(lines[:10]), max(0, len(lines) - 10), f'periplus recall "{_short(task)}"'
+        "Work like this", tuple(lines[:6]), max(0, len(lines) - 6) + found.left_out, f'periplus recall "{_short(task)}"'
+    )
+
+
+def _files(journal: Journal, task: str, root: str) -> BriefSection:
+    """Files that earlier work says will change; those that are gone by now are left away where any is there."""
+    votes = likely_files(journal, task, most=4 * _FILES_MAX)
+    there = [vote for vote in votes if root and os.path.lexists(os.path.join(root, vote.path.replace("\0", "")))]
+    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in there or votes]
+    left_out = max(0, len(lines) - _FILES_MAX)
+    return BriefSection(
+        "Files likely to change", tuple(lines[:_FILES_MAX]), left_out, f'periplus recall "{_short(task)}"'
     )
 
 
@@ -164,6 +171,13 @@ def _fit(sections: list[BriefSection], title: str, budget: int) -> list[BriefSec
         left_out = section.left_out + len(section.lines) - len(lines)
         fitted.append(section._replace(lines=tuple(lines), left_out=left_out))
     return fitted
+
+
+def _without_last_line(sections: list[BriefSection]) -> list[BriefSection]:
+    """``sections`` without the last line of the longest, of the least important among equals."""
+    at = max(range(len(sections)), key=lambda index: (len(sections[index].lines), index))
+    cut = sections[at]
+    return [*sections[:at], cut._replace(lines=cut.lines[:-1], left_out=cut.left_out + 1), *sections[at + 1 :]]
 
 
 def _more(section: BriefSection, left_out: int) -> str:

@@ -18,7 +18,7 @@ from periplus.trail import BY_CODE, Step, TextObject, TrailReader
 
 BODY_CHARACTERS_MAX: Final = 4_000
 CONTEXT_CHARACTERS: Final = 300
-SESSION_CHARACTERS_MAX: Final = 40_000
+SESSION_CHARACTERS_MAX: Final = 120_000
 _NEIGHBOURS: Final = 2
 _PATHS_MAX: Final = 200
 _KINDS: Final = {

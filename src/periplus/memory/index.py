@@ -2,16 +2,21 @@
 
 The tables live beside the journal's in ``index.sqlite`` and move with its watermark: a document is searchable in the
 same transaction in which its entity is. A trail whose object cannot be read stands in ``search_faults`` until it can.
+
+Whole sessions have a table of words of their own: they are a hundred times longer than a step, and in one table the
+average length would make every session look worthless and every step alike. Beside its words a document has the token
+of its kind, so that a search among few kinds stays a search in the index. A document's row number begins with its time:
+rows are in the order of time whatever the order in which they came, and the newest can be had first without sorting.
 """
 
 from __future__ import annotations
 
-__all__ = ["MemoryIndexer"]
+__all__ = ["TABLES", "MemoryIndexer", "kind_token", "text_digest"]
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
@@ -19,27 +24,42 @@ from periplus.journal import Entity
 if TYPE_CHECKING:
     from periplus.memory.documents import Document
 
-_SCHEMA: Final = """
+TABLES: Final = ("words", "session_words")
+_WORDS: Final = (
+    "USING fts5(body, title, path, context, day, kind, "
+    "tokenize=\"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'\")"
+)
+_SCHEMA: Final = f"""
 DROP TABLE IF EXISTS documents;
 DROP TABLE IF EXISTS words;
+DROP TABLE IF EXISTS session_words;
 DROP TABLE IF EXISTS texts;
 DROP TABLE IF EXISTS touched;
+DROP TABLE IF EXISTS replaced;
 DROP TABLE IF EXISTS search_faults;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, item_type TEXT NOT NULL, item_id TEXT NOT NULL, kind TEXT NOT NULL, part INTEGER NOT NULL,
-    ts TEXT NOT NULL, title TEXT NOT NULL, preview TEXT NOT NULL
+    ts TEXT NOT NULL, state TEXT NOT NULL, confidence INTEGER NOT NULL, anchored INTEGER NOT NULL, text TEXT NOT NULL
 );
 CREATE INDEX documents_by_item ON documents (item_type, item_id);
-CREATE VIRTUAL TABLE words USING fts5(body, title, path, context, day, tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE words {_WORDS};
+CREATE VIRTUAL TABLE session_words {_WORDS};
 CREATE TABLE texts (digest BLOB NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, PRIMARY KEY (item_type, item_id));
 CREATE INDEX texts_by_digest ON texts (digest);
 CREATE TABLE touched (path TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, part INTEGER NOT NULL,
-    PRIMARY KEY (path, item_type, item_id, part)) WITHOUT ROWID;
-CREATE INDEX touched_by_item ON touched (item_type, item_id);
+    ts TEXT NOT NULL, PRIMARY KEY (path, item_type, item_id, part)) WITHOUT ROWID;
+CREATE INDEX touched_by_item ON touched (item_type, item_id, part);
+CREATE INDEX touched_by_time ON touched (ts);
+CREATE TABLE replaced (target TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL,
+    PRIMARY KEY (target, item_type, item_id)) WITHOUT ROWID;
+CREATE INDEX replaced_by_item ON replaced (item_type, item_id);
 CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what TEXT NOT NULL,
-    PRIMARY KEY (item_type, item_id));
+    PRIMARY KEY (item_type, item_id))
 """
-PREVIEW_CHARACTERS: Final = 400
+TEXT_CHARACTERS: Final = 400
+_PENDING_CHARACTERS_MAX: Final = 8 << 20
+_TIME_SHIFT: Final = 15
+_PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
 
 
 def text_digest(item_type: str, text: str) -> bytes:
@@ -47,65 +67,127 @@ def text_digest(item_type: str, text: str) -> bytes:
     return hashlib.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
 
 
+def kind_token(kind: str) -> str:
+    """The token that a document's kind has among its words: no text has it, for it begins with a private character."""
+    return f"\ue000{kind}"
+
+
+class _Pending(NamedTuple):
+    id: int
+    key: tuple[str, str]
+    document: Document
+    state: str
+    confidence: int
+    anchored: bool
+
+
 class MemoryIndexer:
     """The memory's part of the index; ``read`` fetches objects by digest."""
 
-    version = 1
+    version = 2
 
     def __init__(self, read: Callable[[bytes], bytes]) -> None:
         self._read = read
 
     def create(self, db: sqlite3.Connection) -> None:
         for statement in _SCHEMA.split(";\n"):
-            if statement.strip():
-                db.execute(statement)
+            db.execute(statement)
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
         for entity in changed:
             self._forget(db, entity)
-            if not entity.deleted:
-                self._add(db, entity)
+        pending: list[_Pending] = []
+        size = 0
+        for entity in changed:
+            if entity.deleted:
+                continue
+            for item in self._documents(db, entity):
+                pending.append(item)
+                size += len(item.document.body) + len(item.document.context)
+            if size > _PENDING_CHARACTERS_MAX:
+                _insert_all(db, pending)
+                pending, size = [], 0
+        _insert_all(db, pending)
 
     def _forget(self, db: sqlite3.Connection, entity: Entity) -> None:
         key = (entity.item_type, entity.item_id)
-        db.execute(
-            "DELETE FROM words WHERE rowid IN (SELECT id FROM documents WHERE item_type = ? AND item_id = ?)", key
-        )
-        for table in ("documents", "texts", "touched", "search_faults"):
+        ids = db.execute("SELECT id FROM documents WHERE item_type = ? AND item_id = ? ORDER BY id", key).fetchall()
+        for table in TABLES if ids else ():
+            db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
+        for table in ("documents", "texts", "touched", "replaced", "search_faults"):
             db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
 
-    def _add(self, db: sqlite3.Connection, entity: Entity) -> None:
+    def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:
         from periplus.memory.documents import documents_of_memory, documents_of_trail  # it brings all of periplus.trail
 
         key = (entity.item_type, entity.item_id)
+        is_trail = entity.item_type == "trail"
         try:
-            documents = (
-                documents_of_trail(entity, self._read) if entity.item_type == "trail" else documents_of_memory(entity)
-            )
+            documents = documents_of_trail(entity, self._read) if is_trail else documents_of_memory(entity)
         except PeriplusError as error:
             db.execute("INSERT OR REPLACE INTO search_faults VALUES (?, ?, ?)", (*key, str(error)))
             return
-        if entity.item_type != "trail":
-            digest = text_digest(entity.item_type, str(entity.value.get("text", "")))
+        value = entity.value
+        if not is_trail:
+            digest = text_digest(entity.item_type, str(value.get("text", "")))
             db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (digest, *key))
+            db.executemany("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)",
+                           [(target, *key) for target in _superseded(value.get("relations"))])  # fmt: skip
+        state = value.get("state", "")
+        confidence = value.get("confidence", 100)
+        about = value.get("about")
+        anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
+        place = int.from_bytes(hashlib.sha256("\0".join(key).encode()).digest()[:2], "big")
         for document in documents:
-            self._insert(db, key, document)
-
-    def _insert(self, db: sqlite3.Connection, key: tuple[str, str], document: Document) -> None:
-        from periplus.memory.analysis import expand
-
-        row = db.execute(
-            "INSERT INTO documents (item_type, item_id, kind, part, ts, title, preview) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*key, document.kind, document.part, document.ts, document.title, document.body[:PREVIEW_CHARACTERS]),
-        )
-        paths = " ".join(document.paths)
-        db.execute(
-            "INSERT INTO words (rowid, body, title, path, context, day) VALUES (?, ?, ?, ?, ?, ?)",
-            (row.lastrowid, expand(document.body), expand(document.title), expand(paths), expand(document.context),
-             expand(document.ts[:10])),
-        )  # fmt: skip
-        if document.kind in ("session", "commit") or document.part < 0:
-            db.executemany(
-                "INSERT OR IGNORE INTO touched VALUES (?, ?, ?, ?)",
-                [(path, *key, document.part) for path in document.paths],
+            yield _Pending(
+                _row_id(document.ts, place + document.part),
+                key,
+                document,
+                state if isinstance(state, str) else "",
+                min(100, max(0, confidence)) if isinstance(confidence, int) else 100,
+                anchored,
             )
+
+
+def _superseded(relations: object) -> list[str]:
+    if not isinstance(relations, list):
+        return []
+    pairs = [(item.get("kind"), item.get("target")) for item in relations if isinstance(item, dict)]
+    return [target for kind, target in pairs if kind == "supersedes" and isinstance(target, str)]
+
+
+def _row_id(ts: str, place: int) -> int:
+    from periplus.base.clock import parse_ms
+
+    return max(0, parse_ms(ts) or 0) << _TIME_SHIFT | place & _PLACE_MASK
+
+
+def _insert_all(db: sqlite3.Connection, pending: list[_Pending]) -> None:
+    """Insert in the order of the row numbers: the full text takes them in one run that way."""
+    for item in sorted(pending, key=lambda item: (item.id, item.key, item.document.part)):
+        _insert(db, item)
+
+
+def _insert(db: sqlite3.Connection, item: _Pending) -> None:
+    from periplus.memory.analysis import expand
+
+    key, document = item.key, item.document
+    row_id = item.id
+    while db.execute("SELECT 1 FROM documents WHERE id = ?", (row_id,)).fetchone():
+        row_id += 1  # two of the same millisecond and place
+    db.execute(
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (row_id, *key, document.kind, document.part, document.ts, item.state, item.confidence, item.anchored,
+         (document.title or document.body)[:TEXT_CHARACTERS]),
+    )  # fmt: skip
+    table = "session_words" if document.kind == "session" else "words"
+    db.execute(
+        f"INSERT INTO {table} (rowid, body, title, path, context, day, kind) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
+        (row_id, expand(document.body), expand(document.title), expand(" ".join(document.paths)),
+         expand(document.context), expand(document.ts[:10]), kind_token(document.kind)),
+    )  # fmt: skip
+    if document.kind in ("session", "commit") or document.part < 0:
+        db.executemany(
+            "INSERT OR IGNORE INTO touched VALUES (?, ?, ?, ?, ?)",
+            [(path, *key, document.part, document.ts) for path in document.paths],
+        )

@@ -1,52 +1,54 @@
 """Recall: what of all that is known answers a question, with why, how fresh and where it is written down.
 
-Candidates come from the full text: documents with all of the question's terms first, with any of them when those are
-too few (a disjunction of common words is what makes full-text search slow). The score of a candidate is
+Candidates come from ``memory.search``. The score of a candidate is
 
-    BM25 over its fields  ×  weight of its type and state  ×  freshness  +  0.3 × the score of its session
+    BM25 over its fields  ×  weight of its type and state  ×  freshness  ×  confidence  +  0.3 × the score of its session
 
-with the words around it and its date as weaker fields. A hit by id or by path comes before all others. The order is
-total: score, then newer, then id; the same store and question give the same answer.
+with the words around it and its date as weaker fields. What is named by its id, or is about a path that the question
+names, comes before all others. What was replaced is not shown unless asked for: what replaced it stands in its place,
+and where both are shown the old one comes later. Of one trail the second hit counts a little less than the first, the
+third less again, so that a long session does not fill the page. The order is total: score, then newer, then id; the
+same store and question give the same answer.
+
+Only what is shown is decoded and looked up on disk: the candidates lie in a heap under the most that each can score,
+and what lowers a score is found out when a candidate reaches the top.
 """
 
 from __future__ import annotations
 
-__all__ = ["SURROUNDINGS", "Filters", "Hit", "Recall", "evidence_of", "file_digest", "hit_of", "recall", "stale_paths"]
+__all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 
-import sqlite3
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
-from periplus.base.clock import parse_ms
-from periplus.base.digests import sha256
+from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Entity, Journal
-from periplus.memory.analysis import query_terms
+from periplus.memory.anchors import evidence_of, stale_paths
+from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
 from periplus.memory.types import MEMORY_TYPES
 
 SURROUNDINGS: Final = ("its surroundings match",)
-CANDIDATES_MAX: Final = 300
-ENOUGH: Final = 10
-_FIELD_WEIGHTS: Final = "1.0, 2.0, 1.5, 0.3, 0.5"  # body, title, path, context, day
+SCORE_UNITS: Final = 1_000_000
+PATH: Final = re.compile(r"[\w.\-]+(?:/[\w.\-]+)+|\b[\w\-]+\.[a-z]{1,5}\b")
+_CANDIDATES: Final = 100
 _SESSION_SHARE: Final = 0.3
+_STEP_SHARE: Final = 0.6
 _ENDED_FACTOR: Final = 0.3
 _STALE_FACTOR: Final = 0.6
+_AGAIN_FACTOR: Final = 0.85
 _HALF_LIFE_MS: Final = 180 * 86_400_000
-_KIND_WEIGHTS: Final = {"commit": 1.0, "prompt": 0.9, "answer": 0.8, "command": 0.5, "session": 0.7}
-_FILE_BYTES_MAX: Final = 4 << 20
-
-
-class Filters(NamedTuple):
-    """Which documents may answer. ``since`` is an RFC 3339 time or a date."""
-
-    types: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    tag: str = ""
-    author: str = ""
-    path: str = ""
-    since: str = ""
-    with_ended: bool = False
+_KIND_WEIGHTS: Final = {"commit": 1.0, "prompt": 0.9, "answer": 0.8, "command": 0.6, "session": 0.3}
+_STEP_KINDS: Final = tuple(kind for kind in TRAIL_KINDS if kind != "session")
+_DIRECT_MAX: Final = 20
+_QUESTION_WORDS_MAX: Final = 200
+_SEEN_CHARACTERS_MAX: Final = 6_000
+_CHAIN_MAX: Final = 50
+_STEM_CHARACTERS: Final = 4
+_HIT_TOKENS: Final = 16
 
 
 class Hit(NamedTuple):
@@ -75,16 +77,14 @@ class Recall(NamedTuple):
     left_out: int
 
 
-class _Candidate(NamedTuple):
-    id: int
-    item_type: str
-    item_id: str
-    kind: str
-    part: int
-    ts: str
-    title: str
-    preview: str
-    bm25: float
+class _Ranked(NamedTuple):
+    """In the order of the heap: the best first. ``lowered`` counts what has been taken off already."""
+
+    negative_score: int
+    negative_id: int
+    lowered: int
+    candidate: Candidate
+    why: tuple[str, ...]
 
 
 def recall(
@@ -98,41 +98,53 @@ def recall(
     budget_tokens: int | None = None,
     filters: Filters | None = None,
 ) -> Recall:
-    """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since."""
-    journal.refresh()
-    journal.project()
-    filters = filters or Filters()
+    """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since.
+
+    Raises UsageError for a limit, an offset or filters that make no sense.
+    """
+    from periplus.memory.analysis import query_terms
+
+    if limit < 0 or offset < 0:
+        raise UsageError("a limit and an offset are at least 0")
+    bring_up_to_date(journal)
+    filters = normalised(filters or Filters())
     words = query_terms(question)
-    ranked = _direct(journal, question)
-    seen = {(hit.item_type, hit.item_id, hit.part) for hit in ranked}
-    candidates = _candidates(journal.index.db, words, filters) if words else []
-    sessions = {c.item_id: c.bm25 for c in candidates if c.kind == "session"}
-    entities: dict[tuple[str, str], Entity | None] = {}
-    scored: list[Hit] = []
-    for candidate in candidates:
-        key = (candidate.item_type, candidate.item_id)
-        if key not in entities:
-            entities[key] = journal.get(*key)
-        entity = entities[key]
-        if entity is None or (*key, candidate.part) in seen or not _passes(entity, candidate, filters):
+    view = _View(journal, words, filters, now_ms, root)
+    direct = view.direct(question)
+    # The same candidates for the first pages, so that a page continues the one before.
+    most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
+    ranking = view.ranking(search(journal.index.db, words, filters, most), view.support(most), direct)
+    matched = len(direct) + len(ranking)
+    wanted = direct[offset : offset + limit]
+    skipped = max(0, offset - len(direct))
+    for hit in view.best_first(ranking):
+        if len(wanted) >= limit:
+            break
+        if skipped:
+            skipped -= 1
             continue
-        scored.append(_scored(candidate, entity, words, sessions.get(candidate.item_id, 0.0), now_ms, root))
-    scored.sort(key=lambda hit: (-hit.score, _newest_first(hit.ts), hit.item_id, hit.part))
-    ranked += scored
-    hits, left_out = _cut(ranked[offset:], limit, budget_tokens)
-    return Recall(tuple(words), tuple(hits), len(ranked), left_out)
+        wanted.append(hit)
+    hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
+    return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
 
 
-def _direct(journal: Journal, question: str) -> list[Hit]:
-    """Hits by the id that the question is, or names."""
-    found = []
-    for word in question.split()[:50]:
-        if is_id(word):
-            for item_type in MEMORY_TYPES:
-                entity = journal.get(item_type, word)
-                if entity is not None:
-                    found.append(hit_of(entity, 1_000_000_000, ("its id",)))
-    return found
+def bring_up_to_date(journal: Journal) -> None:
+    """See what others wrote, and have it in the index."""
+    journal.refresh()
+    if journal.unindexed():
+        journal.project()
+
+
+def normalised(filters: Filters) -> Filters:
+    """``filters`` with ``since`` as documents have their time. Raises UsageError where it is no time."""
+    if not filters.since:
+        return filters
+    from periplus.base.clock import format_ms, parse_ms
+
+    since = parse_ms(filters.since)
+    if since is None:
+        raise UsageError(f"{filters.since!r} is no time", mend="Give a date, or a time as 2026-01-31T09:30:00Z.")
+    return filters._replace(since=format_ms(since))
 
 
 def hit_of(entity: Entity, score: int, why: tuple[str, ...], stale: tuple[str, ...] = ()) -> Hit:
@@ -143,146 +155,315 @@ def hit_of(entity: Entity, score: int, why: tuple[str, ...], stale: tuple[str, .
                evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}")  # fmt: skip
 
 
-def _candidates(db: sqlite3.Connection, words: Sequence[str], filters: Filters) -> list[_Candidate]:
-    found: dict[int, _Candidate] = {}
-    where, arguments = _where(filters)
-    for operator in (" AND ", " OR "):
-        rows = db.execute(  # constants and question marks only; words are quoted and hold no quote
-            "SELECT d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.title, d.preview, "  # noqa: S608
-            f"bm25(words, {_FIELD_WEIGHTS}) AS b "
-            f"FROM words JOIN documents d ON d.id = words.rowid WHERE words MATCH ? {where} ORDER BY b LIMIT ?",
-            (operator.join(f'"{word}"' for word in words), *arguments, CANDIDATES_MAX),
-        )
-        for row in rows:
-            found.setdefault(row[0], _Candidate._make((*row[:8], -row[8])))
-        if len(found) >= ENOUGH or len(words) == 1:
-            break
-    return list(found.values())
+def is_ended(item_type: str, state: object) -> bool:
+    """Whether an entity in this state holds no longer."""
+    row = MEMORY_TYPES.get(item_type)
+    return row is not None and state in row.ended_states
 
 
-def _where(filters: Filters) -> tuple[str, list[str]]:
-    where, arguments = "", list[str]()
-    for column, values in (("item_type", filters.types), ("kind", filters.kinds)):
-        if values:
-            where += f" AND d.{column} IN ({', '.join('?' * len(values))})"
-            arguments += values
-    if filters.since:
-        where += " AND d.ts >= ?"
-        arguments.append(filters.since)
-    if filters.path:
-        where += (" AND EXISTS (SELECT 1 FROM touched t WHERE t.item_type = d.item_type AND t.item_id = d.item_id"
-                  " AND (t.path = ? OR t.path LIKE ? ESCAPE '\\'))")  # fmt: skip
-        arguments += [filters.path, "%" + _escaped(filters.path.rstrip("/")) + "%"]
-    return where, arguments
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _passes(entity: Entity, candidate: _Candidate, filters: Filters) -> bool:
-    value = entity.value
-    if filters.tag and filters.tag not in (value.get("tags") or ()):  # type: ignore[operator]  # checked at write
-        return False
-    if filters.author and filters.author not in (value.get("author"), entity.writer, value.get("agent")):
-        return False
-    row = MEMORY_TYPES.get(candidate.item_type)
-    is_ended = row is not None and value.get("state") in row.ended_states
-    return filters.with_ended or not is_ended or bool(filters.types)
-
-
-def _scored(candidate: _Candidate, entity: Entity, words: Sequence[str], session: float, now_ms: int, root: str) -> Hit:
-    row = MEMORY_TYPES.get(candidate.item_type)
-    value = entity.value
-    factor = (row.weight / 100 if row is not None else 1.0) * _KIND_WEIGHTS.get(candidate.kind, 1.0)
-    state = str(value.get("state", ""))
-    if row is not None and state in row.ended_states:
-        factor *= _ENDED_FACTOR
-    stale = stale_paths(entity, root)
-    if stale:
-        factor *= _STALE_FACTOR
-    age_ms = max(0, now_ms - (parse_ms(candidate.ts) or now_ms))
-    factor *= 0.7 + 0.3 * 0.5 ** (age_ms / _HALF_LIFE_MS)
-    confidence = value.get("confidence", 100)
-    factor *= 0.5 + (confidence if isinstance(confidence, int) else 100) / 200
-    own = candidate.bm25 if candidate.kind != "session" else candidate.bm25 * 0.5
-    score = own * factor + _SESSION_SHARE * (session if candidate.kind != "session" else 0.0)
-    hit = hit_of(entity, int(score * 1_000_000), _why(candidate, words), stale)
-    if candidate.part < 0 and candidate.kind != "session":
-        return hit
-    more = f"periplus trail show {candidate.item_id}" + (f" --at {candidate.part}" if candidate.part >= 0 else "")
-    return hit._replace(
-        kind=candidate.kind, part=candidate.part, ts=candidate.ts, text=candidate.title or candidate.preview, more=more
-    )
-
-
-def _why(candidate: _Candidate, words: Sequence[str]) -> tuple[str, ...]:
-    from periplus.memory.analysis import terms
-
-    there = set(terms(f"{candidate.title} {candidate.preview}"))
-    same = [word for word in words if word in there]
-    rest = [word for word in words if word not in there and any(_related(word, other) for other in there)]
-    why = tuple([f"says {', '.join(same)}"] if same else []) + tuple([f"near {', '.join(rest)}"] if rest else [])
-    return why or SURROUNDINGS
-
-
-def _related(word: str, other: str) -> bool:
-    length = min(len(word), len(other))
-    return length >= 4 and word[: max(4, length - 3)] == other[: max(4, length - 3)]
-
-
-def evidence_of(entity: Entity) -> tuple[str, ...]:
-    """The evidence of an entity as people read it."""
-    evidence = entity.value.get("evidence")
-    if not isinstance(evidence, list):
-        return (f"record {entity.seq}",)
-    found = [f"{item.get('kind')} {item.get('ref')}" for item in evidence if isinstance(item, dict)]
-    return (*found, f"record {entity.seq}")
-
-
-def stale_paths(entity: Entity, root: str) -> tuple[str, ...]:
-    """The files that the entity is about and that are no longer what they were when it was written."""
+def _is_about(entity: Entity, path: str) -> bool:
     about = entity.value.get("about")
-    if not root or not isinstance(about, list):
-        return ()
-    stale = []
-    for item in about:
-        if isinstance(item, dict) and item.get("kind") == "path" and item.get("sha256"):
-            ref = str(item.get("ref"))
-            if file_digest(root, ref) != item.get("sha256"):
-                stale.append(ref)
-    return tuple(stale)
+    refs = [str(item.get("ref")) for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    return any(f"/{ref}/".startswith(f"/{path}/") or f"/{ref}".endswith(f"/{path}") for ref in refs)
 
 
-def file_digest(root: str, path: str) -> str:
-    """SHA-256 of a file of the project, in hexadecimal; empty where there is none that may be read."""
-    import os
+class _View:
+    """One question to one store: what has been looked up for it, each thing once."""
 
-    whole = os.path.realpath(os.path.join(root, path))
-    if os.path.commonpath([os.path.realpath(root), whole]) != os.path.realpath(root):
-        return ""  # a path of a memory never leads out of the project
-    try:
-        if not os.path.isfile(whole) or os.path.getsize(whole) > _FILE_BYTES_MAX:
-            return ""
-        with open(whole, "rb") as file:
-            return sha256(file.read(_FILE_BYTES_MAX)).hex()
-    except OSError:
-        return ""
+    def __init__(self, journal: Journal, words: Sequence[str], filters: Filters, now_ms: int, root: str) -> None:
+        self._journal = journal
+        self._db = journal.index.db
+        self._words = words
+        self._filters = filters
+        self._now_ms = now_ms
+        self._root = root
+        self._entities: dict[tuple[str, str], Entity | None] = {}
+        self._stale: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    # -- hits that need no score ---------------------------------------------------------------------------------------
+
+    def direct(self, question: str) -> list[Hit]:
+        """What the question names: by id (or the unique beginning of one), then by a path that it is about."""
+        keys: dict[tuple[str, str], str] = {}
+        for word in question.split(maxsplit=_QUESTION_WORDS_MAX)[:_QUESTION_WORDS_MAX]:
+            for key in self._named(word.strip(".,;:!?()[]'\"`")):
+                keys.setdefault(key, "its id")
+        for path in dict.fromkeys(PATH.findall(question[:_SEEN_CHARACTERS_MAX])):
+            for key in self._about(path):
+                keys.setdefault(key, f"about {path}")
+        hits = []
+        for key, why in keys.items():
+            entity = self.entity(key)
+            if entity is not None and (why == "its id" or self._may_stand_first(entity)):
+                hits.append(hit_of(entity, 1_000 * SCORE_UNITS, (why,), self.stale(entity)))
+        return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
+
+    def _named(self, word: str) -> list[tuple[str, str]]:
+        prefix, found, rest = word.rpartition("_")
+        if not found or len(rest) < 4 or prefix not in {row.prefix for row in MEMORY_TYPES.values()}:
+            return []
+        found_ids = self._journal.index.ids_with_prefix(word, 2)
+        return found_ids if len(found_ids) == 1 or is_id(word) else []
+
+    def _about(self, path: str) -> list[tuple[str, str]]:
+        rows = self._db.execute(
+            "SELECT item_type, item_id FROM touched WHERE path = ? AND item_type <> 'trail' ORDER BY ts DESC, item_id LIMIT ?",
+            (path, _DIRECT_MAX),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def _may_stand_first(self, entity: Entity) -> bool:
+        """Whether a memory about a named path passes the filters, and nothing has replaced it."""
+        filters = self._filters
+        if entity.ts < filters.since or (filters.path and not _is_about(entity, filters.path.rstrip("/"))):
+            return False
+        return self._passes(entity) and (filters.with_ended or not self._replacements(entity.item_id))
+
+    # -- ranking -------------------------------------------------------------------------------------------------------
+
+    def support(self, most: int) -> list[Candidate]:
+        """Where sessions are asked for and their steps are not: the steps, for what they say of the sessions."""
+        if "session" not in self._filters.kinds or {*TRAIL_KINDS}.issubset(self._filters.kinds):
+            return []
+        return search(self._db, self._words, Filters(kinds=_STEP_KINDS, since=self._filters.since), most)
+
+    def ranking(self, candidates: list[Candidate], support: list[Candidate], direct: list[Hit]) -> list[_Ranked]:
+        """The candidates that may be shown, as a heap under the most that each can score.
+
+        A step is lifted by its session as a whole, and a session by the best of its steps.
+        """
+        sessions = {one.item_id: one.bm25 for one in candidates if one.kind == "session"}
+        steps: dict[str, float] = {}
+        for one in (*candidates, *support):
+            if one.item_type == "trail" and one.kind != "session":
+                steps[one.item_id] = max(steps.get(one.item_id, 0.0), one.bm25 * _KIND_WEIGHTS[one.kind])
+        known = {(hit.item_type, hit.item_id, hit.part) for hit in direct}
+        ranked: dict[tuple[str, str, int], _Ranked] = {}
+        replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
+        replaced = self._replaced(candidates)
+        for one in candidates:
+            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state)
+            beside = 0.0
+            if one.item_type == "trail":
+                beside = (
+                    steps.get(one.item_id, 0.0) * _STEP_SHARE
+                    if one.kind == "session"
+                    else sessions.get(one.item_id, 0.0) * _SESSION_SHARE
+                )
+            score = self._score(one, beside, has_ended=has_ended)
+            if has_ended:
+                for key in self._replacements(one.item_id):
+                    if score > replacing.get(key, (one, -1))[1]:
+                        replacing[key] = (one, score)
+                if not self._filters.with_ended:
+                    continue
+            key3 = (one.item_type, one.item_id, one.part)
+            if key3 not in known and self._passes_by_entity(one):
+                ranked[key3] = _Ranked(-score, -one.id, 0, one, ())
+        self._put_replacements(ranked, replacing, known)
+        heap = list(ranked.values())
+        heapify(heap)
+        return heap
+
+    def _score(self, one: Candidate, beside: float, *, has_ended: bool) -> int:
+        row = MEMORY_TYPES.get(one.item_type)
+        factor = (row.weight / 100 if row is not None else 1.0) * _KIND_WEIGHTS.get(one.kind, 1.0)
+        factor *= 0.5 + one.confidence / 200
+        factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
+        score = int((one.bm25 * factor + beside) * SCORE_UNITS)
+        return int(score * _ENDED_FACTOR) if has_ended and self._filters.with_ended else score
+
+    def _replaced(self, candidates: list[Candidate]) -> set[str]:
+        """Which of the candidates something that still holds has replaced, whatever their own state says."""
+        ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
+        rows = self._db.execute(
+            "SELECT DISTINCT target FROM replaced WHERE target IN (SELECT value FROM json_each(?)) ORDER BY target",
+            ("[" + ",".join(f'"{item_id}"' for item_id in ids) + "]",),
+        ).fetchall()
+        return {target for (target,) in rows if self._replacements(target)}
+
+    def _replacements(self, item_id: str, before: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
+        """What stands where ``item_id`` stood: the ends of the chains of those that replaced it."""
+        if not before and item_id in self._ends:
+            return self._ends[item_id]
+        ends: dict[tuple[str, str], None] = {}
+        seen = before | {item_id}
+        rows = self._db.execute(
+            "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id", (item_id,)
+        ).fetchall()
+        for key in rows:
+            entity = self.entity(key) if key[1] not in seen and len(seen) < _CHAIN_MAX else None
+            if entity is None:
+                continue
+            further = self._replacements(key[1], seen)
+            if further:
+                ends.update(dict.fromkeys(further))
+            elif not is_ended(key[0], entity.value.get("state")):
+                ends[key] = None
+        if not before:
+            self._ends[item_id] = tuple(ends)
+        return tuple(ends)
+
+    def _put_replacements(
+        self,
+        ranked: dict[tuple[str, str, int], _Ranked],
+        replacing: Mapping[tuple[str, str], tuple[Candidate, int]],
+        known: set[tuple[str, str, int]],
+    ) -> None:
+        for key, (old, score) in replacing.items():
+            entity = self.entity(key)
+            now = ranked.get((*key, -1))
+            if entity is None or (*key, -1) in known or (now is not None and -now.negative_score >= score):
+                continue
+            if self._filters.types and key[0] not in self._filters.types:
+                continue
+            row = self._db.execute(
+                "SELECT id, item_type, item_id, kind, part, ts, state, confidence, anchored, ? FROM documents"
+                " WHERE item_type = ? AND item_id = ? AND part = -1", (old.bm25, *key),
+            ).fetchone()  # fmt: skip
+            if row is not None and self._passes(entity):
+                one = Candidate._make(row)
+                ranked[*key, -1] = _Ranked(-score, -one.id, 0, one, (f"replaces {old.item_id}",))
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def best_first(self, heap: list[_Ranked]) -> Iterator[Hit]:
+        """The hits in their order, each made when it is asked for."""
+        waiting = {one.candidate.item_id: one.negative_score for one in heap if one.candidate.item_type != "trail"}
+        taken: dict[str, int] = {}
+        while heap:
+            top = heap[0]
+            lowered = self._lowered(top, taken, waiting)
+            if lowered is not None:
+                if top.candidate.item_type != "trail":
+                    waiting[top.candidate.item_id] = lowered.negative_score
+                heapreplace(heap, lowered)
+                continue
+            heappop(heap)
+            one = top.candidate
+            waiting.pop(one.item_id, None)
+            entity = self.entity((one.item_type, one.item_id))
+            if entity is None or not self._passes(entity):
+                continue  # changed by a record that the index has not taken in
+            taken[one.item_id] = taken.get(one.item_id, 0) + 1
+            yield self._hit(top, entity)
+
+    def _lowered(self, top: _Ranked, taken: Mapping[str, int], waiting: Mapping[str, int]) -> _Ranked | None:
+        """``top`` with what has to be taken off its score; None where nothing has."""
+        one = top.candidate
+        if one.item_type == "trail":
+            again = taken.get(one.item_id, 0)
+            if again > top.lowered:
+                score = int(-top.negative_score * _AGAIN_FACTOR ** (again - top.lowered))
+                return top._replace(negative_score=-score, lowered=again)
+            return None
+        if one.anchored and not top.lowered and self._root:
+            entity = self.entity((one.item_type, one.item_id))
+            if entity is not None and self.stale(entity):
+                return top._replace(negative_score=-int(-top.negative_score * _STALE_FACTOR), lowered=1)
+        if top.lowered < _CHAIN_MAX and self._filters.with_ended:
+            rows = self._db.execute("SELECT item_id FROM replaced WHERE target = ?", (one.item_id,)).fetchall()
+            below = [waiting[newer] for (newer,) in rows if newer in waiting and newer != one.item_id]
+            if below:
+                lowest = max(top.negative_score, *below) + 1
+                return top._replace(negative_score=lowest, lowered=max(1, top.lowered) + 1)
+        return None
+
+    def _hit(self, top: _Ranked, entity: Entity) -> Hit:
+        one = top.candidate
+        hit = hit_of(entity, -top.negative_score, top.why or self._why(one), self.stale(entity))
+        if one.item_type != "trail":
+            return hit
+        text = self._db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]
+        more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
+        return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
+
+    def _why(self, one: Candidate) -> tuple[str, ...]:
+        table = "session_words" if one.kind == "session" else "words"
+        title, body, path = self._db.execute(
+            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX})"  # noqa: S608 - constants
+            f" FROM {table} WHERE rowid = ?",
+            (one.id,),
+        ).fetchone()
+        said = {*title.split(), *body.split()}
+        same = [word for word in self._words if word in said]
+        on_path = set(path.split()) - said
+        paths = [word for word in self._words if word in on_path]
+        beginnings = {word[:_STEM_CHARACTERS] for word in (*said, *on_path) if len(word) >= _STEM_CHARACTERS}
+        rest = [
+            word for word in self._words
+            if word not in said and word not in on_path and word[:_STEM_CHARACTERS] in beginnings
+        ]  # fmt: skip
+        why = []
+        if same:
+            why.append(f"says {', '.join(same)}")
+        if paths:
+            why.append(f"has the path {', '.join(paths)}")
+        if rest:
+            why.append(f"has a form of {', '.join(rest)}")
+        return tuple(why) or SURROUNDINGS
+
+    # -- looked up once ------------------------------------------------------------------------------------------------
+
+    def entity(self, key: tuple[str, str]) -> Entity | None:
+        if key not in self._entities:
+            self._entities[key] = self._journal.get(*key)
+        return self._entities[key]
+
+    def stale(self, entity: Entity) -> tuple[str, ...]:
+        key = (entity.item_type, entity.item_id)
+        if key not in self._stale:
+            self._stale[key] = stale_paths(entity, self._root)
+        return self._stale[key]
+
+    def _passes_by_entity(self, one: Candidate) -> bool:
+        if not self._filters.tag and not self._filters.author:
+            return True
+        entity = self.entity((one.item_type, one.item_id))
+        return entity is not None and self._passes(entity)
+
+    def _passes(self, entity: Entity) -> bool:
+        """By what only the entity itself says."""
+        filters, value = self._filters, entity.value
+        tags = value.get("tags")
+        if filters.tag and not (isinstance(tags, list) and filters.tag in tags):
+            return False
+        if filters.author and filters.author not in (value.get("author"), entity.writer, value.get("agent")):
+            return False
+        if filters.types and entity.item_type not in filters.types:
+            return False
+        if filters.kinds and entity.item_type != "trail" and entity.item_type not in filters.kinds:
+            return False
+        return filters.with_ended or not is_ended(entity.item_type, value.get("state"))
 
 
-def _newest_first(ts: str) -> tuple[int, ...]:
-    return tuple(-ord(character) for character in ts)
-
-
-def _cut(ranked: list[Hit], limit: int, budget_tokens: int | None) -> tuple[list[Hit], int]:
-    """The hits that fit: by number, and by tokens where a budget is given (what does not fit is passed over)."""
-    if budget_tokens is None:
-        return ranked[:limit], max(0, len(ranked) - limit)
+def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:
+    """The first hits that fit in a budget; the text of the very first is cut where it alone does not."""
     kept: list[Hit] = []
-    spent = 0
-    for hit in ranked:
-        cost = estimate_tokens(hit.text) + estimate_tokens(" ".join(hit.why + hit.evidence)) + 16
-        if len(kept) < limit and spent + cost <= budget_tokens:
-            kept.append(hit)
-            spent += cost
-    return kept, len(ranked) - len(kept)
+    left = budget_tokens
+    for hit in hits:
+        rest = estimate_tokens(" ".join(hit.why + hit.evidence)) + _HIT_TOKENS
+        cost = estimate_tokens(hit.text) + rest
+        if cost > left:
+            if not kept and left > rest:
+                text = cut_to_tokens(hit.text, left - rest)
+                return [hit._replace(text=text)] if text else []
+            break
+        kept.append(hit)
+        left -= cost
+    return kept
+
+
+def cut_to_tokens(text: str, most: int) -> str:
+    """``text``, or its beginning with an ellipsis, in at most ``most`` tokens; empty where nothing fits."""
+    if estimate_tokens(text) <= most:
+        return text
+    low, high = 0, min(len(text), most * 8)  # the longest beginning that fits lies between
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate_tokens(text[:middle] + "…") <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + "…" if low else ""

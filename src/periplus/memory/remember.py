@@ -4,20 +4,25 @@ from __future__ import annotations
 
 __all__ = ["Memory", "Remembered", "remember"]
 
+import os
 from typing import Final, NamedTuple
 
-from periplus.base.canonical import JSONValue
+from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.analysis import STOP_WORDS, terms
+from periplus.memory.analysis import STOP_WORDS, rough_stem, terms
+from periplus.memory.anchors import file_digest
 from periplus.memory.index import text_digest
-from periplus.memory.recall import Filters, file_digest, recall
+from periplus.memory.recall import recall
+from periplus.memory.search import Filters
 from periplus.memory.types import MEMORY_TYPES
 
 _NEAR_SHARE: Final = 0.6
+_NEAR_SHARE_OF_LONGER: Final = 0.35
 _NEAR_MAX: Final = 3
+_ASKED_CHARACTERS: Final = 500
 
 
 class Memory(NamedTuple):
@@ -49,9 +54,10 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     if row is None or row.name == "trail":
         names = ", ".join(name for name in MEMORY_TYPES if name != "trail")
         raise UsageError(f"unknown type {memory.item_type!r}", mend=f"Known are: {names}.")
+    journal.refresh()
     payload = _payload(journal, memory, writer, root)
     journal.types[row.name].check(payload)
-    journal.refresh()
+    canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = _duplicate(journal, memory)
     if duplicate is not None:
         return Remembered(duplicate, None, is_new=False, near=())
@@ -116,14 +122,24 @@ def _about(ref: str, root: str) -> dict[str, JSONValue]:
 
     if is_id(ref):
         return {"kind": "entity", "ref": ref}
+    ref = _project_path(ref, root)
     digest = file_digest(root, ref) if root else ""
     return {"kind": "path", "ref": ref, "sha256": digest} if digest else {"kind": "path", "ref": ref}
+
+
+def _project_path(ref: str, root: str) -> str:
+    """A path as the project's people name it: from the project's folder, without detours; any other text as it is."""
+    if root and os.path.isabs(ref):
+        inside = os.path.relpath(ref, root)
+        return ref if inside.startswith("..") else inside
+    is_detour = ref.startswith("./") or "//" in ref or "/./" in ref or "/../" in ref
+    return os.path.normpath(ref) + ("/" if ref.endswith("/") else "") if is_detour and "://" not in ref else ref
 
 
 def _supersede(transaction: Transaction, old: Entity) -> None:
     row = MEMORY_TYPES[old.item_type]
     state = "superseded" if "superseded" in row.ended_states else "resolved"
-    if row.ended_states:
+    if row.ended_states and old.value.get("state") not in row.ended_states:
         transaction.put(old.item_type, old.item_id, {**old.value, "state": state}, action="transition",
                         expect=old.version, summary=f"{old.item_type} superseded")  # fmt: skip
 
@@ -150,17 +166,20 @@ def _of_receipt(journal: Journal, receipt: Receipt) -> Entity | None:
 
 
 def _near(journal: Journal, memory: Memory) -> tuple[str, ...]:
+    """The live memories of the same type that share most of their words with this one, either way round."""
     mine = _content(memory.text)
-    found = recall(
-        journal, memory.text[:500], now_ms=journal.clock.now_ms(), filters=Filters(types=(memory.item_type,))
-    )
+    asked = memory.text[:_ASKED_CHARACTERS]
+    found = recall(journal, asked, now_ms=journal.clock.now_ms(), filters=Filters(types=(memory.item_type,)))
+    replaced = {journal.find(old).item_id for old in memory.supersedes}
     near = []
     for hit in found.hits:
         theirs = _content(hit.text)
-        if len(mine & theirs) >= _NEAR_SHARE * max(1, min(len(mine), len(theirs))):
+        shared = len(mine & theirs)
+        small, large = sorted((len(mine), len(theirs)))
+        if shared >= _NEAR_SHARE * max(1, small) and shared >= _NEAR_SHARE_OF_LONGER * large:
             near.append(hit.item_id)
-    return tuple(near[:_NEAR_MAX])
+    return tuple(item_id for item_id in near if item_id not in replaced)[:_NEAR_MAX]
 
 
 def _content(text: str) -> set[str]:
-    return set(terms(text)) - STOP_WORDS
+    return {rough_stem(term) for term in terms(text) if term not in STOP_WORDS}

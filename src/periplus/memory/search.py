@@ -1,0 +1,246 @@
+"""Candidates from the full text, at a cost that does not grow with the store.
+
+A small table is scored as a whole. In a large one a disjunction of common words would score a good part of it, so it is
+searched in two steps. First the rarer of the question's terms bring documents in, some thousands at most, and those
+with the greatest weight of terms stay. Only these are scored, by the commoner terms too: with R the rare and C the
+common terms
+
+    (R AND C) OR (R NOT C)
+
+has branches that exclude each other, so that each document's BM25 is just what the plain disjunction would give it.
+Where even the rarest term is common, documents with several of the terms are asked for instead, the newest of them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Candidate", "Filters", "search"]
+
+import sqlite3
+from collections.abc import Sequence
+from math import log
+from typing import Final, NamedTuple
+
+from periplus.memory.index import kind_token
+
+_ENOUGH: Final = 10
+
+
+class Filters(NamedTuple):
+    """Which documents may answer. ``since`` is an RFC 3339 time or a date."""
+
+    types: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tag: str = ""
+    author: str = ""
+    path: str = ""
+    since: str = ""
+    with_ended: bool = False
+
+
+class Candidate(NamedTuple):
+    """A document that matches. ``ms`` is its time; ``bm25`` grows with the match."""
+
+    id: int
+    item_type: str
+    item_id: str
+    kind: str
+    part: int
+    ts: str
+    state: str
+    confidence: int
+    anchored: bool
+    bm25: float
+
+    @property
+    def ms(self) -> int:
+        return self.id >> 15
+
+
+class _Reach(NamedTuple):
+    """How much of a large table is looked at."""
+
+    gathered_max: int  # documents that the rarer terms bring in, each counted once for each of its terms
+    scored_max: int
+
+
+class _Table(NamedTuple):
+    """A table of words, the weights of its fields, and the sizes from which on it is no longer looked through."""
+
+    name: str
+    weights: str  # of body, title, path, context, day, kind
+    small_max: int  # documents up to which the whole table is scored
+    middle_max: int  # documents up to which the reach is wide
+    wide: _Reach
+    narrow: _Reach
+
+
+STEPS: Final = _Table("words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0", 1_500, 30_000, _Reach(6_000, 300), _Reach(1_500, 150))
+SESSIONS: Final = _Table(
+    "session_words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0", 400, 800, _Reach(1_000, 150), _Reach(600, 100)
+)
+_LARGE: Final = 100_000  # what a term weighs in a table of many is told from its documents alone
+_FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
+TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
+_COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored"
+
+
+def search(db: sqlite3.Connection, words: Sequence[str], filters: Filters, most: int) -> list[Candidate]:
+    """At most ``most`` candidates of each table, the best first. ``filters.since`` is as documents have it."""
+    kinds = _kinds(filters)
+    if not words or kinds == ():
+        return []
+    found: list[Candidate] = []
+    steps = tuple(kind for kind in kinds or () if kind != "session")
+    if kinds is None or steps:
+        found += _Search(db, STEPS, steps, filters).run(words, most)
+    if kinds is None or "session" in kinds:
+        found += _Search(db, SESSIONS, (), filters).run(words, most)
+    return found
+
+
+def _kinds(filters: Filters) -> tuple[str, ...] | None:
+    """The kinds of documents that may answer; None for any."""
+    if not filters.types:
+        return filters.kinds or None
+    allowed = [kind for name in filters.types for kind in (TRAIL_KINDS if name == "trail" else (name,))]
+    return tuple(dict.fromkeys(kind for kind in allowed if not filters.kinds or kind in filters.kinds))
+
+
+class _Search:
+    """A search in one table."""
+
+    def __init__(self, db: sqlite3.Connection, table: _Table, kinds: tuple[str, ...], filters: Filters) -> None:
+        self._db = db
+        self._table = table
+        self._kinds = kinds
+        self._scope = " OR ".join(f'kind : "{kind_token(kind)}"' for kind in kinds)
+        self._where, self._arguments = _conditions(filters)
+
+    def run(self, words: Sequence[str], most: int) -> list[Candidate]:
+        terms = [f'"{word}"' for word in words]
+        table = self._table
+        size = self._size()
+        if size <= table.small_max:
+            return self._all(terms, size, most)
+        return self._gathered(terms, table.wide if size <= table.middle_max else table.narrow, most)
+
+    def _all(self, terms: list[str], size: int, most: int) -> list[Candidate]:
+        """Every document with any of the terms, in a table of few.
+
+        FTS5 takes a term that stands in half of the documents for worthless, which in a small store are the very
+        words that it is about. So each term is asked for alone, and weighed by ln(1 + (N - n + 0.5) / (n + 0.5)).
+        """
+        name, scores = self._table.name, dict[int, float]()
+        for term in terms:
+            rows = self._db.execute(
+                f"SELECT rowid, -bm25({name}, {self._table.weights}) FROM {name} WHERE {name} MATCH ?",  # noqa: S608 - constants
+                (term,),
+            ).fetchall()
+            odds = (size - len(rows) + 0.5) / (len(rows) + 0.5)
+            weight = log(1 + odds) / (log(odds) if odds > 1 else _FTS5_WEIGHT_MIN)
+            for row_id, score in rows:
+                scores[row_id] = scores.get(row_id, 0.0) + score * weight
+        scoped = f" AND d.kind IN ({', '.join('?' * len(self._kinds))})" if self._kinds else ""
+        found = self._db.execute(
+            f"SELECT {_COLUMNS}, 0.0 FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {scoped} {self._where}",  # noqa: S608 - constants
+            (f"[{','.join(map(str, scores))}]", *self._kinds, *self._arguments),
+        )
+        ranked = [Candidate._make((*row[:-1], scores[row[0]])) for row in found]
+        return sorted(ranked, key=lambda one: (-one.bm25, -one.id))[:most]
+
+    def _gathered(self, terms: list[str], reach: _Reach, most: int) -> list[Candidate]:
+        """The best of those documents that the rarer terms bring in, in a table of many."""
+        table = self._table
+        counted = sorted((self._count(term, reach.gathered_max), at, term) for at, term in enumerate(terms))
+        rare: list[tuple[str, int]] = []
+        left = reach.gathered_max
+        for count, _, term in counted:
+            if count < left:
+                left -= count
+                rare.append((term, count))
+        common = [term for count, _, term in counted if count < reach.gathered_max and term not in dict(rare)]
+        if not rare:
+            rare = [(self._several([term for _, _, term in counted], reach), 0)]
+        gathered = self._most_terms([(term, log(1 + _LARGE / (count + 0.5))) for term, count in rare], reach)
+        some, others = " OR ".join(term for term, _ in rare), " OR ".join(common)
+        match = f"(({some}) AND ({others})) OR (({some}) NOT ({others}))" if common else some
+        rows = self._db.execute(  # constants and question marks only; terms are quoted and hold no quote
+            f"SELECT {_COLUMNS}, b FROM (SELECT rowid AS id, -bm25({table.name}, {table.weights}) AS b FROM {table.name} "  # noqa: S608
+            f"WHERE {table.name} MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY b DESC, id DESC LIMIT ?) "
+            "JOIN documents d USING (id) ORDER BY b DESC, d.id DESC",
+            (match, f"[{','.join(map(str, gathered))}]", most),
+        )
+        return [Candidate._make(row) for row in rows]
+
+    def _most_terms(self, weighted: list[tuple[str, float]], reach: _Reach) -> list[int]:
+        """The documents with the greatest weight of terms, the newest of equals."""
+        name = self._table.name
+        conditions = ""
+        if self._where:  # looked up for every match, so only where it must be
+            conditions = f"AND EXISTS (SELECT 1 FROM documents d WHERE d.id = {name}.rowid {self._where})"  # noqa: S608 - constants
+        one = f"SELECT * FROM (SELECT rowid AS id, ? AS w FROM {name} WHERE {name} MATCH ? {conditions} ORDER BY rowid DESC LIMIT ?)"  # noqa: S608
+        arguments: list[object] = []
+        for term, weight in weighted:
+            arguments += [weight, self._scoped(term), *self._arguments, reach.gathered_max]
+        rows = self._db.execute(
+            f"SELECT id FROM ({' UNION ALL '.join([one] * len(weighted))}) GROUP BY id ORDER BY SUM(w) DESC, id DESC LIMIT ?",  # noqa: S608
+            (*arguments, reach.scored_max),
+        )
+        return [row[0] for row in rows]
+
+    def _scoped(self, match: str) -> str:
+        return f"({self._scope}) AND ({match})" if self._scope else match
+
+    def _count(self, match: str, most: int) -> int:
+        """How many documents match, counted up to ``most``."""
+        name = self._table.name
+        row = self._db.execute(
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM {name} WHERE {name} MATCH ? LIMIT ?)",  # noqa: S608 - a constant
+            (self._scoped(match), most),
+        ).fetchone()
+        return int(row[0])
+
+    def _size(self) -> int:
+        """How many documents the table has: the first number of the record in which FTS5 keeps its averages."""
+        row = self._db.execute(f"SELECT block FROM {self._table.name}_data WHERE id = 1").fetchone()  # noqa: S608 - a constant
+        size = 0
+        for byte in bytes(row[0]) if row else b"":
+            size = size << 7 | byte & 0x7F
+            if byte < 0x80:
+                break
+        return size
+
+    def _several(self, terms: list[str], reach: _Reach) -> str:
+        """So many of the terms at once, the rarest first, that few documents have them all, but some."""
+        chosen = terms[0]
+        for term in terms[1:]:
+            narrower = f"{chosen} AND {term}"
+            count = self._count(narrower, reach.gathered_max)
+            if count < _ENOUGH:
+                break
+            chosen = narrower
+            if count < reach.gathered_max:
+                break
+        return f"({chosen})"
+
+
+def _conditions(filters: Filters) -> tuple[str, list[str]]:
+    where, arguments = "", list[str]()
+    for column, values in (("item_type", filters.types), ("kind", filters.kinds)):
+        if values:
+            where += f" AND d.{column} IN ({', '.join('?' * len(values))})"
+            arguments += values
+    if filters.since:
+        where += " AND d.ts >= ?"
+        arguments.append(filters.since)
+    if filters.path:
+        path = filters.path.rstrip("/") or filters.path
+        where += (" AND EXISTS (SELECT 1 FROM touched t WHERE t.item_type = d.item_type AND t.item_id = d.item_id"
+                  " AND (t.part = d.part OR d.kind NOT IN ('commit', 'session') AND t.part < 0)"
+                  " AND (t.path = ? OR t.path LIKE ? ESCAPE '\\' OR t.path LIKE ? ESCAPE '\\'))")  # fmt: skip
+        arguments += [path, f"{_escaped(path)}/%", f"%/{_escaped(path)}"]
+    return where, arguments
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,430 @@
+"""Remember, recall and brief through ``Project`` on real stores."""
+
+import os
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from periplus.base.clock import FixedClock
+from periplus.base.errors import SecretFoundError, UsageError
+from periplus.base.tokens import estimate_tokens
+from periplus.memory import Filters, Memory
+from periplus.memory.analysis import query_terms
+from periplus.memory.recall import SURROUNDINGS
+from periplus.memory.search import STEPS, _Reach, _Search
+from periplus.project import Project
+from support import WRITER
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def clock():
+    return FixedClock(step_ms=1)
+
+
+@pytest.fixture
+def project(tmp_path, clock):
+    root = Project.init(os.fspath(tmp_path), clock=clock).root
+    with Project(root, WRITER, clock=clock) as project:
+        yield project
+
+
+def keep(project, text, item_type="note", **fields):
+    return project.remember(Memory(item_type, text, **fields)).entity
+
+
+def ids(found):
+    return [hit.item_id for hit in found.hits]
+
+
+# ---- remember
+
+
+def test_an_exact_duplicate_is_found_and_nothing_is_written(project):
+    first = project.remember(Memory("note", "Deploys run on Fridays"))
+    again = project.remember(Memory("note", "  Deploys  run on\nFridays "))
+    assert first.is_new
+    assert not again.is_new
+    assert again.entity.item_id == first.entity.item_id
+    assert again.receipt is None
+    assert project.remember(Memory("lesson", "Deploys run on Fridays")).is_new
+
+
+def test_a_near_duplicate_is_pointed_out_and_a_distant_one_is_not(project):
+    old = keep(project, "Use argon2 to hash passwords in the auth service", "decision")
+    keep(project, "Use pytest for every test of the parser", "decision")
+    near = project.remember(Memory("decision", "Passwords are hashed with argon2 in the auth service"))
+    assert near.is_new
+    assert near.near == (old.item_id,)
+    replaced = Memory("decision", "Hash passwords of the auth service with argon2id", supersedes=(old.item_id,))
+    assert old.item_id not in project.remember(replaced).near
+
+
+def test_a_secret_is_refused_with_its_place(project):
+    key = "AKIA" + "QXJ7DZ5RPLKW3VNT"
+    with pytest.raises(SecretFoundError, match="rationale"):
+        keep(project, "We use S3", "decision", extra={"rationale": f"the key is {key}"})
+    assert not project.recall("S3").hits
+    assert keep(project, "max_tokens=4096 and token = tokenizer.encode(x)").item_id
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        Memory("trail", "x"),
+        Memory("poem", "x"),
+        Memory("note", "   "),
+        Memory("note", "x" * 8_001),
+        Memory("note", "x", confidence=101),
+        Memory("note", "x", extra={"severity": "high"}),
+        Memory("note", "half a character \ud800"),
+        Memory("decision", "x", supersedes=("dec_0000000000000000",)),
+    ],
+)
+def test_what_no_memory_may_be_is_refused_and_nothing_is_written(project, memory):
+    with pytest.raises(UsageError):
+        project.remember(memory)
+    assert project.journal.end().next_seq == 1
+
+
+def test_evidence_and_provenance_are_kept_and_shown(project):
+    entity = keep(project, "Retries need jitter", "lesson", evidence=(("record", "7"), ("commit", "3f2a91c")),
+                  provenance=("agent", "scout"))  # fmt: skip
+    assert entity.value["provenance"] == {"kind": "agent", "name": "scout"}
+    hit = project.recall("retry jitter").hits[0]
+    assert hit.evidence == ("record 7", "commit 3f2a91c", f"record {entity.seq}")
+    assert hit.more == f"periplus show {entity.item_id}"
+    assert hit.kind == "lesson"
+
+
+def test_a_path_is_kept_as_the_project_names_it(project, tmp_path):
+    (tmp_path / "a.py").write_text("x")
+    entity = keep(project, "about a file", about=(os.fspath(tmp_path / "a.py"), "./b//c.py", "../outside.py"))
+    refs = [(item["ref"], "sha256" in item) for item in entity.value["about"]]
+    assert refs == [("a.py", True), ("b/c.py", False), ("../outside.py", False)]
+
+
+# ---- recall
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do we hash passwords?",
+        "hashing password",
+        "hashPassword",
+        "HASH_PASSWORD",
+        "hash-passwords",
+        "What happens in src/auth/passwords.py",
+        "auth",
+    ],
+)
+def test_a_memory_is_found_in_other_words(project, question):
+    wanted = keep(project, "hash_password uses argon2", "decision", about=("src/auth/passwords.py",))
+    keep(project, "The parser reads tokens")
+    hits = project.recall(question).hits
+    assert hits
+    assert hits[0].item_id == wanted.item_id
+
+
+def test_a_day_is_found_by_its_words(project, clock):
+    keep(project, "first thing")
+    clock.advance(45 * DAY_MS)
+    later = keep(project, "second thing")
+    assert ids(project.recall("what did we note in February?")) == [later.item_id]
+    assert ids(project.recall("2026-02-15"))[0] == later.item_id
+
+
+def test_scripts_without_spaces_are_found_by_any_part(project):
+    wanted = keep(project, "認証サービスはパスワードを保存しない")
+    other = keep(project, "สวัสดีชาวโลก")
+    assert ids(project.recall("パスワード")) == [wanted.item_id]
+    assert ids(project.recall("認")) == [wanted.item_id]
+    assert ids(project.recall("ชาวโลก")) == [other.item_id]
+
+
+def test_a_hit_says_why_it_is_there(project):
+    entity = keep(project, "Migrations are locked", about=("db/schema.sql",), tags=("postgres",))
+    assert project.recall("migrations").hits[0].why == ("says migrations",)
+    assert project.recall("migration").hits[0].why == ("has a form of migration",)
+    assert project.recall("schema").hits[0].why == ("has the path schema",)
+    assert project.recall("postgres").hits[0].why == SURROUNDINGS
+    assert project.recall(entity.item_id).hits[0].why == ("its id",)
+    assert project.recall("what of db/schema.sql").hits[0].why == ("about db/schema.sql",)
+
+
+def test_ids_and_paths_come_before_all_others(project):
+    for number in range(5):
+        keep(project, f"schema schema schema migration {number}")
+    about = keep(project, "Mind the lock", "trap", about=("db/schema.py",))
+    named = keep(project, "Something else")
+    assert ids(project.recall(f"schema migration db/schema.py {named.item_id}"))[:2] == [named.item_id, about.item_id]
+    assert ids(project.recall(named.item_id[:10])) == [named.item_id]
+
+
+def test_what_changed_since_is_stale_and_ranks_lower(project, tmp_path):
+    (tmp_path / "a.py").write_text("one")
+    (tmp_path / "b.py").write_text("one")
+    old = keep(project, "cache entries live an hour, first", about=("a.py",))
+    new = keep(project, "cache entries live an hour, again", about=("b.py",))
+    (tmp_path / "b.py").write_text("two")
+    hits = project.recall("cache entries").hits
+    assert [(hit.item_id, hit.stale) for hit in hits] == [(old.item_id, ()), (new.item_id, ("b.py",))]
+    (tmp_path / "b.py").write_text("one")
+    assert ids(project.recall("cache entries")) == [new.item_id, old.item_id]
+    (tmp_path / "b.py").unlink()
+    assert project.recall("cache entries").hits[1].stale == ("b.py",)
+
+
+@pytest.mark.parametrize("item_type", ["decision", "constraint", "trap", "lesson", "note"])
+def test_what_was_replaced_never_outranks_what_replaced_it(project, item_type):
+    first = keep(project, "Sessions live in redis redis redis", item_type)
+    second = keep(project, "Session storage moved to postgres", item_type, supersedes=(first.item_id,))
+    third = keep(project, "We store state in sqlite", item_type, supersedes=(second.item_id,))
+    found = project.recall("redis sessions")
+    assert ids(found) == [third.item_id]
+    assert found.hits[0].why == (f"replaces {first.item_id}",)
+    everything = ids(project.recall("redis sessions", filters=Filters(with_ended=True)))
+    assert everything.index(third.item_id) < everything.index(first.item_id)
+    everything = ids(project.recall("redis session storage state", filters=Filters(with_ended=True)))
+    assert everything == [third.item_id, second.item_id, first.item_id]
+
+
+def test_replacements_in_a_circle_end(project):
+    first = keep(project, "blue theme", "decision")
+    second = keep(project, "blue theme, darker", "decision", supersedes=(first.item_id,))
+
+    def turn(transaction):
+        value = {**first.value, "relations": [{"kind": "supersedes", "target": second.item_id}], "state": "superseded"}
+        transaction.put("decision", first.item_id, value)
+        transaction.put("decision", second.item_id, {**second.value, "state": "superseded"})
+
+    project.journal.mutate(turn, WRITER)
+    assert set(ids(project.recall("blue theme", filters=Filters(with_ended=True)))) == {first.item_id, second.item_id}
+    assert ids(project.recall("blue theme")) == []
+
+
+def test_filters_narrow_and_combine(project, clock):
+    old = keep(project, "queue depth is bounded", "constraint", tags=("queue",), about=("src/queue.py",))
+    clock.advance(10 * DAY_MS)
+    new = keep(project, "queue depth is measured", "lesson", about=("src/api/queue.py",))
+    ask = lambda **fields: set(ids(project.recall("queue depth", filters=Filters(**fields))))  # noqa: E731 - short
+    both = {old.item_id, new.item_id}
+    assert ask() == both
+    assert ask(types=("lesson", "constraint")) == both
+    assert ask(types=("lesson",)) == {new.item_id}
+    assert ask(types=("lesson",), kinds=("constraint",)) == set()
+    assert ask(kinds=("prompt",)) == set()
+    assert ask(tag="queue") == {old.item_id}
+    assert ask(tag="que") == set()
+    assert ask(author=WRITER.name) == both
+    assert ask(author="nobody") == set()
+    assert ask(path="src/api") == {new.item_id}
+    assert ask(path="src/") == both
+    assert ask(path="queue.py") == both
+    assert ask(path="s_c") == set()
+    assert ask(since="2026-01-05") == {new.item_id}
+    assert ask(since="2026-01-01T05:00:00+05:00") == both
+    with pytest.raises(UsageError, match="no time"):
+        ask(since="yesterday")
+
+
+def test_pages_continue_each_other_and_count_what_is_left(project):
+    for number in range(23):
+        keep(project, f"worker number {number} restarts {'often ' * (number % 4)}")
+    whole = ids(project.recall("worker restarts", limit=50))
+    assert len(whole) == 23
+    pages = []
+    for offset in range(0, 25, 5):
+        found = project.recall("worker restarts", limit=5, offset=offset)
+        pages += ids(found)
+        assert found.matched == 23
+        assert found.left_out == max(0, 23 - offset - 5)
+    assert pages == whole
+
+
+@pytest.mark.parametrize("budget", [1, 20, 40, 100, 400])
+def test_hits_keep_a_budget_and_the_next_page_begins_where_they_end(project, budget):
+    for number in range(6):
+        keep(project, f"worker {number} " + "restarts now " * 60)
+    found = project.recall("worker restarts", budget_tokens=budget)
+    spent = sum(estimate_tokens(hit.text) + estimate_tokens(" ".join(hit.why + hit.evidence)) for hit in found.hits)
+    assert spent <= budget
+    assert found.left_out == 6 - len(found.hits)
+    assert bool(found.hits) == (budget >= 40)
+    whole = ids(project.recall("worker restarts"))
+    assert ids(found) == whole[: len(found.hits)]
+    assert project.recall("worker restarts", limit=1, offset=len(found.hits)).hits[:1] != found.hits[:1]
+
+
+def test_few_documents_are_weighed_although_all_have_the_word(project):
+    keep(project, "worker pool")
+    wanted = keep(project, "worker worker worker")
+    hits = project.recall("worker").hits
+    assert hits[0].item_id == wanted.item_id
+    assert hits[0].score > 10_000
+
+
+def test_kinds_weigh_and_confidence_counts(project):
+    note = keep(project, "rotate the logs")
+    rule = keep(project, "rotate the logs", "constraint")
+    doubt = keep(project, "rotate the logs", "lesson", confidence=10)
+    assert ids(project.recall("rotate logs")) == [rule.item_id, note.item_id, doubt.item_id]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"', "' OR 1=1 --", "NEAR(a b)", "a* AND (b", "col:x ^y", "-", "\x00", "😀", "\ud800", "{body}:", "%_\\", "",
+     " ".join(["word"] * 10_000), " ".join(f"w{number}" for number in range(10_000)), "what is it"],
+)  # fmt: skip
+def test_hostile_questions_raise_nothing(project, text):
+    keep(project, "body word w1 what is it col x")
+    project.recall(text)
+    project.recall(text, filters=Filters(path=text.replace("\ud800", "?")[:100], tag=text[:9], author=text[:9]))
+    project.brief(text, budget_tokens=200)
+
+
+def test_a_hostile_path_names_no_file(project):
+    keep(project, "about odd paths", about=("a\x00b", "../../etc/passwd", "/etc/passwd", "x" * 5_000))
+    hit = project.recall("odd paths").hits[0]
+    assert hit.stale == ()
+
+
+def test_what_another_process_wrote_is_found_at_once(project):
+    with Project(project.root, WRITER) as other:
+        wanted = keep(other, "written elsewhere")
+        assert ids(project.recall("written elsewhere")) == [wanted.item_id]
+        other.journal.mutate(lambda transaction: transaction.delete("note", wanted.item_id), WRITER)
+    assert ids(project.recall("written elsewhere")) == []
+
+
+def test_the_same_store_and_question_give_the_same_answer(project):
+    for number in range(40):
+        keep(project, f"alpha beta {'gamma ' * (number % 3)} {number}", ("note", "lesson", "trap")[number % 3])
+    first = project.recall("alpha gamma", limit=40)
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(f"{project.root}/index.sqlite{suffix}"):
+            os.unlink(f"{project.root}/index.sqlite{suffix}")
+    with Project(project.root, WRITER, clock=FixedClock(project.journal.clock.now_ms())) as again:
+        second = again.recall("alpha gamma", limit=40)
+    assert ids(first) == ids(second)
+
+
+# ---- a large table
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """A store too large to be scored as a whole: every memory says "common", few say more."""
+    root = Project.init(os.fspath(tmp_path_factory.mktemp("crowd"))).root
+    with Project(root, WRITER, clock=FixedClock(step_ms=1)) as project:
+
+        def write(transaction):
+            for number in range(2_000):
+                words = [
+                    "common",
+                    *(["often"] if number % 4 == 3 else []),
+                    *(["rarely"] if number in (3, 900, 1_998) else []),
+                ]
+                kind = "trap" if number == 1_000 else "note"
+                item_id = f"{'trp' if kind == 'trap' else 'not'}_{number:016d}"
+                transaction.put(kind, item_id, {"v": 1, "text": f"{' '.join(words)} n{number}"})
+
+        project.journal.mutate(write, WRITER)
+        yield project
+
+
+def numbers(found):
+    return [int(hit.item_id[4:]) for hit in found.hits]
+
+
+def test_rare_terms_bring_in_and_common_ones_decide(crowd):
+    found = numbers(crowd.recall("common rarely often"))
+    assert found[0] == 3
+    assert set(found[:3]) == {3, 900, 1_998}
+
+
+def test_common_terms_alone_find_what_has_them(crowd):
+    hits = crowd.recall("common often").hits
+    assert len(hits) == 10
+    assert all("often" in hit.text for hit in hits)
+    assert len(crowd.recall("common").hits) == 10
+
+
+def test_a_filter_by_type_finds_the_one_among_thousands(crowd):
+    found = crowd.recall("common", filters=Filters(types=("trap",)))
+    assert numbers(found) == [1_000]
+    assert found.matched == 1
+
+
+@pytest.mark.parametrize(
+    "question", ["common rarely often", "rarely", "common often", "n5 n900 rarely", "nowhere rarely"]
+)
+def test_a_narrow_reach_ranks_as_the_whole_table_where_a_rare_term_is_asked_for(crowd, question):
+    words = query_terms(question)
+    table = STEPS._replace(small_max=0, wide=_Reach(700, 50))
+    narrow = _Search(crowd.journal.index.db, table, (), Filters()).run(words, 50)
+    whole = _Search(crowd.journal.index.db, STEPS._replace(small_max=10_000), (), Filters()).run(words, 50)
+    assert narrow
+    if "rarely" in words:
+        assert narrow[0].item_id == whole[0].item_id
+    assert all(one.bm25 > 0 for one in narrow)
+
+
+# ---- brief
+
+
+def test_a_brief_puts_rules_first_and_says_what_it_left_out(project, tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "limits.py").write_text("x")
+    rule = keep(project, "Never block the event loop", "constraint", about=("src/",))
+    trap = keep(project, "The limiter forgets its state on restart", "trap")
+    keep(project, "Rate limits are per tenant", "decision", extra={"state": "proposed"})
+    gone = keep(project, "Rate limits are global", "decision")
+    keep(project, "Rate limits are per user now", "decision", supersedes=(gone.item_id,))
+    found = project.brief("add a rate limiter to src/limits.py")
+    assert [section.title for section in found.sections] == ["Rules to obey", "Traps", "Decisions"]
+    assert rule.item_id in found.text
+    assert trap.item_id in found.text
+    assert gone.item_id not in found.text
+    assert "(proposed)" in found.text
+    assert found.tokens == estimate_tokens(found.text) <= found.budget
+    assert found == project.brief("add a rate limiter to src/limits.py")
+
+
+def test_a_brief_counts_what_does_not_fit(project):
+    for number in range(12):
+        keep(project, f"Rule {number} of the limiter: " + "be careful with it " * 8, "constraint")
+    found = project.brief("limiter rule", budget_tokens=300)
+    shown = len(re.findall(r"\[con_", found.text))
+    assert 0 < shown < 12
+    assert found.left_out == 12 - shown
+    assert f"{found.left_out} more" in found.text
+
+
+def test_a_brief_of_an_empty_store_says_so_and_a_tiny_budget_is_refused(project):
+    assert "Nothing is known" in project.brief("anything").text
+    with pytest.raises(UsageError, match="at least 100"):
+        project.brief("anything", budget_tokens=99)
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Memories of every script and size, for briefs of every budget."""
+    root = Project.init(os.fspath(tmp_path_factory.mktemp("odd"))).root
+    texts = ["task " + unit * 90 for unit in ("x ", "日本", "😀", "\n\t ", "0", "_-_", "é", "a\n\nb ", "<|>", "\u200b")]
+    with Project(root, WRITER, clock=FixedClock(step_ms=1)) as project:
+        for number, text in enumerate(texts * 3):
+            kind = ("constraint", "trap", "decision", "lesson", "note")[number % 5]
+            keep(project, f"{text} {number}", kind, tags=("task",))
+        yield project
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(budget=st.integers(100, 3_000), task=st.text(max_size=120))
+def test_no_brief_is_over_its_budget(odd, budget, task):
+    found = odd.brief(f"task {task}", budget_tokens=budget)
+    assert found.tokens == estimate_tokens(found.text) <= budget

@@ -1,0 +1,232 @@
+"""What recall finds in trails, and the index beside a rebuilt one."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from periplus.base.clock import FixedClock, format_ms
+from periplus.base.ids import derived_id
+from periplus.memory import Filters, Memory, MemoryIndexer, likely_files
+from periplus.memory.recall import SURROUNDINGS
+from periplus.project import Project
+from periplus.trail import Digest, Header, TrailBuilder, TrailReader
+from support import SHARED, WRITER
+
+START_MS = 1_767_225_600_000
+CONTENT = Digest("sha256", bytes(32))
+TABLES = ("documents", "words", "session_words", "texts", "touched", "replaced", "search_faults")
+
+
+@pytest.fixture
+def project(tmp_path):
+    clock = FixedClock(START_MS, step_ms=1)
+    root = Project.init(os.fspath(tmp_path), clock=clock).root
+    with Project(root, WRITER, clock=clock) as project:
+        yield project
+
+
+def put_trail(project, name, steps, *, cwd="/home/me/work", source_format="claude-code", title=""):
+    """A trail of ``steps`` (opcode and operands), announced as an import announces one; gives its entity's id."""
+    builder = TrailBuilder(hashlib.sha256(name.encode()).digest(), project.journal.objects.put)
+    for at, (op, *operands) in enumerate(steps):
+        builder.add(op, *operands, at_ms=START_MS + at * 1_000)
+    trail = builder.finish(Header("agent", name))
+    card = {
+        "v": 1, "digest": TrailReader(trail).digest.hex(), "object": project.journal.objects.put(trail).hex(),
+        "bytes": len(trail), "format": source_format, "agent": "agent", "session_id": name, "source_sha256": "0" * 64,
+        "title": title, "cwd": cwd, "started": format_ms(START_MS),
+    }  # fmt: skip
+    item_id = derived_id("trl", source_format, name, "")
+    project.journal.mutate(lambda transaction: transaction.put("trail", item_id, card, action="import"), WRITER)
+    return item_id
+
+
+SESSION = (
+    ("PROMPT", "Please make the login page remember me"),
+    ("FILE_READ", "/home/me/work/src/login/cookies.py"),
+    ("SAY", "I will set a longer lifetime on the cookie"),
+    ("FILE_EDIT", "/home/me/work/src/login/cookies.py", "old", "new"),
+    ("COMMAND_RUN", "pytest tests/test_cookies.py"),
+    ("GIT_COMMIT", "work", "Keep users signed in for thirty days"),
+    ("PROMPT", "Now translate the footer"),
+)
+
+
+def test_steps_sessions_and_commits_are_found(project):
+    trail = put_trail(project, "s1", SESSION, title="remember me")
+
+    def ask(question, **fields):
+        return [(hit.kind, hit.part) for hit in project.recall(question, filters=Filters(**fields)).hits]
+
+    assert ask("lifetime of cookies")[0] == ("answer", 2)
+    assert ask("keeping users signed in")[0] == ("commit", 5)
+    assert ask("translate footer")[0] == ("prompt", 6)
+    assert ask("run pytest")[0] == ("command", 4)
+    assert ask("footer login pytest cookie", kinds=("session",)) == [("session", -1)]
+    assert ("session", -1) in ask("remember me")
+    hit = project.recall("translate footer").hits[0]
+    assert hit.more == f"periplus trail show {trail} --at 6"
+    assert hit.ts == format_ms(START_MS + 6_000)
+    assert hit.evidence[-1].startswith("record ")
+
+
+def test_a_step_is_found_by_its_neighbours_and_says_so(project):
+    put_trail(project, "s1", [("PROMPT", "unicorn"), ("SAY", "here it is"), ("SAY", "more"), ("SAY", "far away")])
+    found = {hit.part: hit.why for hit in project.recall("unicorn").hits if hit.part >= 0}
+    assert found == {0: ("says unicorn",), 1: SURROUNDINGS, 2: SURROUNDINGS}
+
+
+def test_a_long_session_does_not_fill_the_page(project):
+    put_trail(project, "long", [("PROMPT", f"widget alignment {number}") for number in range(30)])
+    other = put_trail(
+        project, "short", [("PROMPT", "about something"), ("SAY", "the widget alignment is off by one pixel")]
+    )
+    assert other in [hit.item_id for hit in project.recall("widget alignment").hits]
+
+
+def test_paths_are_told_from_the_folder_of_the_session(project):
+    put_trail(project, "s1", SESSION)
+    rows = project.journal.index.db.execute("SELECT DISTINCT path FROM touched").fetchall()
+    assert rows == [("src/login/cookies.py",)]
+    assert project.recall("footer", filters=Filters(path="src/login")).hits
+    assert project.recall("footer", filters=Filters(path="cookies.py")).hits
+    assert not project.recall("footer", filters=Filters(path="src/logout")).hits
+
+
+def test_long_texts_outside_the_trail_are_read(project):
+    put_trail(project, "s1", [("PROMPT", "needle " + "hay " * 3_000), ("SAY", "hay " * 3_000)])
+    hits = project.recall("needle").hits
+    assert hits[0].kind == "prompt"
+    assert hits[0].text.startswith("needle hay")
+
+
+def test_a_damaged_trail_is_a_fault_and_the_rest_is_found(project):
+    before = project.remember(Memory("note", "cookies expire")).entity
+    good = put_trail(project, "good", SESSION)
+
+    def write(transaction):
+        value = {**project.journal.get("trail", good).value, "object": "ab" * 32}
+        transaction.put("trail", derived_id("trl", "lost", ""), value)
+
+    project.journal.mutate(write, WRITER)
+    rows = project.journal.index.db.execute("SELECT item_id, what FROM search_faults").fetchall()
+    assert [row[0] for row in rows] == [derived_id("trl", "lost", "")]
+    assert rows[0][1]
+    assert {before.item_id, good} <= {hit.item_id for hit in project.recall("cookies expire lifetime").hits}
+
+
+def test_what_a_trail_was_is_forgotten_when_it_is_imported_again(project):
+    put_trail(project, "s1", SESSION)
+    put_trail(project, "s1", [("PROMPT", "entirely different")])
+    assert not project.recall("cookies").hits
+    assert project.recall("different").hits
+    assert not project.journal.index.db.execute("SELECT 1 FROM touched").fetchall()
+
+
+def test_files_are_told_from_sessions_and_commits_like_the_task(project):
+    put_trail(project, "s1", SESSION)
+    put_trail(project, "s2", [("PROMPT", "speed up the parser"), ("FILE_EDIT", "/home/me/work/src/parse.py", "a", "b")])
+    for number, path in enumerate(("docs/a.md", "docs/b.md", "docs/c.md")):
+        put_trail(project, f"g{number}", [("FILE_WRITE", path, CONTENT), ("GIT_COMMIT", "r", f"Write chapter {number}")],
+                  source_format="git")  # fmt: skip
+    votes = likely_files(project.journal, "users stay signed in: cookie lifetime")
+    assert votes[0].path == "src/login/cookies.py"
+    assert likely_files(project.journal, "a quicker parser")[0].path == "src/parse.py"
+    assert "src/parse.py" in project.brief("a quicker parser").text
+
+
+# ---- the index
+
+
+def table_rows(db):
+    """All that the tables hold, by what is written in them and not by where."""
+    rows = {}
+    names = "item_type, item_id, kind, part, ts, state, confidence, anchored, text"
+    rows["documents"] = sorted(db.execute(f"SELECT {names} FROM documents").fetchall())
+    for table in ("words", "session_words"):
+        rows[table] = sorted(
+            db.execute(
+                "SELECT d.item_type, d.item_id, d.part, w.body, w.title, w.path, w.context, w.day, w.kind"
+                f" FROM {table} w JOIN documents d ON d.id = w.rowid"
+            ).fetchall()
+        )
+        assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] == len(rows[table])
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+    for table in ("texts", "touched", "replaced", "search_faults"):
+        rows[table] = sorted(db.execute(f"SELECT * FROM {table}").fetchall())
+    return rows
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("remember"), st.integers(0, 5), st.text(min_size=1, max_size=30)),
+        st.tuples(st.just("supersede"), st.integers(0, 5), st.integers(0, 20)),
+        st.tuples(st.just("trail"), st.integers(0, 2), st.lists(st.text(max_size=20), max_size=4)),
+        st.tuples(st.just("delete"), st.integers(0, 20), st.none()),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=OPERATIONS)
+def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory):
+    root = Project.init(os.fspath(tmp_path_factory.mktemp("p")), clock=FixedClock()).root
+    kinds = ("note", "lesson", "trap", "decision", "constraint")
+    made = []
+    with Project(root, WRITER, clock=FixedClock(step_ms=1)) as project:
+        for operation, first, second in operations:
+            if operation == "remember" and second.strip():
+                entity = project.remember(Memory(kinds[first % 5], second, about=(f"src/{first}.py",))).entity
+                made.append((entity.item_type, entity.item_id))
+            elif operation == "supersede" and made:
+                old = made[second % len(made)]
+                if project.journal.get(*old) is not None and old[0] != "trail":
+                    memory = Memory(kinds[first % 5], f"instead {first} {second}", supersedes=(old[1],))
+                    entity = project.remember(memory).entity
+                    made.append((entity.item_type, entity.item_id))
+            elif operation == "trail":
+                steps = [("PROMPT", text) for text in second] + [("FILE_READ", f"a{first}"), ("SAY", "done")]
+                made.append(("trail", put_trail(project, f"t{first}", steps)))
+            elif operation == "delete" and made:
+                key = made[first % len(made)]
+                if project.journal.get(*key) is not None:
+                    project.journal.mutate(lambda transaction, key=key: transaction.delete(*key), WRITER)
+        kept = table_rows(project.journal.index.db)
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(f"{root}/index.sqlite{suffix}"):
+            os.unlink(f"{root}/index.sqlite{suffix}")
+    with Project(root, WRITER) as project:
+        project.recall("anything")
+        assert table_rows(project.journal.index.db) == kept
+
+
+def test_tables_of_an_older_version_are_made_anew(project):
+    project.remember(Memory("note", "kept in the journal"))
+    assert MemoryIndexer.version == 2
+    db = project.journal.index.db
+    db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")
+    with Project(project.root, WRITER) as again:
+        assert again.recall("kept journal").hits
+        names = {row[0] for row in again.journal.index.db.execute("SELECT name FROM sqlite_master").fetchall()}
+        assert names.issuperset(TABLES)
+
+
+# ---- quality, on real records
+
+
+@pytest.mark.slow
+def test_commits_lead_to_the_sessions_that_made_them(monkeypatch):
+    folder = SHARED / "recall"
+    if not (folder / "records.jsonl").is_file():
+        pytest.skip("the records to measure with (../shared/recall) are not here")
+    monkeypatch.syspath_prepend(os.fspath(Path(__file__).resolve().parents[1]))
+    from bench.recall_quality import measure_sessions
+
+    found = measure_sessions(os.fspath(folder))
+    assert found.count > 200
+    assert found.at[1] >= 75
