@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interop_support import read, shared_files
+from support import PEAK
 
 pytestmark = pytest.mark.slow
 
@@ -17,16 +18,17 @@ SIZE = 200_000_000
 MEMORY_BYTES_MAX = 120_000_000
 
 _PROGRAM = """
-import hashlib, json, resource, sys
+import hashlib, json, sys
 from periplus.interop import import_transcript
 imported = import_transcript(sys.argv[1], trail_key=b"k" * 32, put_object=lambda data: hashlib.sha256(data).digest())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-print(json.dumps({"peak": peak, "counts": imported.counts, "bytes": len(imported.trail)}))
+print(json.dumps({"peak": peak_bytes(), "counts": imported.counts, "bytes": len(imported.trail)}))
 """
 
 
 def _run(path: Path) -> dict:
-    done = subprocess.run([sys.executable, "-c", _PROGRAM, str(path)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK + _PROGRAM, str(path)], check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout)
 
 

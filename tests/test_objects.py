@@ -16,6 +16,7 @@ import periplus.base
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
 from periplus.base.files import Files
 from periplus.objects import OBJECT_BYTES_MAX, ObjectStore
+from support import PEAK
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(periplus.base.__file__))))
 NOISE = random.Random(7).randbytes(5000)
@@ -352,19 +353,19 @@ def test_stray_files_are_ignored(store, tmp_path):
 
 def test_a_decompression_bomb_is_stopped_at_the_limit(tmp_path):
     script = """
-import resource, sys
+import sys
 from periplus.base.errors import DamageError
 from periplus.base.files import Files
 from periplus.objects import ObjectStore
 store = ObjectStore(sys.argv[1], Files(), bytes_max=1 << 20)
 digest = next(store.digests())
-before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_bytes()
 try:
     store.get(digest)
 except DamageError as error:
     print(error.wrong)
 print(type(store.check(digest)).__name__)
-assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 32 << 10
+assert peak_bytes() - before < 32 << 20
 """
     bytes_bomb = 256 << 20
     stream = zlib.compressobj()
@@ -375,7 +376,7 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 32 << 1
         state.update(bytes(1 << 20))
     text = state.hexdigest()
     write(str(tmp_path / text[:2] / f"{text[2:]}.z"), packed + stream.flush())
-    ran = run(script, str(tmp_path))
+    ran = run(PEAK + script, str(tmp_path))
     assert ran.communicate() == ("holds more than 1,048,576 bytes\nDamageError\n", "")
 
 
