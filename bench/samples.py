@@ -131,7 +131,7 @@ def _made(texts: Texts, copy: int) -> Iterator[bytes]:
         key = f"{copy:06d}-{turn:02d}"
         file = texts.path()
         result = "\n".join(texts.sentence(4, 14) for _ in range(120))
-        call = {"type": "tool_use", "id": f"toolu_{key}", "name": "Read", "input": {"file_path": f"/work/{file}"}}
+        call = {"type": "tool_use", "id": f"toolu_{key}", "name": "Read", "input": {"file_path": f"/srv/shop/{file}"}}
         usage = {"input_tokens": 12, "cache_read_input_tokens": 30_000, "output_tokens": 200}
         records: list[dict[str, Any]] = [
             {"type": "user", "message": {"role": "user", "content": texts.sentence(10, 60)}},
@@ -139,7 +139,7 @@ def _made(texts: Texts, copy: int) -> Iterator[bytes]:
                                               "content": [call], "usage": usage}},
             {"type": "user", "message": {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": f"toolu_{key}", "content": result}]},
-             "toolUseResult": {"type": "text", "file": {"filePath": f"/work/{file}", "content": result}}},
+             "toolUseResult": {"type": "text", "file": {"filePath": f"/srv/shop/{file}", "content": result}}},
             {"type": "assistant", "message": {"id": f"msg_{key}_2", "role": "assistant", "model": "claude-made",
                                               "content": [{"type": "text", "text": texts.sentence(40, 200)}],
                                               "usage": usage}},
@@ -147,7 +147,7 @@ def _made(texts: Texts, copy: int) -> Iterator[bytes]:
         for number, record in enumerate(records):
             uuid = f"{copy:08x}-{turn:04x}-4000-8000-{number:012x}"
             stamp = f"2026-03-01T{copy % 24:02d}:{turn:02d}:{number:02d}.000Z"
-            yield orjson.dumps({"parentUuid": parent, "isSidechain": False, "cwd": "/work", "version": "2.1.17",
+            yield orjson.dumps({"parentUuid": parent, "isSidechain": False, "cwd": "/srv/shop", "version": "2.1.17",
                                 "sessionId": "00000000-0000-4000-8000-000000000000", "uuid": uuid,
                                 "timestamp": stamp, **record}) + b"\n"  # fmt: skip
             parent = uuid

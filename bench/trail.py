@@ -121,7 +121,7 @@ def _steps(count: int) -> list[_Step]:
                     ("MODEL_CALL", ("model", chosen.randrange(9_000), 30_000, chosen.randrange(900)), at),
                     ("FILE_READ", (path,), of_call),
                     ("FILE_EDIT", (path, f"old {number}", f"new {number}"), of_call),
-                    ("COMMAND_RUN", (chosen.choice(commands), "/work"), {**of_call, "exit_code": 0}),
+                    ("COMMAND_RUN", (chosen.choice(commands), "/srv/shop"), {**of_call, "exit_code": 0}),
                     ("SAY", (texts.sentence(6, 30),), at),
                 )
             )

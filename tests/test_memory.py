@@ -428,3 +428,19 @@ def odd(tmp_path_factory):
 def test_no_brief_is_over_its_budget(odd, budget, task):
     found = odd.brief(f"task {task}", budget_tokens=budget)
     assert found.tokens == estimate_tokens(found.text) <= budget
+
+
+def test_a_folder_that_may_only_be_read_answers_with_what_its_index_lacks(tmp_path, monkeypatch):
+    """The index is behind and nobody may write: recall still finds the newest record."""
+    Project.init(str(tmp_path))
+    with Project.open(str(tmp_path), WRITER) as project:
+        project.remember(Memory("note", "the first thing"))
+        row = {"v": 1, "text": "a zebra was seen later"}
+        project.journal.mutate(lambda t: t.put("note", "not_0000000000000009", row), WRITER, project=False)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and real(path, mode))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with Project.open(str(tmp_path), WRITER) as project:
+        assert [hit.item_id for hit in project.recall("zebra").hits] == ["not_0000000000000009"]
+        assert project.recall("first thing").hits
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

@@ -6,10 +6,11 @@ particular to a system (which sync reaches the disk) stands here and nowhere els
 
 from __future__ import annotations
 
-__all__ = ["TEMPORARY_SUFFIX", "Files", "write_all", "write_atomic"]
+__all__ = ["TEMPORARY_SUFFIX", "Files", "read_plain", "write_all", "write_atomic"]
 
 import errno
 import os
+import stat
 import sys
 from typing import Final
 
@@ -22,7 +23,8 @@ class Files:
     """The system calls that write. Raises OSError; nothing here retries, and a sync never runs twice."""
 
     def open(self, path: str, flags: int, mode: int = 0o644) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, mode)
+        """No link is followed and no pipe is waited for: a store may come from anybody."""
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -65,6 +67,30 @@ class Files:
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
+
+
+def read_plain(path: str, bytes_max: int, offset: int = 0) -> bytes:
+    """At most ``bytes_max`` bytes of the file from ``offset`` on. Raises OSError.
+
+    Whoever reads a store reads what somebody else may have put there: a pipe must not hold the reader for ever.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a plain file", path)
+        wanted = min(bytes_max, max(status.st_size - offset, 0))
+        pieces = []
+        while wanted > 0:
+            piece = os.pread(fd, wanted, offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            wanted -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    finally:
+        os.close(fd)
 
 
 def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:

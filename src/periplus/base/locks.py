@@ -54,8 +54,7 @@ class Lock:
             try:
                 yield
             finally:
-                if self._fd >= 0:
-                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+                self._release()
         finally:
             mutex.release()
 
@@ -83,9 +82,16 @@ class Lock:
                 return
             self._drop()  # the file was replaced under us: the lock that we hold guards nothing
 
+    def _release(self) -> None:
+        if self._fd >= 0:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            except OSError:
+                self._drop()  # a lock ends with its descriptor, whatever the system says of the unlocking
+
     def _open(self) -> None:
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise environment_failure(error, "open the lock", self._path) from error
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["check_file", "read_file", "read_public_key", "read_time"]
+__all__ = ["check_file", "read_file", "read_public_key", "read_time", "sessions_of"]
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotFoundError, UsageError, environment_failure
 
 _KEY_BYTES: Final = 32
 _KEY_TEXT_MAX: Final = 200
+
+if TYPE_CHECKING:
+    from periplus.interop import FoundSession
 
 
 def check_file(path: str) -> None:
@@ -63,3 +66,11 @@ def read_time(text: str, option: str) -> str:
             mend="Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z.",
         )  # fmt: skip
     return format_ms(found)
+
+
+def sessions_of(folder: str, home: str) -> list[FoundSession]:
+    """The agents' sessions under ``home`` that were held in ``folder`` or below it, the newest first."""
+    from periplus.interop import find_sessions
+
+    here = os.path.realpath(folder) + os.sep
+    return [one for one in find_sessions(home) if one.cwd and (os.path.realpath(one.cwd) + os.sep).startswith(here)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -123,7 +124,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         arguments.type,
         text,
         tags=tuple(arguments.tag),
-        about=tuple(arguments.about),
+        about=tuple(_about(face, ref) for ref in arguments.about),
         evidence=tuple(_evidence(word) for word in arguments.evidence),
         confidence=arguments.confidence,
         extra=extra,
@@ -173,6 +174,33 @@ def _evidence(word: str) -> tuple[str, str]:
     if not found or kind not in ("record", "step", "commit") or not ref:
         raise UsageError(f"{word!r} is no evidence", mend="It is record:SEQ, step:TRAIL#N or commit:ID.")
     return kind, ref
+
+
+def _about(face: Face, ref: str) -> str:
+    """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own."""
+    from periplus.base.ids import is_id
+
+    if is_id(ref):
+        return ref
+    path = os.path.normpath(os.path.join(face.cwd, ref))
+    if not os.path.lexists(path):
+        face.stderr.write(
+            f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale\n"
+        )
+        return ref
+    top = _linked_worktree(face.cwd)
+    return path if top is None else os.path.relpath(path, top)
+
+
+def _linked_worktree(cwd: str) -> str | None:
+    """The top of the linked worktree that ``cwd`` lies in: what is said there is about the same path of the project."""
+    at = cwd
+    while not os.path.lexists(os.path.join(at, ".git")):
+        parent = os.path.dirname(at)
+        if parent == at:
+            return None
+        at = parent
+    return at if os.path.isfile(os.path.join(at, ".git")) else None
 
 
 def _recall(face: Face, arguments: argparse.Namespace) -> int:

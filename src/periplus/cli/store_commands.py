@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from periplus.cli.face import Face, visible
 
-_AGENT_FOLDERS = (("Claude Code", ".claude"), ("Codex", ".codex"))
+_AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -28,6 +28,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _init(face: Face, folder: str | None) -> int:
     from periplus.base.errors import UsageError
+    from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
     from periplus.project import Project
 
@@ -38,14 +39,16 @@ def _init(face: Face, folder: str | None) -> int:
         raise UsageError("give either a FOLDER or --store", safe="Nothing was changed.")
     store = face.store_option if folder else face.store
     created = Project.init(start, store=store)
-    agents = [name for name, place in _AGENT_FOLDERS if os.path.isdir(os.path.join(face.home, place))]
+    sessions = sessions_of(os.path.dirname(created.root), face.home)
+    agents = [name for name, source in _AGENTS if any(one.format == source for one in sessions)]
     result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents)
 
     def lines() -> Iterator[str]:
         yield f"{'Made' if created.is_new else 'Found'} the store {visible(created.root)}"
         yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if agents:
-            yield f"  Sessions of {' and '.join(agents)} may be on this machine: `periplus trail import --found`."
+            count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
+            yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --found"
         yield 'Next: periplus remember "…" --type decision, or periplus tour'
 
     face.emit(result, lines)

@@ -13,7 +13,7 @@ from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import FileOut, TrailOut
-    from periplus.project import ImportedTrail, Project, TrailFile
+    from periplus.project import ImportedTrail, TrailFile
     from periplus.trail import Form, ObjectReader, TrailReader
 
 _FOUND_MAX: Final = 100
@@ -54,18 +54,22 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _import(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import PeriplusError, UsageError
+    from periplus.base.errors import NotFoundError, PeriplusError, UsageError
     from periplus.cli.convert import trail_out
-    from periplus.cli.inputs import check_file
+    from periplus.cli.inputs import check_file, sessions_of
     from periplus.cli.schemas import FailureOut, TrailImportOut
 
     done: list[ImportedTrail] = []
     failed: list[tuple[str, PeriplusError]] = []
     with face.open() as project:
         paths = [os.path.join(face.cwd, path) for path in arguments.files]
-        found = _found(face, project) if arguments.found else []
+        found = [one.path for one in sessions_of(project.folder, face.home)] if arguments.found else []
         paths += found[:_FOUND_MAX]
         if not paths and arguments.git is None:
+            if arguments.found:
+                raise NotFoundError(
+                    f"no session of {project.folder} was found on this machine", mend="Name a session file."
+                )
             raise UsageError("nothing to import", mend="Name a session FILE, or give --git or --found.")
         if arguments.git is not None:
             repository = os.path.join(face.cwd, arguments.git)
@@ -95,20 +99,6 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     result = TrailImportOut([trail_out(imported) for imported in done], failures, left_out)
     face.emit(result, lambda: (line for trail in result.trails for line in _import_lines(face, trail, "")))
     return failed[0][1].exit_code if failed else 0
-
-
-def _found(face: Face, project: Project) -> list[str]:
-    from periplus.base.errors import NotFoundError
-    from periplus.interop import find_sessions
-
-    here = os.path.realpath(project.folder)
-    mine = [
-        session.path for session in find_sessions(face.home)
-        if session.cwd is not None and (os.path.realpath(session.cwd) + os.sep).startswith(here + os.sep)
-    ]  # fmt: skip
-    if not mine:
-        raise NotFoundError(f"no session of {here} was found on this machine", mend="Name a session file.")
-    return mine
 
 
 def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:

@@ -105,12 +105,12 @@ _SILENT_BLOCKS: Final = frozenset({
 })  # fmt: skip
 _CALL_BLOCKS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
-_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
-_IDE: Final = re.compile(r"<(ide_opened_file|ide_selection|ide_diagnostics)>.*?</\1>\s*", re.DOTALL)
-_INSERTED: Final = (("<system-reminder>", _REMINDER, "system reminder"), ("<ide_", _IDE, "context of the editor"))
-_COMMAND_NAME: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
-_COMMAND_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_TYPED_COMMAND: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_INSERTED: Final = (
+    ("system-reminder", "system reminder"),
+    ("ide_opened_file", "context of the editor"),
+    ("ide_selection", "context of the editor"),
+    ("ide_diagnostics", "context of the editor"),
+)
 _INTERRUPTION: Final = "[Request interrupted by user"
 _NO_PROMPTS: Final = (
     ("<local-command-", "local command"),
@@ -415,7 +415,10 @@ class ClaudeImporter:
         call = intake.call(steps)
         call_id = text_of(block.get("id"))
         if call_id:
-            self._open.setdefault(call_id, []).append(call)
+            calls = self._open.setdefault(call_id, [])
+            calls.append(call)
+            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: all with one id, and more than can still wait
+                del calls[0]
             if len(self._open) > 2 * PENDING_CALLS_MAX:
                 self._forget_written()
         else:
@@ -489,9 +492,9 @@ class ClaudeImporter:
     def _clean(self, text: str) -> str | None:
         """What a person typed of a text that a client put together; None where nothing of it was."""
         intake = self._intake
-        for mark, pattern, kind in _INSERTED:
-            if mark in text:
-                text, found = pattern.subn("", text)
+        for tag, kind in _INSERTED:
+            if f"<{tag}>" in text:
+                text, found = _without(text, tag)
                 text = text.strip()
                 intake.skip(kind, found)
         start = text.lstrip()
@@ -506,13 +509,12 @@ class ClaudeImporter:
                     self._interrupt()
                 return None
         if start.startswith(("<command-name>", "<command-message>")):
-            name = _COMMAND_NAME.search(start)
-            arguments = _COMMAND_ARGUMENTS.search(start)
+            name = _within(start, "command-name")
             if name is not None:
-                command = "/" + name.group(1).strip().lstrip("/")
-                return f"{command} {arguments.group(1).strip() if arguments is not None else ''}".rstrip()
-        typed = _TYPED_COMMAND.match(start)
-        return f"!{typed.group(1)}" if typed is not None else text
+                command = "/" + name.strip().lstrip("/")
+                return f"{command} {(_within(start, 'command-args') or '').strip()}".rstrip()
+        typed = _within(start, "bash-input") if start.startswith("<bash-input>") else None
+        return f"!{typed}" if typed is not None else text
 
     def _interrupt(self) -> None:
         self._last = "cancelled"
@@ -566,6 +568,33 @@ class ClaudeImporter:
                 del self._anonymous[at]
                 return call
         return self._anonymous.popleft()[1] if self._anonymous and not maker else None
+
+
+# Found by plain searches: a lazy pattern looks for the end anew from each of a million beginnings that have none.
+
+
+def _within(text: str, tag: str) -> str | None:
+    """What stands between the first ``<tag>`` and its end."""
+    _, found, rest = text.partition(f"<{tag}>")
+    inside, ended, _ = rest.partition(f"</{tag}>")
+    return inside if found and ended else None
+
+
+def _without(text: str, tag: str) -> tuple[str, int]:
+    """The text without each ``<tag>…</tag>`` and the white space behind it, and how many there were."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    kept: list[str] = []
+    at = 0
+    while True:
+        start = text.find(opening, at)
+        end = text.find(closing, start) if start >= 0 else -1
+        if end < 0:
+            break
+        kept.append(text[at:start])
+        at = end + len(closing)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return "".join(kept) + text[at:], len(kept)
 
 
 def _fingerprint(record: _Record, message_id: object, content: object) -> int:

@@ -359,7 +359,10 @@ class CodexImporter:
             status = text_of(item.status)
             intake.resolve(call, "failed" if status == "failed" else "ok", None, duration_ms=0)
         elif call_id:
-            self._open.setdefault(call_id, []).append(call)
+            calls = self._open.setdefault(call_id, [])
+            calls.append(call)
+            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: all with one id, and more than can still wait
+                del calls[0]
             if len(self._open) > 2 * PENDING_CALLS_MAX:
                 waiting = {key: [one for one in calls if not one.is_ready] for key, calls in self._open.items()}
                 self._open = {key: calls for key, calls in waiting.items() if calls}

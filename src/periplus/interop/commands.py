@@ -319,7 +319,7 @@ _FAILURES: Final = (
     (re.compile(r"^(\d+) examples?,", re.MULTILINE), re.compile(r"(\d+) (?:failures?|pending)")),
     (re.compile(r"Tests run: (\d+)"), re.compile(r"(?:Failures|Errors|Skipped): (\d+)")),
 )
-_CTEST: Final = re.compile(r"(\d+) tests failed out of (\d+)")
+_CTEST: Final = re.compile(r"\b(\d+) tests failed out of (\d+)")
 _GO_PASS: Final = re.compile(r"^[ \t]*--- PASS:", re.MULTILINE)
 
 

@@ -92,6 +92,7 @@ def import_git(
 
     from periplus.interop.intake import Intake
 
+    repo = os.path.normpath(repo)
     if not os.path.isdir(repo):
         raise NotFoundError(f"no folder {repo}")
     _check_repository(repo)
@@ -114,6 +115,7 @@ def import_git(
             if progress is not None and (commits % 100 == 0 or commits == total):
                 progress(commits, total)
     intake.count("commits", commits)
+    intake.session_id = root or _root(repo, tip)
     source = hashlib.sha256(b"\0".join((b"git", tip.encode(), str(commits).encode()))).digest()
     intake.cwd = os.path.abspath(repo)
     intake.title = f"history of {name}"
@@ -233,9 +235,18 @@ def _check_repository(repo: str) -> None:
 
 
 def _name(repo: str) -> str:
-    top = _ask(repo, "rev-parse", "--show-toplevel").decode("utf-8", "backslashreplace").rstrip("\n")
-    folder = os.path.basename(top or os.path.abspath(repo))
-    return folder.removesuffix(".git") or "repository"
+    """The repository's name, the same from every worktree: the folder of the main one, or the bare repository's own."""
+    common = _ask(repo, "rev-parse", "--git-common-dir").decode("utf-8", "backslashreplace").rstrip("\n")
+    folder = os.path.realpath(os.path.join(repo, common)) if common else os.path.abspath(repo)
+    if os.path.basename(folder) == ".git":
+        folder = os.path.dirname(folder)
+    return os.path.basename(folder).removesuffix(".git") or "repository"
+
+
+def _root(repo: str, tip: str) -> str:
+    """The first commit of a history that was cut before it: a repository keeps it while it grows."""
+    roots = _ask(repo, "rev-list", "--max-parents=0", "--end-of-options", tip, "--").split()
+    return roots[-1].decode("ascii", "replace") if roots else ""
 
 
 def _ask(repo: str, *arguments: str) -> bytes:

@@ -163,13 +163,14 @@ def _child_files(path: str) -> list[tuple[str, str | None]]:
     """The files of a session's subagents with the kinds of the agents, those that others spawned first."""
     folder = os.path.join(os.path.splitext(path)[0], "subagents")
     try:
-        names = sorted(os.listdir(folder))
+        # No link is followed: a session that somebody sent must not take other sessions of this machine with it.
+        names = [] if os.path.islink(folder) else sorted(os.listdir(folder))
     except (OSError, ValueError):
         return []
     found = []
     for name in names:
-        if name.startswith("agent-") and name.endswith(".jsonl"):
-            child = os.path.join(folder, name)
+        child = os.path.join(folder, name)
+        if name.startswith("agent-") and name.endswith(".jsonl") and not os.path.islink(child):
             meta = _read_meta(child.removesuffix(".jsonl") + ".meta.json")
             found.append(
                 (-natural_of(integer_of(meta.get("spawnDepth"))), child, text_of(meta.get("agentType")) or None)

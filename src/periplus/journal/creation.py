@@ -33,6 +33,7 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
     Idempotent. Raises EnvironmentFailure where the folder cannot be written.
     """
     layout = Layout(root)
+    layout.refuse_links()
     if os.path.exists(layout.config):
         read_settings(layout)  # a store of a later version is left as it is
     try:

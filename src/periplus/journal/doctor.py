@@ -13,21 +13,23 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from periplus.base.digests import sha256
+from periplus.base.digests import is_digest_text, sha256
 from periplus.base.errors import PeriplusError
-from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.base.files import TEMPORARY_SUFFIX, read_plain
 from periplus.journal.index import Index, NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import START, Chunk, read_durable
-from periplus.journal.projection import render_entity
+from periplus.journal.projection import FILE_BYTES_MAX, has_file, render_entity
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, change_of
+from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
 from periplus.journal.writing import POISON_SUFFIX
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
+References: TypeAlias = Callable[[Entity], set[bytes]]
 _NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _ORPHANS_LISTED_MAX: Final = 20
+_REWRITE: Final = "Remove the file and index.sqlite: the next command makes both from the journal."
 
 
 class Problem(NamedTuple):
@@ -67,7 +69,7 @@ class _Findings:
 def examine(
     journal: Journal,
     *,
-    references: Callable[[Entity], set[bytes]] = lambda _: set(),
+    references: References = lambda _: set(),
     progress: Progress = lambda _done, _total: None,
 ) -> Examination:
     """Check the whole store. ``references`` names the objects that an entity of a layer above refers to."""
@@ -76,12 +78,10 @@ def examine(
     problems: list[Problem] = []
     try:
         for lineage in journal.lineages():
-            problems += _check_lineage(journal, lineage, found, progress)
+            problems += _check_lineage(journal, lineage, found, references, progress)
         problems += _check_marks(journal)
         problems += _check_versions(journal, found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
-        for entity in entities.values():
-            found.objects |= references(entity)
         problems += _check_objects(journal, found.objects, progress)
         problems += _check_index(journal, entities)
         problems += _check_files(journal, entities)
@@ -100,7 +100,9 @@ def examine(
     return Examination(sorted(problems, key=lambda problem: order[problem.severity]), counts)
 
 
-def _check_lineage(journal: Journal, lineage: str, found: _Findings, progress: Progress) -> Iterator[Problem]:
+def _check_lineage(
+    journal: Journal, lineage: str, found: _Findings, references: References, progress: Progress
+) -> Iterator[Problem]:
     reader = journal.reader(lineage)
     mark = read_durable(journal.layout.durable)
     is_marked = mark is not None and mark.lineage == lineage
@@ -126,9 +128,12 @@ def _check_lineage(journal: Journal, lineage: str, found: _Findings, progress: P
                     yield Problem("error", "the last durable record is another than the one acknowledged", chunk.path,
                                   entry.offset, entry.record.seq, "Restore the segment from a backup.")  # fmt: skip
                 if change is not None:
+                    version = entity_of([head_of(change, 0)])
+                    assert version is not None
+                    found.objects |= references(version)  # of every version: none of them is ever given up
                     found.versions.add(change.version)
                     found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
-                if entry.record.payload_ref is not None:
+                if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
             found.records += len(changes)
@@ -231,21 +236,20 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> I
     expected = {
         layout.entity_file(*key): entity
         for key, entity in entities.items()
-        if not entity.deleted and key[0] in journal.types and journal.types[key[0]].is_projected
+        if not entity.deleted and has_file(journal.types, *key)
     }
     for path, entity in sorted(expected.items()):
         try:
-            with open(path, "rb") as file:
-                found = sha256(file.read())
+            found = sha256(read_plain(path, FILE_BYTES_MAX))
         except FileNotFoundError:
-            yield Problem("warning", "the entity's file is missing", path, mend="The next change of it writes it anew.")
+            yield Problem("warning", "the entity's file is missing", path, mend=_REWRITE)
             continue
         except OSError as error:
             yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
             continue
         if found != sha256(render_entity(entity)):
             yield Problem("warning", "the file differs from the journal (edited by hand, or old); the journal is served",
-                          path, mend=f"Keep your edit elsewhere and restore it: git checkout -- {path}")  # fmt: skip
+                          path, mend=f"Keep your edit elsewhere. {_REWRITE}")  # fmt: skip
     for folder, _, names in os.walk(layout.entities):
         for name in sorted(names):
             path = os.path.join(folder, name)

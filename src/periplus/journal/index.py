@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from periplus.journal.lineage import Position
+from periplus.journal.record import version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, entity_of, head_of
 
@@ -124,7 +125,10 @@ class Index:
                 pass  # damaged: derived, so thrown away below
             if attempt or not self.is_writable:
                 break
-            self.discard(self._path)
+            try:
+                self.discard(self._path)
+            except OSError:
+                break  # a folder, or somebody else's: memory serves
         self._serve_from_memory()
         return self._created(sqlite3.connect(":memory:", isolation_level=None))
 
@@ -151,6 +155,9 @@ class Index:
                     db.close()
                     return None
                 return self._created(db)
+            if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+                db.close()
+                return None  # we make none: whoever did may have written a view that never ends
             found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
         except sqlite3.Error:
             db.close()
@@ -353,7 +360,13 @@ class Index:
 
 def _head(row: tuple[object, ...]) -> Head:
     head = Head(*row)  # type: ignore[arg-type]  # the columns of _SCHEMA are the fields of Head
-    return head._replace(parents=tuple(str(row[3]).split(",")) if row[3] else (), deleted=bool(row[5]))
+    head = head._replace(parents=tuple(str(row[3]).split(",")) if row[3] else (), deleted=bool(row[5]))
+    if head.version != version_id(
+        head.item_type, head.item_id, deleted=head.deleted, payload=head.payload or None, parents=head.parents
+    ):
+        # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
+        raise sqlite3.DatabaseError(f"the index is damaged: {head.item_id} is not the version that it is called")
+    return head
 
 
 def _shown(heads: list[Head]) -> Iterator[Entity]:

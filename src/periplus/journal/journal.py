@@ -24,15 +24,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
 from periplus.base.clock import Clock, SystemClock
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
+    EnvironmentFailure,
     NewerFormatError,
     NotFoundError,
     PeriplusError,
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files
+from periplus.base.files import Files, read_plain
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer
@@ -77,6 +79,7 @@ class Journal:
         progress: Progress = no_progress,
     ) -> None:
         self.layout = Layout(root)
+        self.layout.refuse_links()
         self.types = types
         self.files = files or Files()
         self.clock = clock or SystemClock()
@@ -87,6 +90,7 @@ class Journal:
         self._indexer = indexer or NullIndexer()
         self._lock = Lock(self.layout.lock)
         self._own = read_lineage(self.layout)
+        self._own_place = _place(self.layout.lineage)
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
         self._is_salvaged = False
@@ -121,6 +125,11 @@ class Journal:
         return self._own.lineage if self._own is not None else ""
 
     @property
+    def _syncs(self) -> bool:
+        """Whether a mutation is on the disk when it is acknowledged; under the policy ``never`` nothing is known to be."""
+        return self.settings.journal.sync == "mutation"
+
+    @property
     def store_id(self) -> str:
         return self.settings.store.id
 
@@ -145,7 +154,10 @@ class Journal:
     def find(self, prefix: str) -> Entity:
         """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
         found = {key for key in self._overlay.heads if key[1].startswith(prefix)}
-        found.update(self.index.ids_with_prefix(prefix))
+        try:
+            found.update(self.index.ids_with_prefix(prefix))
+        except UnicodeEncodeError:
+            pass  # half a character: no id has one
         live = [entity for key in sorted(found) if (entity := self.get(*key)) is not None]
         exact = [entity for entity in live if entity.item_id == prefix]
         if exact:
@@ -182,6 +194,8 @@ class Journal:
             names = sorted(name for name in os.listdir(self.layout.journal) if name.startswith("lin_") and is_id(name))
         except FileNotFoundError:
             names = []
+        except OSError as error:
+            raise environment_failure(error, "list", self.layout.journal) from error
         return sorted(names, key=lambda name: name != self.lineage)
 
     def reader(self, lineage: str) -> LineageReader:
@@ -197,9 +211,7 @@ class Journal:
         """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
         path = self.reader(record.lineage).path_of(record.segment)
         try:
-            with open(path, "rb") as file:
-                file.seek(record.offset)
-                line = file.read(record.length)
+            line = read_plain(path, record.length, record.offset)
             found, leaf = decode_line(line[:-1])
             is_sound = leaf == record.leaf and found.seq == record.seq
         except (OSError, UsageError):
@@ -218,6 +230,8 @@ class Journal:
 
     def load_object(self, sha256: str) -> bytes:
         """A payload that a record names. Raises DamageError where its object is missing or damaged."""
+        if not is_digest_text(sha256):
+            raise DamageError(f"{sha256[:80]!r} is no name of an object", safe="Other records stay readable.")
         try:
             return self.objects.get(bytes.fromhex(sha256))
         except NotFoundError as error:
@@ -242,7 +256,10 @@ class Journal:
         Raises what ``fn`` raises, LockTimeoutError, DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
+        if not key.isascii():
+            raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
         if not os.path.isdir(self.layout.journal):
+            read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
         with self._lock.holding(patience_s):
             lineage = self._own_lineage()
@@ -250,21 +267,27 @@ class Journal:
             self._leave_poisoned(lineage)
             done = self._receipt_of(key) if key else None
             if done is not None:
+                self._settle(done.lineage, done.last_seq, key)
                 return done
             key = key or self.random(10).hex()
             transaction = Transaction(self.types, self._overlay.heads_of)
             fn(transaction)
             if not transaction.drafts:
                 end = self.end(lineage)
+                if durable:
+                    self._settle(lineage, end.next_seq - 1, key)
                 return Receipt(key, lineage, end.next_seq, end.next_seq - 1, (), repeated=False)
             if not durable and any(draft.action != "observe" for draft in transaction.drafts):
                 raise UsageError("only observations may be written without a sync of their own")
             receipt = self._append(transaction.drafts, writer, key, durable=durable)
         if project or self._overlay.record_count > OVERLAY_RECORDS_MAX:
-            self.project()
+            try:
+                self.project()
+            except EnvironmentFailure:
+                pass  # the mutation is durable; what is derived from it is brought up to date by the next one
         return receipt
 
-    def project(self) -> bool:
+    def project(self, patience_s: float = 0.0) -> bool:
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
@@ -274,8 +297,13 @@ class Journal:
             return False
         if self._seen and not self._overlay.record_count:
             return True
+        if not self.index.is_writable and not self.index.is_memory:
+            self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
         try:
-            if not self._projector.run():
+            if not self._projector.run(patience_s):
+                if not self.index.db.in_transaction:  # what others write to the index now would show through our view
+                    self._forget()
+                    self.refresh()
                 return False
         except DamageError as error:
             self.damage = error
@@ -294,11 +322,15 @@ class Journal:
         if self._is_salvaged:
             return
         self._is_salvaged = True
-        self.index.close()
-        self.index = Index(None, self.store_id, self._indexer)
+        self._replace_index()
         self._projector.salvage()
         self._forget()
         self._read_on(salvage=True)
+
+    def _replace_index(self) -> None:
+        """Go on with an empty index in memory, for this process alone."""
+        self.index.close()
+        self.index = Index(None, self.store_id, self._indexer)
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
@@ -310,6 +342,27 @@ class Journal:
         self._overlay = Overlay(self.index.heads, self.index.rev_of, self.index.is_superseded, self.load_object)
 
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
+        """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
+
+        After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
+        """
+        try:
+            is_continued = self._read_lineages(salvage=salvage)
+        except NewerFormatError:
+            raise
+        except DamageError:
+            if salvage:
+                raise
+            is_continued = False
+        if not is_continued:
+            self._forget()
+            self._read_lineages(salvage=salvage)
+        if for_writing and self.damage is not None:
+            raise self.damage
+
+    def _read_lineages(self, *, salvage: bool) -> bool:
+        """Take in what came behind the view; False where that supersedes something in it."""
+        is_continued = True
         if self._own is None:
             self._own = read_lineage(self.layout)
         for lineage in sorted({*self.lineages(), *self._seen}):
@@ -318,17 +371,17 @@ class Journal:
                 continue
             durable_seq = self._marked_seq() if lineage == self.lineage else 0  # before the records that it speaks of
             for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
+                seen = self.end(lineage)
+                is_continued &= not seen.segment < chunk.segment < seen.next_seq
                 self._absorb(lineage, chunk, salvage=salvage)
-        if for_writing and self.damage is not None:
-            raise self.damage
+        return is_continued
 
     def _marked_seq(self) -> int:
-        """The seq that our own lineage's durable mark states, 0 where there is none."""
+        """The seq of our own lineage that is durable as far as its mark states, or as we know ourselves."""
         mark = read_durable(self.layout.durable)
-        if mark is None or mark.lineage != self.lineage:
-            return 0
-        self.durable_seq = max(self.durable_seq, mark.seq)
-        return mark.seq
+        if mark is not None and mark.lineage == self.lineage:
+            self.durable_seq = max(self.durable_seq, mark.seq)
+        return self.durable_seq
 
     def _is_unchanged(self, reader: LineageReader) -> bool:
         """Whether the newest segment is the one read last, with the same size and inode, and none came after it."""
@@ -336,7 +389,10 @@ class Journal:
         segments = reader.segments()
         if known is None or not segments or segments[-1] != self.end(reader.lineage).segment:
             return False
-        status = os.stat(reader.path_of(segments[-1]))
+        try:
+            status = os.stat(reader.path_of(segments[-1]))
+        except OSError:
+            return False  # parked since it was listed
         return known == (segments[-1], status.st_size, status.st_ino)
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
@@ -350,7 +406,16 @@ class Journal:
 
     def _own_lineage(self) -> str:
         if self._own is None:
+            if read_settings(self.layout).store.id != self.store_id:
+                raise self._replaced()
             self._own = read_lineage(self.layout) or mint_lineage(self.layout, self.files, self.clock, self.store_id)
+        else:
+            place = _place(self.layout.lineage)
+            if place != self._own_place:
+                found = read_lineage(self.layout)
+                if found is None or (found.lineage, found.store) != (self._own.lineage, self._own.store):
+                    raise self._replaced()
+                self._own_place = place
         if self._own.store != self.store_id:
             raise DamageError(
                 f"lineage.json belongs to store {self._own.store}, config.toml says {self.store_id}",
@@ -359,6 +424,27 @@ class Journal:
                 mend="Restore the config.toml that this store was made with.",
             )
         return self._own.lineage
+
+    def _replaced(self) -> EnvironmentFailure:
+        return EnvironmentFailure(
+            f"{self.layout.root} is no longer the store that was opened",
+            safe="Nothing was written.",
+            mend="Repeat the command.",
+        )
+
+    def _settle(self, lineage: str, last_seq: int, key: str) -> None:
+        """Before records are acknowledged that somebody else wrote: he may have stopped before their sync."""
+        if lineage != self.lineage or last_seq <= self.durable_seq or last_seq <= self._marked_seq():
+            return
+        if not self._syncs:
+            return
+        end = self.end(lineage)
+        try:
+            self._writer_of(lineage).settle(end, key)
+        except BaseException:
+            self._writer_of(lineage).close()
+            raise
+        self.durable_seq = end.next_seq - 1
 
     def _leave_poisoned(self, lineage: str) -> None:
         if not self._writer_of(lineage).is_poisoned(self.end(lineage).segment):
@@ -394,6 +480,7 @@ class Journal:
     def _append(self, drafts: list[Draft], writer: Writer, key: str, *, durable: bool) -> Receipt:
         lineage = self.lineage
         position = self.end(lineage)
+        durable = durable and self._syncs
         try:
             entries, end, size, inode = self._writer_of(lineage).append(
                 drafts, writer, key, position, self._tail, durable=durable
@@ -413,3 +500,12 @@ class Journal:
         versions = tuple(draft.version for draft in drafts if draft.version)
         first = entries[0].record.seq
         return Receipt(key, lineage, first, first + len(entries) - 1, versions, repeated=False)
+
+
+def _place(path: str) -> tuple[int, ...]:
+    """Which file this is, and whether it was changed; nothing where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)

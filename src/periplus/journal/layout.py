@@ -8,7 +8,7 @@ import os
 import stat
 from typing import Final
 
-from periplus.base.errors import NotAStoreError, environment_failure
+from periplus.base.errors import DamageError, NotAStoreError, environment_failure
 
 STORE_FOLDER: Final = ".periplus"
 FORMAT_VERSION: Final = 2
@@ -31,6 +31,25 @@ class Layout:
         self.durable = os.path.join(self.journal, "durable")
         self.objects = os.path.join(root, "objects")
         self.index = os.path.join(root, "index.sqlite")
+
+    def refuse_links(self) -> None:
+        """Raise DamageError where one of the store's folders or files is a link.
+
+        A store may come with a repository that anybody made; following its links would write where they lead.
+        """
+        for folder in (self.root, self.journal, self.keys, self.entities, self.objects):
+            try:
+                with os.scandir(folder) as entries:
+                    link = next((entry.path for entry in entries if entry.is_symlink()), None)
+            except OSError:
+                continue  # not there yet, or whoever reads it will say what is wrong
+            if link is not None:
+                raise DamageError(
+                    "a symbolic link; nothing within a store is one",
+                    path=link,
+                    safe="It was not followed and nothing was changed.",
+                    mend="See where it leads; remove it, or put in its place what belongs there.",
+                )
 
     def lineage_folder(self, lineage: str) -> str:
         return os.path.join(self.journal, lineage)

@@ -10,7 +10,7 @@ failed sync the next writer begins a new segment and writes what was not known t
 
 from __future__ import annotations
 
-__all__ = ["START", "Chunk", "LineageReader", "Position", "read_durable", "write_durable"]
+__all__ = ["SEGMENT_READ_MAX", "START", "Chunk", "LineageReader", "Position", "read_durable", "write_durable"]
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, environment_failure
-from periplus.base.files import Files
+from periplus.base.files import Files, read_plain
 from periplus.journal.record import SUM_TRAILER_BYTES, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
@@ -77,8 +77,7 @@ class DurableMark(msgspec.Struct, frozen=True):
 def read_durable(path: str) -> DurableMark | None:
     """None where there is none, or where it was torn: then the records' own ``durable`` fields speak."""
     try:
-        with open(path, "rb") as file:
-            line = file.read(_DURABLE_BYTES).rstrip(b" \n")
+        line = read_plain(path, _DURABLE_BYTES).rstrip(b" \n")
     except OSError:
         return None
     if unseal_line(line) is None:
@@ -149,7 +148,7 @@ class LineageReader:
             base, position = self._read_header(data, first, position, salvage=salvage)
             data = data[base:]
         if following is not None:
-            durable_seq = max(durable_seq, following - 1)
+            durable_seq = following - 1  # the rest is to be found in later ones; bytes behind it count for nothing
         found = scan(data, base=base, next_seq=position.next_seq, durable_seq=durable_seq, salvage=salvage)
         damages = list(found.damages)
         entries = found.entries
@@ -239,9 +238,7 @@ class LineageReader:
 
 def _read(path: str, offset: int) -> bytes:
     try:
-        with open(path, "rb") as file:
-            file.seek(max(offset, 0))
-            data = file.read(SEGMENT_READ_MAX + 1)
+        data = read_plain(path, SEGMENT_READ_MAX + 1, max(offset, 0))
     except OSError as error:
         raise environment_failure(error, "read", path) from error
     if len(data) > SEGMENT_READ_MAX:

@@ -7,29 +7,36 @@ file that is not there. A file that a person changed is not written over: it is 
 
 from __future__ import annotations
 
-__all__ = ["PROJECTION_VERSION", "Progress", "Projector", "no_progress", "render_entity"]
+__all__ = ["FILE_BYTES_MAX", "PROJECTION_VERSION", "Progress", "Projector", "has_file", "no_progress", "render_entity"]
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
-from periplus.base.files import write_atomic
+from periplus.base.files import read_plain, write_atomic
+from periplus.base.ids import is_id
 from periplus.base.locks import Lock
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
+from periplus.journal.state import Change, Entity, EntityType, change_of, entity_of, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 PROJECTION_VERSION: Final = 1
+FILE_BYTES_MAX: Final = 1 << 26
 Progress: TypeAlias = Callable[[int, int], None]
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
+    """Whether an entity has a file of its own: its type has, and its id is one, not a path that leads elsewhere."""
+    return item_type in types and types[item_type].is_projected and is_id(item_id)
 
 
 def no_progress(done: int, total: int) -> None:
@@ -64,8 +71,11 @@ class Projector:
     def close(self) -> None:
         self._lock.close()
 
-    def run(self) -> bool:
-        """Bring files and index up to date; False where another process does, or the folder cannot be written."""
+    def run(self, patience_s: float = 0.0) -> bool:
+        """Bring files and index up to date; False where another process still does after ``patience_s``.
+
+        Also False where the folder cannot be written.
+        """
         index = self._journal.index
         if index.is_memory:
             self._apply()
@@ -73,9 +83,11 @@ class Projector:
         if not index.is_writable:
             return False
         try:
-            with self._lock.holding(0.0):
+            with self._lock.holding(patience_s):
                 self._apply()
-        except (LockTimeoutError, EnvironmentFailure, OSError):
+        except LockTimeoutError:
+            return False  # our snapshot of the index stays as it is
+        except (EnvironmentFailure, OSError):
             index.end()  # derived state stays behind, at a watermark that says so
             if not self._journal.index.is_memory:
                 return False
@@ -97,7 +109,10 @@ class Projector:
             watermarks = index.watermarks()
             touched: set[tuple[str, str]] = set()
             for lineage in journal.lineages():
-                limit = mark.seq if mark is not None and mark.lineage == lineage else None
+                is_limited = (
+                    mark is not None and mark.lineage == lineage and journal.settings.journal.sync == "mutation"
+                )
+                limit = mark.seq if mark is not None and is_limited else None
                 touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
             index.finish(touched, self._progress)
             self._write_files(touched)
@@ -146,7 +161,7 @@ class Projector:
         journal, index = self._journal, self._journal.index
         if index.is_memory or not journal.types:
             return
-        wanted = {key for key in touched if key[0] in journal.types and journal.types[key[0]].is_projected}
+        wanted = {key for key in touched if has_file(journal.types, *key)}
         boot = _boot_id()
         if index.meta("files_boot") != boot:
             # Renamed files may be empty after a power cut: the ones of an earlier boot are checked once.
@@ -180,8 +195,7 @@ class Projector:
 
     def _digest(self, item_type: str, item_id: str) -> bytes | None:
         try:
-            with open(self._journal.layout.entity_file(item_type, item_id), "rb") as file:
-                return sha256(file.read())
+            return sha256(read_plain(self._journal.layout.entity_file(item_type, item_id), FILE_BYTES_MAX))
         except OSError:
             return None
 
@@ -190,8 +204,7 @@ class Projector:
         import json
 
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = read_plain(path, FILE_BYTES_MAX)
             document = json.loads(data)
             record = self._journal.index.records("version = ?", (document["version"],), 1)[0]
             line = self._journal.line_at(record)

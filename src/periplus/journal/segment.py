@@ -35,6 +35,7 @@ __all__ = [
     "segment_name",
 ]
 
+import re
 from typing import Final, NamedTuple
 
 import msgspec
@@ -139,17 +140,20 @@ def scan(data: bytes, *, base: int, next_seq: int, durable_seq: int = 0, salvage
     next batch that is sound; without, it stops there.
     """
     result = Scan([], base, next_seq, [], None, [])
+    marks: dict[int, list[int]] | None = None  # looked up once: damage can be everywhere
     at = 0
     while at < len(data):
         batch, end, reason = _read_batch(data, base, at, next_seq, None)
         if not batch:
-            place = _find_voiding(data, base, at, next_seq)
+            if marks is None:
+                marks = _voiding_marks(data, at)
+                durable_seq = max(durable_seq, _durable_in(data, at))
+            place = _find_voiding(data, base, at, next_seq, marks)
             if place is not None:
                 batch, end, _ = _read_batch(data, base, place, next_seq, (base + at, place - at))
                 result.voided.append((base + at, place - at))
         if not batch:
-            known_durable = max(durable_seq, _durable_in(data, at))
-            if next_seq > known_durable:
+            if next_seq > durable_seq:
                 tail = Tail(base + at, len(data) - at, not data.endswith(b"\n"), reason)
                 return result._replace(end=base + at, next_seq=next_seq, tail=tail)
             place, batch, end = _resume(data, base, at, next_seq) if salvage else (len(data), [], len(data))
@@ -194,15 +198,20 @@ def _read_batch(
     return entries, at, ""
 
 
-def _find_voiding(data: bytes, base: int, at: int, next_seq: int) -> int | None:
+def _voiding_marks(data: bytes, at: int) -> dict[int, list[int]]:
+    """Where in ``data`` something says that bytes are void, by the offset in the segment where they begin."""
+    marks: dict[int, list[int]] = {}
+    for mark in re.finditer(rb'"voids":\[(\d{1,12}),', memoryview(data)[at:]):
+        marks.setdefault(int(mark[1]), []).append(at + mark.start())
+    return marks
+
+
+def _find_voiding(data: bytes, base: int, at: int, next_seq: int, marks: dict[int, list[int]]) -> int | None:
     """Where the batch begins that voids everything from ``at`` up to itself, or None."""
-    mark = b'"voids":[%d,' % (base + at)
-    found = data.find(mark, at)
-    while found >= 0:
+    for found in marks.get(base + at, ()):
         place = data.rfind(b"\n", at, found) + 1
         if place > at and _read_batch(data, base, place, next_seq, (base + at, place - at))[0]:
             return place
-        found = data.find(mark, found + 1)
     return None
 
 

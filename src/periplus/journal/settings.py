@@ -20,12 +20,14 @@ import msgspec
 
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
-from periplus.base.files import Files
+from periplus.base.files import Files, read_plain
 from periplus.base.ids import is_id, new_id
 from periplus.journal.keys import make_keys
 from periplus.journal.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
+SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one batch beyond it still less than what a reader takes
+_FILE_BYTES_MAX: Final = 1 << 20
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
 
 
@@ -65,7 +67,8 @@ def new_settings_text(store_id: str) -> str:
         "# Settings of this project's Periplus store. Kept in git; the journal beside it is not.\n\n"
         f'[store]\nid = "{store_id}"\nformat = {FORMAT_VERSION}\n\n'
         "[journal]\n"
-        '# "mutation": every write is on disk before it is acknowledged. "never": the system decides when.\n'
+        '# "mutation": every write is on disk before it is acknowledged. "never": the system decides when, and a power\n'
+        "# cut may take the last writes with it.\n"
         'sync = "mutation"\n'
     )
 
@@ -75,8 +78,7 @@ def read_settings(layout: Layout) -> Settings:
     import tomllib
 
     try:
-        with open(layout.config, "rb") as file:
-            raw = tomllib.load(file)
+        raw = tomllib.loads(read_plain(layout.config, _FILE_BYTES_MAX).decode())
         settings = msgspec.convert(raw, Settings)
     except OSError as error:
         raise environment_failure(error, "read", layout.config) from error
@@ -89,6 +91,11 @@ def read_settings(layout: Layout) -> Settings:
         ) from error
     if settings.store.format > FORMAT_VERSION:
         raise _newer(layout.config, settings.store.format)
+    if not 1 <= settings.journal.segment_bytes <= SEGMENT_BYTES_MAX:
+        raise UsageError(
+            f"{layout.config}: segment_bytes is not between 1 and {SEGMENT_BYTES_MAX:,}",
+            safe="The journal is untouched.",
+        )
     if not is_id(settings.store.id):
         raise UsageError(
             f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."
@@ -100,8 +107,7 @@ def _newer_format(path: str) -> NewerFormatError | None:
     """A later format may change anything but the line that states it."""
     import re
 
-    with open(path, encoding="utf-8", errors="replace") as file:
-        found = re.search(r"^format = (\d{1,9})$", file.read(65_536), re.MULTILINE)
+    found = re.search(r"^format = (\d{1,9})$", read_plain(path, 65_536).decode("utf-8", "replace"), re.MULTILINE)
     if found is None or int(found[1]) <= FORMAT_VERSION:
         return None
     return _newer(path, int(found[1]))
@@ -119,8 +125,7 @@ def _newer(path: str, found: int) -> NewerFormatError:
 def read_lineage(layout: Layout) -> LineageFile | None:
     """None where this clone has not written yet. Raises DamageError where the file is not what was written."""
     try:
-        with open(layout.lineage, "rb") as file:
-            return msgspec.json.decode(file.read(65_536), type=LineageFile)
+        own = msgspec.json.decode(read_plain(layout.lineage, 65_536), type=LineageFile)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -132,6 +137,9 @@ def read_lineage(layout: Layout) -> LineageFile | None:
             safe="The records are untouched.",
             mend="Run `periplus doctor`.",
         ) from error
+    if not own.lineage.startswith("lin_") or not is_id(own.lineage):  # it becomes the name of a folder
+        raise DamageError(f"not a lineage: {own.lineage[:80]!r}", path=layout.lineage, safe="Nothing was changed.")
+    return own
 
 
 def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> LineageFile:
@@ -159,6 +167,8 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> L
             files.close(fd)
         files.replace(temporary, layout.lineage)
         files.sync_folder(layout.journal)
+        files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
+        files.sync_folder(os.path.dirname(layout.root))
     except OSError as error:
         raise environment_failure(error, "write", layout.lineage) from error
     return found

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import UnsetType
 
-from periplus.base.canonical import JSONValue
-from periplus.base.errors import DamageError
+from periplus.base.canonical import DEPTH_MAX, JSONValue, check
+from periplus.base.errors import DamageError, UsageError
 from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
 
@@ -103,8 +103,7 @@ def change_of(
     payload = b""
     if kind == "state":
         payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
-        if not payload.startswith(b"{"):
-            raise DamageError("a record of state without a payload", seq=record.seq)
+        _check_payload(payload, record)
     version = version or version_id(
         record.item_type,
         record.item_id,
@@ -113,6 +112,22 @@ def change_of(
         parents=record.parents,
     )
     return Change(entry, lineage, segment, version, tuple(record.parents), payload)
+
+
+def _check_payload(payload: bytes, record: Record) -> None:
+    """Whether everybody who gets the payload can decode it: foreign records need not have been written by us."""
+    import orjson
+
+    if not payload.startswith(b"{"):
+        raise DamageError("a record of state without a payload", seq=record.seq)
+    if record.payload_ref is not None and record.payload_ref.bytes != len(payload):
+        raise DamageError("the payload's object is not of the size that the record states", seq=record.seq)
+    try:
+        value = orjson.loads(payload)
+        if payload.count(b"{") + payload.count(b"[") > DEPTH_MAX:
+            check(value)  # nested too deep, perhaps
+    except (orjson.JSONDecodeError, UsageError, RecursionError) as error:
+        raise DamageError(f"a payload that cannot be read: {error}", seq=record.seq) from error
 
 
 def _inline(record: Record) -> bytes:

@@ -17,8 +17,8 @@ import msgspec
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
-from periplus.base.files import write_atomic
-from periplus.journal.lineage import Position, write_durable
+from periplus.base.files import read_plain, write_atomic
+from periplus.journal.lineage import SEGMENT_READ_MAX, Position, write_durable
 from periplus.journal.record import PAYLOAD_INLINE_MAX, RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
@@ -63,7 +63,9 @@ class SegmentWriter:
         self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None, *, durable: bool
     ) -> tuple[list[Entry], Position, int, int]:
         """Write ``drafts`` as one batch behind ``position``; gives ``(entries, new end, file size, inode)``."""
-        if position.segment == 0 or position.offset >= self._journal.settings.journal.segment_bytes:
+        used = position.offset + (tail.length if tail is not None else 0)
+        is_full = used >= self._journal.settings.journal.segment_bytes and position.next_seq > position.segment
+        if position.segment == 0 or is_full:
             if position.segment:  # what lies before the newest segment is durable: readers rely on it
                 self._open(position.segment)
                 self._sync(position.segment, key)
@@ -83,8 +85,9 @@ class SegmentWriter:
             position.segment, start + sum(map(len, lines)), position.next_seq + len(lines), entries[-1].leaf[:8].hex()
         )
         if durable:
-            if self._journal.settings.journal.sync == "mutation":
-                self._sync(position.segment, key)
+            if self._journal.durable_seq < position.segment:
+                self._sync_folder(key)  # whoever began the segment may have stopped before it was sure to be found
+            self._sync(position.segment, key)
             self._mark(end, entries[-1].leaf)
         return entries, end, end.offset, status.st_ino
 
@@ -167,12 +170,20 @@ class SegmentWriter:
             reason = error.strerror or str(error)
             self._poison(segment)
         if reason:
-            raise OutcomeUnknownError(
-                f"cannot tell whether the write to {self._path(segment)} reached the disk: {reason}",
-                key=key,
-                safe="Everything acknowledged before is durable.",
-                mend=f"Repeat the command with --key {key}: it will not be written twice.",
-            )
+            raise _unknown(self._path(segment), reason, key)
+
+    def settle(self, position: Position, key: str) -> None:
+        """Make durable what was read up to ``position``: whoever wrote it may have stopped before its sync."""
+        self._open(position.segment)
+        if self._journal.durable_seq < position.segment:
+            self._sync_folder(key)
+        self._sync(position.segment, key)
+
+    def _sync_folder(self, key: str) -> None:
+        try:
+            self._files.sync_folder(self._folder)
+        except OSError as error:
+            raise _unknown(self._folder, error.strerror or str(error), key) from error
 
     def _mark(self, end: Position, leaf: bytes) -> None:
         try:
@@ -190,6 +201,7 @@ class SegmentWriter:
                 if self._segment == segment and (mine.st_ino, mine.st_dev) == (there.st_ino, there.st_dev):
                     return
                 os.close(self._fd)
+                self._fd = -1
             self._fd = self._files.open(path, os.O_WRONLY | os.O_APPEND)
             self._segment = segment
         except OSError as error:
@@ -197,7 +209,7 @@ class SegmentWriter:
 
     # -- segments ----------------------------------------------------------------------------------------------------
 
-    def _begin_segment(self, position: Position, carried: bytes = b"") -> Position:
+    def _begin_segment(self, position: Position, carried: bytes = b"", *, in_place: bool = False) -> Position:
         """A new segment behind ``position``: it appears under its name only when it is whole and on disk."""
         first = position.next_seq
         journal = self._journal
@@ -205,7 +217,7 @@ class SegmentWriter:
             Header(RECORD_VERSION, RECORD_VERSION, journal.store_id, self.lineage, first, position.sum)
         )
         path = self._path(first)
-        if os.path.exists(path):
+        if os.path.exists(path) and not in_place:
             raise DamageError("a segment stands where a new one should begin", path=path, seq=first,
                               safe="Nothing was written.", mend="Run `periplus doctor`.")  # fmt: skip
         self._files.make_folder(self._folder)
@@ -233,16 +245,33 @@ class SegmentWriter:
         old one is durable, it is parked under another name, for the new one has to have its name.
         """
         path = self._path(segment)
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_plain(path, SEGMENT_READ_MAX)
         header, start = decode_header(data)
         found = scan(data[start:], base=start, next_seq=segment)
-        durable = [entry for entry in found.entries if entry.record.seq <= self._journal.durable_seq]
-        carried = [entry.record for entry in found.entries[len(durable) :]]
-        lines = [encode_line(msgspec.structs.replace(record, voids=None))[0] for record in carried]
-        if not durable:
-            self._files.replace(path, path + PARKED_SUFFIX)
-            self._files.replace(path + POISON_SUFFIX, path + PARKED_SUFFIX + POISON_SUFFIX)
+        # Each writer says in its records what it knew to be on disk; the mark may be older.
+        known = max([self._journal.durable_seq, *(entry.record.durable for entry in found.entries)])
+        durable = [entry for entry in found.entries if entry.record.seq <= known]
+        carried = found.entries[len(durable) :]
+        lines = [
+            data[entry.offset : entry.offset + entry.length]  # a later version's fields too
+            if entry.record.voids is None
+            else encode_line(msgspec.structs.replace(entry.record, voids=None))[0]
+            for entry in carried
+        ]
         before = durable[-1].leaf[:8].hex() if durable else header.prev
         first = segment + len(durable)
-        self._begin_segment(Position(segment, 0, first, before), b"".join(lines))
+        if not durable:
+            write_atomic(self._files, path + PARKED_SUFFIX, data)
+        # In one rename where the name is the same: at no moment is there neither the old segment nor the new one.
+        self._begin_segment(Position(segment, 0, first, before), b"".join(lines), in_place=not durable)
+        if not durable:
+            self._files.replace(path + POISON_SUFFIX, path + PARKED_SUFFIX + POISON_SUFFIX)
+
+
+def _unknown(path: str, reason: str, key: str) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"cannot tell whether the write to {path} reached the disk: {reason}",
+        key=key,
+        safe="Everything acknowledged before is durable.",
+        mend=f"Repeat the command with --key {key}: it will not be written twice.",
+    )

@@ -20,6 +20,7 @@ BODY_CHARACTERS_MAX: Final = 4_000
 CONTEXT_CHARACTERS: Final = 300
 SESSION_CHARACTERS_MAX: Final = 120_000
 _NEIGHBOURS: Final = 2
+_OWN_FOLDER: Final = ".periplus/"
 _PATHS_MAX: Final = 200
 _KINDS: Final = {
     "PROMPT": "prompt",
@@ -74,7 +75,7 @@ def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[D
         opcode = BY_CODE.get(step.code)
         name = opcode.name if opcode is not None else ""
         path = _relative(_path(name, step), cwd)
-        if path:
+        if path and not path.startswith(_OWN_FOLDER):
             pending_paths.append(path)
             if len(all_paths) < SESSION_CHARACTERS_MAX // 40:
                 all_paths[path] = None

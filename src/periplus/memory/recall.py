@@ -31,6 +31,7 @@ from periplus.memory.anchors import evidence_of, stale_paths
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
 from periplus.memory.types import MEMORY_TYPES
 
+_PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
 SURROUNDINGS: Final = ("its surroundings match",)
 SCORE_UNITS: Final = 1_000_000
 PATH: Final = re.compile(r"[\w.\-]+(?:/[\w.\-]+)+|\b[\w\-]+\.[a-z]{1,5}\b")
@@ -132,7 +133,7 @@ def bring_up_to_date(journal: Journal) -> None:
     """See what others wrote, and have it in the index."""
     journal.refresh()
     if journal.unindexed():
-        journal.project()
+        journal.project(_PATIENCE_S)
 
 
 def normalised(filters: Filters) -> Filters:

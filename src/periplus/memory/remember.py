@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
-from periplus.base.errors import UsageError
+from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.analysis import STOP_WORDS, rough_stem, terms
@@ -58,7 +58,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     payload = _payload(journal, memory, writer, root)
     journal.types[row.name].check(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
-    duplicate = _duplicate(journal, memory)
+    duplicate = None if key else _duplicate(journal, memory)
     if duplicate is not None:
         return Remembered(duplicate, None, is_new=False, near=())
     near = _near(journal, memory)
@@ -73,16 +73,17 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
 
     receipt = journal.mutate(write, writer, key=key)
     entity = journal.get(row.name, item_id)
-    if entity is None:
-        entity = _duplicate(journal, memory)
-        if entity is None and receipt.repeated:
-            entity = _of_receipt(journal, receipt)
-        if entity is None:
-            raise UsageError(
-                f"the key {key!r} belongs to another mutation (records {receipt.first_seq} to {receipt.last_seq})"
-            )
-        return Remembered(entity, receipt, is_new=False, near=())
-    return Remembered(entity, receipt, is_new=True, near=near)
+    if entity is not None:
+        return Remembered(entity, receipt, is_new=True, near=near)
+    entity = _of_receipt(journal, receipt) if receipt.repeated else _duplicate(journal, memory)
+    is_same = entity is not None and (entity.item_type, entity.value.get("text")) == (row.name, payload["text"])
+    if entity is None or (receipt.repeated and not is_same):
+        raise ConflictError(
+            f"the key {key!r} was used for something else (records {receipt.first_seq} to {receipt.last_seq})",
+            safe="Nothing was written.",
+            mend="Repeat without --key, or with one of its own.",
+        )
+    return Remembered(entity, receipt, is_new=False, near=())
 
 
 def _payload(journal: Journal, memory: Memory, writer: Writer, root: str) -> dict[str, JSONValue]:

@@ -275,22 +275,23 @@ class Project:
         return trail_key(self.journal.layout)
 
     def _announce(self, imported: Imported, parent: str) -> ImportedTrail:
+        """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
         session = imported.session_id or imported.source_sha256.hex()
         item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
         children = tuple(self._announce(child, item_id) for child in imported.children)
-        found = self.journal.get("trail", item_id)
         card = _card(imported, parent)
-        if found is not None and found.value.get("digest") == card["digest"]:
-            return ImportedTrail(found, any(child.changed for child in children), children)
-        card["object"] = self.journal.objects.put(imported.trail).hex()
+        card["object"] = self.journal.objects.put(imported.trail).hex()  # an object that was lost is healed by it
 
         def write(transaction: Transaction) -> None:
-            transaction.put("trail", item_id, card, action="import", summary=f"trail: {card['title'] or session}")
+            held = transaction.get("trail", item_id)
+            if held is None or held.deleted or _is_later(card, held.value):
+                summary = f"trail: {card['title'] or session}"
+                transaction.put("trail", item_id, card, action="import", summary=summary)
 
-        self.journal.mutate(write, self.writer)
+        changed = bool(self.journal.mutate(write, self.writer).versions)
         entity = self.journal.get("trail", item_id)
         assert entity is not None
-        return ImportedTrail(entity, changed=True, children=children)
+        return ImportedTrail(entity, changed or any(child.changed for child in children), children)
 
     # -- proofs and care ---------------------------------------------------------------------------------------------
 
@@ -367,6 +368,15 @@ class Project:
                 yield Problem("error", f"trail {entity.item_id}: {report.summary}", self.root)
             elif report.digest.hex() != entity.value.get("digest"):
                 yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", self.root)
+
+
+def _is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
+    """Whether a session's trail should take the place of the one that is held: a session grows, an old copy does not."""
+    if card["digest"] == held.get("digest"):
+        return False
+    steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
+    ends = [str(one.get("ended", "")) for one in (card, held)]
+    return (ends[0], steps[0]) >= (ends[1], steps[1])
 
 
 def _card(imported: Imported, parent: str) -> dict[str, JSONValue]:

@@ -1,0 +1,149 @@
+"""Every system call of a mutation, killed or failed by strace: the same promises as in test_journal_damage.py, kept by
+the kernel's own calls and not by a layer of ours in between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from periplus.journal.doctor import examine
+from support import WRITER, item, make_store, open_journal
+from test_journal_damage import acknowledged, check_recovery, put
+
+CALLS = ("openat", "write", "pwrite64", "fdatasync", "fsync", "rename", "flock", "mkdir", "unlink", "close", "read",
+         "pread64")  # fmt: skip
+ERRORS = {
+    "openat": ("EIO", "EMFILE", "EACCES"),
+    "write": ("EIO", "ENOSPC", "EINTR"),
+    "pwrite64": ("EIO", "ENOSPC"),
+    "fdatasync": ("EIO", "ENOSPC"),
+    "fsync": ("EIO",),
+    "rename": ("EIO", "ENOSPC"),
+    "flock": ("EIO", "EINTR"),
+    "read": ("EIO",),
+    "pread64": ("EIO",),
+}
+CHILD = """
+import os, sys
+sys.path[:0] = sys.argv[3:]
+from periplus.base.errors import PeriplusError
+from support import WRITER, open_journal
+from test_journal_damage import three
+import json, orjson, sqlite3, tomllib, periplus.journal.doctor  # all that is imported late
+def say(what):
+    try:
+        os.write(1, what)
+    except OSError:
+        pass  # the injected error met our own word
+
+try:
+    with open_journal(sys.argv[1]) as journal:
+        journal.mutate(three, WRITER, key=sys.argv[2])
+        say(b"ack\\n")
+except (PeriplusError, sqlite3.DatabaseError) as error:  # the command line throws a damaged index away, and repeats
+    say(f"refused {type(error).__name__}\\n".encode())
+os._exit(0)
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.rig,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed"),
+]
+
+
+def strace(root, log, *options, key="k"):
+    command = ["strace", "-f", "-qq", "-o", os.fspath(log), *options, sys.executable, "-c", CHILD, root, key, *sys.path]
+    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Which call, counted by its kind, is the first that touches the store, and how many there are."""
+    folder = tmp_path_factory.mktemp("dry")
+    root = make_store(folder)
+    acknowledged(root)
+    strace(root, folder / "log", f"-etrace={','.join(CALLS)}")  # fills the caches of the interpreter
+    shutil.rmtree(root)
+    root = make_store(folder)
+    acknowledged(root)
+    done = strace(root, folder / "log", f"-etrace={','.join(CALLS)}")
+    if b"ptrace" in done.stderr.lower():
+        pytest.skip("strace may not trace here")
+    assert done.stdout == b"ack\n", done.stderr.decode()
+    counts = dict.fromkeys(CALLS, 0)
+    first: dict[str, int] = {}
+    begun = False
+    for line in (folder / "log").read_text(errors="replace").splitlines():
+        begun = begun or f"{root}/config.toml" in line
+        name = re.sub(r"^\d+ +", "", line).partition("(")[0]
+        if name in counts:
+            counts[name] += 1
+            if begun:
+                first.setdefault(name, counts[name])
+    return {name: (first[name], counts[name]) for name in first}
+
+
+def survivors(root, state, done, key):
+    """What must hold after any failure; gives the revisions of the three entities of the batch."""
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    said = done.stdout.decode().split()
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        now = {entity.item_id: entity.value["text"] for entity in journal.entities()}
+        assert now == {**state, **{item(n): f"batch {n}" for n in (1, 2, 3)}}
+        revs = [journal.get("decision", item(number)).rev for number in (1, 2, 3)]
+        assert revs in ([1, 1, 1], [2, 2, 2]), "a batch is there whole or not at all"
+        if said[:1] == ["ack"]:
+            assert revs == [2, 2, 2], "what was acknowledged is there"
+        before = journal.end().next_seq
+        again = journal.mutate(put(9, "a repetition"), WRITER, key=key)
+        assert again.repeated == (revs == [2, 2, 2])
+        journal.mutate(put(8, "the next writer goes on"), WRITER)
+        assert journal.end().next_seq == before + (1 if again.repeated else 2)
+        seqs = [entry.record.seq for _, entry in journal.entries(journal.lineage)]
+        assert seqs == list(range(1, len(seqs) + 1))
+    with open_journal(root) as journal:
+        found = examine(journal)
+        assert found.exit_code in (0, 1), found.problems
+        assert all(p.severity == "note" or p.path.endswith(".poisoned") for p in found.problems), found.problems
+    return revs
+
+
+def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, places):
+    cases = 0
+    for call, (first, last) in places.items():
+        for number in range(first, last + 1):
+            root = make_store(tmp_path / f"{call}-{number}")
+            _, state = acknowledged(root)
+            done = strace(root, tmp_path / "log", f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}")
+            assert done.returncode in (-9, 137), (call, number, done)
+            receipt = object() if done.stdout == b"ack\n" else None
+            check_recovery(root, state, receipt)
+            shutil.rmtree(tmp_path / f"{call}-{number}")
+            cases += 1
+    assert cases > 60
+
+
+@pytest.mark.parametrize("call", sorted(ERRORS))
+def test_an_error_of_every_system_call_of_a_mutation(tmp_path, places, call):
+    first, last = places.get(call, (1, 0))
+    for error in ERRORS[call]:
+        for number in range(first, last + 1):
+            root = make_store(tmp_path / f"{error}-{number}")
+            _, state = acknowledged(root)
+            done = strace(root, tmp_path / "log", f"-einject={call}:error={error}:when={number}", f"-etrace={call}")
+            where = (call, error, number, Path(tmp_path / "log").read_text(errors="replace")[-600:])
+            assert done.returncode == 0, (where, done.stderr.decode()[-1500:])
+            try:
+                survivors(root, state, done, "k")
+            except AssertionError as problem:
+                raise AssertionError(where) from problem
+            shutil.rmtree(tmp_path / f"{error}-{number}")
