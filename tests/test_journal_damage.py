@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,8 @@ def wait_then_kill(reader, child, chance):
     said = b""
     for _ in range(1 + chance.randrange(0, 6)):
         said += os.read(reader, chance.randrange(1, 120))
-    for _ in range(chance.randrange(0, 4000)):
+    until = time.perf_counter() + chance.uniform(0, 0.004)  # a mutation with its projection takes about as long
+    while time.perf_counter() < until:
         pass
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)

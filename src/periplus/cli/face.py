@@ -5,7 +5,7 @@ This is the place that reads environment, working folder, terminal and user; eve
 
 from __future__ import annotations
 
-__all__ = ["Face", "Palette", "columns", "number", "plain", "visible"]
+__all__ = ["Face", "Palette", "columns", "counted", "number", "plain", "visible"]
 
 import os
 import sys
@@ -223,6 +223,12 @@ def _json_escape(character: str) -> str:
     # Only strings of JSON hold such characters, and there an escape means the same.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def counted(count: int, name: str) -> str:
+    """``3 model calls`` or ``1 model call``, of a count whose name is a plural."""
+    words = name.replace("_", " ")
+    return f"{count:,} {words.removesuffix('s') if count == 1 and words != 'tools paired' else words}"
 
 
 def columns(text: str) -> int:

@@ -47,7 +47,8 @@ def _cli_lines() -> Iterator[str]:
     yield "    periplus COMMAND [options] [arguments]"
     yield ""
     for command in COMMANDS:
-        yield f"- [`{command.name}`](#periplus-{command.name}): {command.help}"
+        first = leaves(_subparser(command.name))[0].prog.replace(" ", "-")  # of subcommands, the first one's heading
+        yield f"- [`{command.name}`](#{first}): {command.help}"
     yield ""
     yield "Every command takes"
     yield ""

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, counted, visible
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
@@ -161,7 +161,7 @@ class _Tour:
         value = trail.value
         counts = value.get("counts")
         said = (
-            ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+            ", ".join(counted(count, name) for name, count in counts.items() if isinstance(count, int))
             if isinstance(counts, dict)
             else ""
         )

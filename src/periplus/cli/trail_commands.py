@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, plain, visible
+from periplus.cli.face import Face, counted, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import FileOut, TrailOut
@@ -106,9 +106,7 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     counts: dict[str, int] = value.get("counts", {})
     state = "imported" if trail.changed else "known already, nothing changed"
     yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
-    yield f"{indent}  {value['format']}: " + ", ".join(
-        f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()
-    )
+    yield f"{indent}  {value['format']}: " + ", ".join(counted(count, name) for name, count in counts.items())
     for label in ("skipped", "unknown"):
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])

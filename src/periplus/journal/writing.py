@@ -129,7 +129,8 @@ class SegmentWriter:
                 durable=self._journal.durable_seq,
             )
             line, leaf = encode_line(record)
-            assert decode_line(line[:-1])[0].seq == record.seq, "a line must be readable before it is written"
+            if decode_line(line[:-1])[0].seq != record.seq:
+                raise AssertionError("a line that cannot be read back would have been written")
             lines.append(line)
             entries.append(Entry(record, offset, len(line), leaf))
             offset += len(line)
