@@ -441,7 +441,7 @@ class Journal:
         end = self.end(lineage)
         try:
             self._writer_of(lineage).settle(end, key)
-        except BaseException:
+        except BaseException:  # whatever it was, the descriptor is not used again
             self._writer_of(lineage).close()
             raise
         self.durable_seq = end.next_seq - 1
@@ -485,7 +485,7 @@ class Journal:
             entries, end, size, inode = self._writer_of(lineage).append(
                 drafts, writer, key, position, self._tail, durable=durable
             )
-        except BaseException:
+        except BaseException:  # whatever stopped the write, what lies there now is not what we knew
             self._writer_of(lineage).close()
             self._forget()  # what lies behind the last batch is looked at anew
             self._try_refresh()

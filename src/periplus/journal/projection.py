@@ -123,7 +123,7 @@ class Projector:
             raise EnvironmentFailure(
                 f"the index cannot be written: {error}", safe="The journal is untouched."
             ) from error
-        except BaseException:
+        except BaseException:  # no transaction may stay open, whatever ended it
             index.end()
             raise
 

@@ -187,7 +187,7 @@ class Project:
         """The records of one entity, newest first."""
         self.journal.project()
         where = "item_type = ? AND item_id = ? ORDER BY lineage, seq DESC"
-        return self.journal.index.records(where, (entity.item_type, entity.item_id), 1_000)
+        return self.journal.index.records(where, (entity.item_type, entity.item_id), -1)
 
     def log(self, *, limit: int = 20, before: int | None = None, item_type: str = "") -> list[IndexedRecord]:
         """The newest records of our own lineage, newest first; ``before`` a seq for the next page."""
