@@ -496,3 +496,13 @@ def test_the_type_check_runs_before_anything_is_written(root):
         with pytest.raises(UsageError, match="never"):
             journal.mutate(put(1, "x"), WRITER)
         assert journal.end() == START
+
+
+def test_a_record_about_the_journal_takes_a_seq_and_is_no_state(tmp_path):
+    with open_journal(make_store(tmp_path)) as journal:
+        receipt = journal.mutate(lambda t: t.meta("note", {"text": "looked"}, summary="a look"), WRITER)
+        assert (receipt.first_seq, receipt.last_seq, receipt.versions) == (1, 1, ())
+        assert list(journal.entities()) == []
+        with pytest.raises(UsageError, match="not an action of a record about the journal"):
+            journal.mutate(lambda t: t.meta("create", {}), WRITER)
+        assert journal.end().next_seq == 2

@@ -21,12 +21,16 @@ from periplus.journal.segment import Entry
 
 
 class EntityType(NamedTuple):
-    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked."""
+    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked.
+
+    ``sets`` names the top-level fields whose arrays are sets: they merge by element, other arrays as one value.
+    """
 
     name: str
     prefix: str
     is_projected: bool
     check: Callable[[dict[str, JSONValue]], None]
+    sets: frozenset[str] = frozenset()
 
 
 class Head(NamedTuple):

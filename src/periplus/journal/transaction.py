@@ -97,6 +97,14 @@ class Transaction:
             )
         )
 
+    def meta(self, action: str, payload: dict[str, JSONValue], *, summary: str = "") -> None:
+        """Write a record about the journal itself: ``checkpoint``, ``redact`` or ``note``. It is no state either."""
+        if ACTIONS.get(action) != "meta":
+            raise UsageError(f"{action!r} is not an action of a record about the journal")
+        self.drafts.append(
+            Draft(action, "", "", (), canonical(payload), deleted=False, summary=_line(summary), version="")
+        )
+
     def _heads(self, item_type: str, item_id: str) -> list[Head]:
         pending = self._pending.get((item_type, item_id))
         return self._heads_of(item_type, item_id) if pending is None else pending
