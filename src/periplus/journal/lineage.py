@@ -20,7 +20,7 @@ import msgspec
 
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, environment_failure
 from periplus.base.files import Files, read_plain
-from periplus.journal.record import SUM_TRAILER_BYTES, seal_line, unseal_line
+from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
     Damage,
@@ -186,7 +186,10 @@ class LineageReader:
         """
         before = SUM_TRAILER_BYTES + 1
         data = _read(path, position.offset - before)
-        if salvage and (len(data) < before or data[8:24].decode("ascii", "replace") != position.sum):
+        is_same = len(data) >= before and (
+            data[8:24].decode("ascii", "replace") == position.sum or _is_stub_of(path, position)
+        )
+        if salvage and not is_same:
             return None
         if len(data) < before:
             raise self._damage(
@@ -195,7 +198,7 @@ class LineageReader:
                 position.offset - before + len(data),
                 position.next_seq - 1,
             )
-        if data[8:24].decode("ascii", "replace") != position.sum:
+        if not is_same:
             raise self._damage(
                 "not the bytes that were read here before",
                 position.segment,
@@ -234,6 +237,17 @@ class LineageReader:
 
     def _damage(self, reason: str, segment: int, offset: int, seq: int) -> DamageError:
         return DamageError(reason, path=self.path_of(segment), offset=offset, seq=seq, safe=_SAFE, mend=_MEND)
+
+
+def _is_stub_of(path: str, position: Position) -> bool:
+    """Whether the record that ends at ``position`` had its content taken out since it was read."""
+    start = max(position.offset - LINE_BYTES_MAX, 0)
+    try:
+        lines = read_plain(path, position.offset - start, start).split(b"\n")
+        record, leaf = decode_line(lines[-2] if len(lines) > 1 else b"")
+    except (OSError, FormatError):
+        return False
+    return record.is_stub and leaf[:8].hex() == position.sum
 
 
 def _read(path: str, offset: int) -> bytes:

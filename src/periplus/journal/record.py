@@ -31,6 +31,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError, UsageError
 
 RECORD_VERSION: Final = 2
@@ -68,7 +69,10 @@ class PayloadRef(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The fields of a line, in their order; ``sum`` is added by ``encode_line``. See docs/formats/journal.md."""
+    """The fields of a line, in their order; ``sum`` is added by ``encode_line``. See docs/formats/journal.md.
+
+    ``leaf`` and ``version`` stand in stubs only: what the record was called before its content was taken out.
+    """
 
     v: int
     seq: int
@@ -90,6 +94,13 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted: bool = False
     voids: tuple[int, int] | None = None
     durable: int = 0
+    leaf: str = ""
+    version: str = ""
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the content was taken out; the leaf hash of the line is that of the whole record then."""
+        return bool(self.leaf)
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -126,7 +137,7 @@ def unseal_line(line: bytes) -> bytes | None:
 
 
 def decode_line(line: bytes) -> tuple[Record, bytes]:
-    """``(record, leaf hash)`` of a line without its newline.
+    """``(record, leaf hash)`` of a line without its newline; a stub's leaf hash is that of the record it was.
 
     Raises FormatError where the checksum does not hold or the fields are not those of a record. A record of a
     later version is decoded as far as it is known; its bytes stay as they are.
@@ -140,6 +151,10 @@ def decode_line(line: bytes) -> tuple[Record, bytes]:
         raise FormatError(f"not a record: {error}") from error
     if record.seq < 1:
         raise FormatError(f"seq {record.seq} is not positive")
+    if record.leaf:
+        if not is_digest_text(record.leaf) or (record.version and not is_digest_text(record.version)):
+            raise FormatError("a stub that does not say what it was")
+        leaf = bytes.fromhex(record.leaf)
     return record, leaf
 
 

@@ -104,6 +104,8 @@ def change_of(
     kind = action_class(record.action)
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return None
+    if record.is_stub:  # what it said is gone; where it stands among the versions is not
+        return Change(entry, lineage, segment, record.version, tuple(record.parents), b"") if record.version else None
     payload = b""
     if kind == "state":
         payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
