@@ -17,7 +17,7 @@ from periplus.journal import Journal
 from periplus.journal.doctor import examine
 from periplus.journal.proof import verify_proof
 from periplus.journal.record import seal_line
-from support import TYPES, WRITER, item
+from support import TYPES, WRITER, item, settle
 
 GOLDEN = Path(__file__).parent / "golden" / "journal-v2"
 LINEAGE = "lin_0000000000000000"
@@ -76,6 +76,7 @@ def skeleton(folder):
     (root / "journal" / LINEAGE).mkdir(parents=True)
     for name in ("config.toml", "journal/lineage.json"):
         shutil.copy(GOLDEN / name, root / name)
+    settle(str(root))
     config = root / "config.toml"
     config.write_text(config.read_text().replace("\nsegment_bytes = 500", ""))
     return str(root)
@@ -124,8 +125,21 @@ def test_the_golden_store_is_read(golden):
     assert "error" not in severities
 
 
-def test_the_golden_store_goes_on(golden):
-    assert golden.mutate(lambda t: t.put("decision", item(4), {"text": "on"}), WRITER).first_seq == 9
+def test_the_golden_store_goes_on(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / ".periplus")
+    settle(str(tmp_path / ".periplus"))
+    with Journal(str(tmp_path / ".periplus"), TYPES) as golden:
+        assert golden.mutate(lambda t: t.put("decision", item(4), {"text": "on"}), WRITER).first_seq == 9
+
+
+def test_a_copy_of_the_golden_store_goes_on_in_a_lineage_of_its_own(golden):
+    assert (golden.lineage, golden.copied_from) == ("", LINEAGE)
+    receipt = golden.mutate(lambda t: t.put("decision", item(4), {"text": "on"}), WRITER)
+    assert (receipt.lineage, receipt.first_seq) == (golden.lineage, 1)
+    assert golden.lineage != LINEAGE
+    assert (golden.own.previous, golden.copied_from) == (LINEAGE, "")
+    assert golden.get("decision", item(4)).rev == 2
+    assert golden.lineages() == [golden.lineage, LINEAGE]
 
 
 def test_the_golden_proof_holds():

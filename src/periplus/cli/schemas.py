@@ -49,7 +49,8 @@ class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
 
 class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     """``entities`` counts the live ones by type; ``segment_bytes`` is the size of the newest segment; ``damage`` is empty
-    where the store is sound, ``last`` where there is no record.
+    where the store is sound, ``last`` where there is no record. ``copied_from`` is the lineage of which this store is a copy
+    that has not written yet, ``previous`` the one that it wrote before it was copied or restored.
     """
 
     root: str
@@ -62,6 +63,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     sound: bool
     damage: str
     index_current: bool
+    copied_from: str = ""
+    previous: str = ""
 
 
 class EntityOut(msgspec.Struct):

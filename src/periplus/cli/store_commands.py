@@ -62,7 +62,7 @@ def _status(face: Face) -> int:
         found = project.status()
     result = StatusOut(
         found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
-        not found.damage, found.damage, found.is_index_current,
+        not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -72,6 +72,10 @@ def _status(face: Face) -> int:
         yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
         yield f"holds    {visible(counts) or 'nothing yet'}"
+        if found.copied_from:
+            yield f"copy     of lineage {visible(found.copied_from)}: the next write begins a lineage of its own"
+        elif found.previous:
+            yield f"copy     lineage {visible(found.lineage)}; before this store was copied or restored {visible(found.previous)}"
         if found.damage:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
             yield "         What is sound is served, nothing is written. Next: periplus doctor"

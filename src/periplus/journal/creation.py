@@ -13,7 +13,13 @@ from periplus.base.files import Files, write_atomic
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock
 from periplus.journal.layout import Layout
-from periplus.journal.settings import mint_lineage, new_settings_text, read_lineage, read_settings
+from periplus.journal.settings import (
+    is_written_here,
+    mint_lineage,
+    new_settings_text,
+    read_lineage,
+    read_settings,
+)
 
 _IGNORE: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
 
@@ -50,6 +56,7 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
         settings = read_settings(layout)
         own = read_lineage(layout)
         is_new = own is None
-        if own is None:
-            own = mint_lineage(layout, files, clock, settings.store.id)
+        if own is None or not is_written_here(layout, own):
+            previous = own.lineage if own is not None else ""
+            own = mint_lineage(layout, files, clock, settings.store.id, previous=previous)
     return Created(layout.root, settings.store.id, own.lineage, is_new)

@@ -105,7 +105,7 @@ def _check_lineage(
 ) -> Iterator[Problem]:
     reader = journal.reader(lineage)
     mark = read_durable(journal.layout.durable)
-    is_marked = mark is not None and mark.lineage == lineage
+    is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
     durable_seq = mark.seq if mark is not None and is_marked else 0
     segments = reader.segments()
     if not segments and durable_seq:
@@ -190,7 +190,7 @@ def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
     for version, (path, seq) in found.parents.items():
         if version not in found.versions:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
-    if not journal.lineage and found.records:
+    if not journal.lineage and found.records and not journal.copied_from:
         yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
 
 
@@ -272,15 +272,12 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     if kind in _NETWORK_SYSTEMS:
         yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",
                       layout.root)  # fmt: skip
-    own = journal.own
-    if own is not None:
-        try:
-            status = os.stat(layout.lineage)
-        except OSError:
-            return
-        if (status.st_dev, status.st_ino) != (own.device, own.inode):
-            yield Problem("warning", "this store was copied or restored: two writers of one lineage would part",
-                          layout.lineage, mend="Write in one of the copies only.")  # fmt: skip
+    if journal.copied_from:
+        yield Problem("note", f"this store was copied, moved or restored: the next write begins a lineage of its own; {journal.copied_from} "
+                      "stays as it is", layout.lineage)  # fmt: skip
+    if journal.own is not None and journal.own.previous:
+        yield Problem("note", f"this store was copied, moved or restored: since {journal.own.created} it writes a lineage of its own, "
+                      f"before that it was {journal.own.previous}", layout.lineage)  # fmt: skip
 
 
 def _file_system(path: str) -> str:

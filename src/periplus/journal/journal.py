@@ -44,7 +44,7 @@ from periplus.journal.overlay import Overlay
 from periplus.journal.projection import Progress, Projector, no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
-from periplus.journal.settings import LineageFile, Settings, mint_lineage, read_lineage, read_settings
+from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, entity_of
 from periplus.journal.transaction import Draft, Transaction, Writer
 from periplus.journal.writing import SegmentWriter
@@ -89,11 +89,15 @@ class Journal:
         self.damage: DamageError | None = None
         self._indexer = indexer or NullIndexer()
         self._lock = Lock(self.layout.lock)
-        self._own = read_lineage(self.layout)
+        self.copied_from = (
+            ""  # the lineage that lineage.json names, where this store is a copy: nothing is written to it
+        )
+        self._own = self._find_own()
         self._own_place = _place(self.layout.lineage)
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
         self._is_salvaged = False
+        self._is_index_renewed = False
         self.index = self._open_index()
         self._projector = Projector(self, progress)
         self._forget()
@@ -142,6 +146,9 @@ class Journal:
         except NewerFormatError:
             raise
         except DamageError as error:
+            if self._renew_copied_index():
+                self.refresh()
+                return
             self.damage = error
             self._forget()
             self._read_on(salvage=True)
@@ -327,6 +334,26 @@ class Journal:
         self._forget()
         self._read_on(salvage=True)
 
+    def _renew_copied_index(self) -> bool:
+        """In a copy, begin the index anew, once: it may have been copied after records that were not."""
+        is_copy = bool(self.copied_from or (self._own is not None and self._own.previous))
+        if not is_copy or self._is_index_renewed or not self.index.watermarks():
+            return False
+        self._is_index_renewed = True
+        self.index.close()
+        if self.index.is_writable and not self.index.is_memory:
+            try:
+                Index.discard(self.layout.index)
+            except OSError:
+                pass  # then it is served from memory
+            else:
+                self.index = self._open_index()
+                self._forget()
+                return True
+        self.index = Index(None, self.store_id, self._indexer)
+        self._forget()
+        return True
+
     def _replace_index(self) -> None:
         """Go on with an empty index in memory, for this process alone."""
         self.index.close()
@@ -364,7 +391,7 @@ class Journal:
         """Take in what came behind the view; False where that supersedes something in it."""
         is_continued = True
         if self._own is None:
-            self._own = read_lineage(self.layout)
+            self._own = self._find_own()
         for lineage in sorted({*self.lineages(), *self._seen}):
             reader = self.reader(lineage)
             if not salvage and self._is_unchanged(reader):
@@ -404,11 +431,22 @@ class Journal:
         if lineage == self.lineage:
             self._tail = chunk.tail
 
+    def _find_own(self) -> LineageFile | None:
+        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own."""
+        found = read_lineage(self.layout)
+        is_own = found is None or is_written_here(self.layout, found)
+        self.copied_from = "" if found is None or is_own else found.lineage
+        return found if is_own else None
+
+    def _mint(self) -> LineageFile:
+        previous, self.copied_from = self.copied_from, ""
+        return mint_lineage(self.layout, self.files, self.clock, self.store_id, previous=previous)
+
     def _own_lineage(self) -> str:
         if self._own is None:
             if read_settings(self.layout).store.id != self.store_id:
                 raise self._replaced()
-            self._own = read_lineage(self.layout) or mint_lineage(self.layout, self.files, self.clock, self.store_id)
+            self._own = self._find_own() or self._mint()
         else:
             place = _place(self.layout.lineage)
             if place != self._own_place:

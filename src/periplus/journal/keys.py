@@ -5,7 +5,7 @@ Private keys are readable by their owner only and never leave ``journal/keys``; 
 
 from __future__ import annotations
 
-__all__ = ["fingerprint", "make_keys", "public_key", "sign", "trail_key", "verify_signature"]
+__all__ = ["fingerprint", "make_keys", "public_key", "retire_key", "sign", "trail_key", "verify_signature"]
 
 import hashlib
 import os
@@ -25,6 +25,13 @@ def make_keys(layout: Layout, files: Files, lineage: str) -> None:
     write_atomic(files, _public_path(layout, lineage), key.public_key().public_bytes_raw().hex().encode() + b"\n")
     if not os.path.exists(_trail_path(layout)):
         write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
+
+
+def retire_key(layout: Layout, files: Files, lineage: str) -> None:
+    """Put the private key of ``lineage`` out of use: whoever copied the store must not sign in the owner's name."""
+    path = _private_path(layout, lineage)
+    if os.path.lexists(path):
+        files.replace(path, path + ".retired")
 
 
 def public_key(layout: Layout, lineage: str) -> bytes:

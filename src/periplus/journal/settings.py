@@ -7,6 +7,7 @@ __all__ = [
     "LineageFile",
     "Settings",
     "SyncPolicy",
+    "is_written_here",
     "mint_lineage",
     "new_settings_text",
     "read_lineage",
@@ -22,7 +23,7 @@ from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain
 from periplus.base.ids import is_id, new_id
-from periplus.journal.keys import make_keys
+from periplus.journal.keys import make_keys, retire_key
 from periplus.journal.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
@@ -51,7 +52,8 @@ class Settings(msgspec.Struct, frozen=True):
 class LineageFile(msgspec.Struct, frozen=True):
     """``lineage.json``: the sequence of records that this clone, and it alone, writes.
 
-    ``device`` and ``inode`` are those of the file itself, so that a copied store can be told from a moved one.
+    ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told. ``previous`` is
+    the lineage that this clone wrote before it was copied or restored, empty where there was none.
     """
 
     lineage: str
@@ -60,6 +62,7 @@ class LineageFile(msgspec.Struct, frozen=True):
     created: str
     device: int
     inode: int
+    previous: str = ""
 
 
 def new_settings_text(store_id: str) -> str:
@@ -142,8 +145,23 @@ def read_lineage(layout: Layout) -> LineageFile | None:
     return own
 
 
-def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> LineageFile:
-    """A lineage of this clone's own, with its keys; the caller holds the lock."""
+def is_written_here(layout: Layout, own: LineageFile) -> bool:
+    """Whether ``lineage.json`` is the very file that was written, on the host that wrote it: not a copy of it.
+
+    A doubt counts as a copy: a lineage too many costs a folder, two writers of one lineage would part it for good.
+    """
+    try:
+        status = os.stat(layout.lineage, follow_symlinks=False)
+    except OSError as error:
+        raise environment_failure(error, "look at", layout.lineage) from error
+    return (os.uname().nodename, status.st_dev, status.st_ino) == (own.host, own.device, own.inode)
+
+
+def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
+    """A lineage of this clone's own, with its keys; the caller holds the lock.
+
+    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use.
+    """
     lineage = new_id("lin")
     try:
         files.make_folder(layout.lineage_folder(lineage))
@@ -160,6 +178,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> L
                 created=format_ms(clock.now_ms()),
                 device=status.st_dev,
                 inode=status.st_ino,
+                previous=previous,
             )
             files.write(fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
             files.sync(fd)
@@ -169,6 +188,8 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str) -> L
         files.sync_folder(layout.journal)
         files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
         files.sync_folder(os.path.dirname(layout.root))
+        if previous:
+            retire_key(layout, files, previous)
     except OSError as error:
         raise environment_failure(error, "write", layout.lineage) from error
     return found

@@ -66,6 +66,8 @@ class Status(NamedTuple):
     segment_bytes: int
     damage: str
     is_index_current: bool
+    copied_from: str = ""
+    previous: str = ""
 
 
 class ImportedTrail(NamedTuple):
@@ -338,6 +340,8 @@ class Project:
             size,
             str(journal.damage) if journal.damage is not None else "",
             is_current,
+            journal.copied_from,
+            journal.own.previous if journal.own is not None else "",
         )
 
     def _references(self, entity: Entity) -> set[bytes]:

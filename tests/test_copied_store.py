@@ -1,0 +1,189 @@
+"""A store that was copied, moved or restored is told from the one that writes, and never writes its lineage."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.errors import NotFoundError
+from periplus.base.files import Files
+from periplus.journal import create_store
+from periplus.journal.doctor import examine
+from periplus.journal.keys import sign
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+
+
+def put(number, text):
+    return lambda t: t.put("decision", item(number), {"text": text})
+
+
+@pytest.fixture
+def original(tmp_path):
+    root = make_store(tmp_path / "original", SystemClock())
+    with open_journal(root) as journal:
+        for number in range(5):
+            journal.mutate(put(number, f"text {number}"), WRITER)
+    return root
+
+
+def copy(root, to):
+    shutil.copytree(root, to / ".periplus")
+    return os.fspath(to / ".periplus")
+
+
+def lineage_of(root):
+    return json.loads(Path(root, "journal/lineage.json").read_text())["lineage"]
+
+
+def test_a_copy_begins_a_lineage_before_its_first_write_and_not_sooner(tmp_path, original):
+    root = copy(original, tmp_path / "copy")
+    before = Path(root, "journal/lineage.json").read_bytes()
+    old = lineage_of(root)
+    with open_journal(root) as journal:
+        assert (journal.lineage, journal.copied_from) == ("", old)
+        assert [entity.value["text"] for entity in journal.entities()] == [f"text {number}" for number in range(5)]
+        assert Path(root, "journal/lineage.json").read_bytes() == before
+        segment = Path(root, "journal", old, "000000000001.jsonl").read_bytes()
+        receipt = journal.mutate(put(0, "changed in the copy"), WRITER)
+        assert (receipt.first_seq, receipt.lineage == old) == (1, False)
+        assert Path(root, "journal", old, "000000000001.jsonl").read_bytes() == segment
+        assert journal.get("decision", item(0)).rev == 2
+        severities = {problem.severity for problem in examine(journal).problems}
+        assert "error" not in severities
+    with open_journal(root) as journal:
+        assert journal.lineage == receipt.lineage
+        assert journal.own.previous == old
+        assert journal.mutate(put(1, "again"), WRITER).first_seq == 2
+    with open_journal(original) as journal:
+        assert journal.lineage == old
+        assert journal.mutate(put(1, "in the original"), WRITER).first_seq == 6
+
+
+def test_the_key_of_the_copied_lineage_is_put_out_of_use(tmp_path, original):
+    root = copy(original, tmp_path / "copy")
+    old = lineage_of(root)
+    with open_journal(root) as journal:
+        journal.mutate(put(0, "changed"), WRITER)
+        with pytest.raises(NotFoundError):
+            sign(journal.layout, old, b"in the name of another")
+        assert sign(journal.layout, journal.lineage, b"in our own")
+    kept = Path(root, "journal/keys", f"{old}.private.retired")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    with open_journal(original) as journal:
+        assert sign(journal.layout, old, b"by its owner")
+
+
+@pytest.mark.parametrize("field", ["host", "device", "inode"])
+def test_host_device_and_inode_each_tell_a_copy(original, field):
+    path = Path(original, "journal/lineage.json")
+    own = json.loads(path.read_text())
+    path.write_text(json.dumps(own | {field: "elsewhere" if field == "host" else own[field] + 1}))
+    with open_journal(original) as journal:
+        assert journal.copied_from == own["lineage"]
+        assert journal.mutate(put(0, "changed"), WRITER).lineage != own["lineage"]
+
+
+def test_a_folder_renamed_on_its_own_file_system_is_no_copy(tmp_path, original):
+    old = lineage_of(original)
+    os.rename(tmp_path / "original", tmp_path / "renamed")
+    with open_journal(os.fspath(tmp_path / "renamed/.periplus")) as journal:
+        assert journal.mutate(put(0, "changed"), WRITER).lineage == old
+
+
+def test_a_restored_backup_does_not_write_the_seqs_that_were_given_away_since(tmp_path, original):
+    backup = copy(original, tmp_path / "backup")
+    with open_journal(original) as journal:
+        lost = journal.mutate(put(7, "after the backup"), WRITER)
+    shutil.rmtree(original)
+    shutil.copytree(backup, original)
+    with open_journal(original) as journal:
+        receipt = journal.mutate(put(7, "after the restoring"), WRITER)
+        assert receipt.lineage != lost.lineage
+        assert journal.end(lost.lineage).next_seq == lost.first_seq
+
+
+def test_init_in_a_copy_begins_the_lineage_too(tmp_path, original):
+    root = copy(original, tmp_path / "copy")
+    old = lineage_of(root)
+    created = create_store(root, Files(), SystemClock())
+    assert (created.is_new, created.lineage == old) == (False, False)
+    assert create_store(root, Files(), SystemClock()).lineage == created.lineage
+    with open_journal(root) as journal:
+        assert journal.mutate(put(0, "changed"), WRITER).lineage == created.lineage
+
+
+@pytest.mark.parametrize("cut", [1, 40, 200])
+def test_a_copy_taken_while_it_was_written_is_a_valid_prefix(tmp_path, original, cut):
+    """Fault 37: the mark may have been copied after records that were not."""
+    root = copy(original, tmp_path / "copy")
+    segment = Path(root, "journal", lineage_of(root), "000000000001.jsonl")
+    segment.write_bytes(segment.read_bytes()[:-cut])
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert [entity.value["text"] for entity in journal.entities()] == [f"text {number}" for number in range(4)]
+        journal.mutate(put(9, "goes on"), WRITER)
+        assert "error" not in {problem.severity for problem in examine(journal).problems}
+
+
+def test_a_stop_at_every_call_of_a_copys_first_write(tmp_path, original):
+    for at in range(100):
+        root = copy(original, tmp_path / f"copy{at}")
+        old = lineage_of(root)
+        files = StoppingFiles(at)
+        try:
+            with open_journal(root, files) as journal:
+                journal.mutate(put(0, "changed"), WRITER)
+        except Stop:
+            pass
+        else:
+            assert at > 10
+            break
+        with open_journal(root) as journal:
+            assert journal.damage is None
+            receipt = journal.mutate(put(1, "after the stop"), WRITER)
+            assert receipt.lineage != old
+            assert journal.end(old).next_seq == 6
+            assert journal.get("decision", item(1)).value == {"text": "after the stop"}
+            assert "error" not in {problem.severity for problem in examine(journal).problems}
+    else:
+        pytest.fail("there is no end to the calls")
+
+
+FIRST_WRITE = """
+import sys
+sys.path[:0] = {paths!r}
+from support import WRITER, item, open_journal
+with open_journal({root!r}) as journal:
+    print("open", flush=True)
+    sys.stdin.readline()
+    for number in range(20):
+        print(journal.mutate(lambda t: t.put("decision", item({base} + number), {{"text": "x"}}), WRITER).lineage)
+"""
+
+
+def test_two_processes_that_opened_a_copy_begin_one_lineage(tmp_path, original):
+    root = copy(original, tmp_path / "copy")
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", FIRST_WRITE.format(paths=paths, root=root, base=base)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for base in (100, 200)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout.readline() == "open\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    written = [process.communicate(timeout=60)[0].split() for process in processes]
+    assert [len(lines) for lines in written] == [20, 20]
+    assert len({*written[0], *written[1]}) == 1
