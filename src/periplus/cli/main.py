@@ -48,6 +48,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("verify", "check a proof", "proof"),
+    Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
     Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
 )
 

@@ -21,10 +21,13 @@ __all__ = [
     "ProveOut",
     "RecallOut",
     "RecordOut",
+    "RedactOut",
+    "RemainingOut",
     "RememberOut",
     "SectionOut",
     "ShowOut",
     "StatusOut",
+    "TargetOut",
     "TourOut",
     "TrailCheckOut",
     "TrailImportOut",
@@ -233,6 +236,33 @@ class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
     bytes: int
 
 
+class TargetOut(msgspec.Struct):
+    lineage: str
+    seq: int
+    action: str
+    item_type: str
+    item_id: str
+
+
+class RemainingOut(msgspec.Struct):
+    """``where`` the text still is, or may be; ``next`` is what a person can do about it."""
+
+    where: str
+    next: str
+
+
+class RedactOut(msgspec.Struct, tag_field="schema", tag="periplus.redact/1"):
+    """``records`` whose content was taken out, ``entities`` (``type/id``) that got a version without the text, ``objects``
+    that were removed; with ``dry_run`` nothing was changed.
+    """
+
+    dry_run: bool
+    records: list[TargetOut]
+    entities: list[str]
+    objects: list[str]
+    not_reached: list[RemainingOut]
+
+
 class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
     """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given."""
 
@@ -298,6 +328,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail verify": TrailVerifyOut,
     "prove": ProveOut,
     "verify": VerifyOut,
+    "redact": RedactOut,
     "doctor": DoctorOut,
     "tour": TourOut,
     "(any error)": ErrorOut,

@@ -22,6 +22,7 @@ from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.projection import FILE_BYTES_MAX, has_file, render_entity
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
+from periplus.journal.stub import AuditedRecord, audited_by, objects_removed_by
 from periplus.journal.writing import POISON_SUFFIX
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -62,8 +63,18 @@ class _Findings:
         self.versions: set[str] = set()
         self.parents: dict[str, tuple[str, int]] = {}
         self.objects: set[bytes] = set()
+        self.removed_objects: set[str] = set()
+        self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
+        self.audited: set[tuple[str, AuditedRecord]] = set()
         self.records = 0
         self.segments = 0
+
+    def note_redaction(self, entry: Entry, lineage: str, path: str) -> None:
+        record = entry.record
+        if record.is_stub:
+            self.stubs[lineage, AuditedRecord(record.seq, record.leaf)] = (path, entry.offset)
+        self.audited.update((lineage, one) for one in audited_by(record, lineage))
+        self.removed_objects.update(objects_removed_by(record, lineage))
 
 
 def examine(
@@ -81,8 +92,9 @@ def examine(
             problems += _check_lineage(journal, lineage, found, references, progress)
         problems += _check_marks(journal)
         problems += _check_versions(journal, found)
+        problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
-        problems += _check_objects(journal, found.objects, progress)
+        problems += _check_objects(journal, found, progress)
         problems += _check_index(journal, entities)
         problems += _check_files(journal, entities)
         problems += _check_surroundings(journal)
@@ -133,6 +145,7 @@ def _check_lineage(
                     found.objects |= references(version)  # of every version: none of them is ever given up
                     found.versions.add(change.version)
                     found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
+                found.note_redaction(entry, lineage, chunk.path)
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
@@ -194,8 +207,16 @@ def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
         yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
 
 
-def _check_objects(journal: Journal, wanted: set[bytes], progress: Progress) -> Iterator[Problem]:
+def _check_stubs(found: _Findings) -> Iterator[Problem]:
+    for key, (path, offset) in found.stubs.items():
+        if key not in found.audited:
+            yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
+                          "Restore the segment from a backup or another clone.")  # fmt: skip
+
+
+def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> Iterator[Problem]:
     store = journal.objects
+    wanted = {digest for digest in found.objects if digest.hex() not in found.removed_objects}
     held = list(store.digests())
     for number, digest in enumerate(held):
         progress(number, len(held))

@@ -22,6 +22,7 @@ from periplus.journal.state import Change, Entity, Head, entity_of, head_of
 INDEX_VERSION: Final = 1
 _BUSY_S: Final = 5.0
 _SLICE: Final = 256
+_EMPTIED: Final = 2  # in the column "deleted": a stub, whose version id cannot be computed any more
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -104,9 +105,14 @@ class Index:
         self.is_memory = path is None
         self.is_writable = path is None or os.access(os.path.dirname(path), os.W_OK)
         self.db = self._open()
+        self._inode = 0 if self._path is None else _inode(self._path)
 
     def close(self) -> None:
         self.db.close()
+
+    def is_replaced(self) -> bool:
+        """Whether another process threw the file away since it was opened: what we read of it is of the past."""
+        return self._path is not None and self.is_writable and self._inode != _inode(self._path)
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
@@ -323,7 +329,10 @@ class Index:
             head = head_of(change, rev)
             self.db.execute(
                 f"INSERT OR REPLACE INTO heads VALUES ({'?,' * 11}?)",  # noqa: S608 - a constant
-                head._replace(parents=",".join(head.parents)),  # type: ignore[arg-type]  # as the column holds it
+                head._replace(
+                    parents=",".join(head.parents),  # type: ignore[arg-type]  # as the columns hold them
+                    deleted=_EMPTIED if record.is_stub else head.deleted,  # type: ignore[arg-type]
+                ),
             )
         return rev
 
@@ -361,7 +370,7 @@ class Index:
 def _head(row: tuple[object, ...]) -> Head:
     head = Head(*row)  # type: ignore[arg-type]  # the columns of _SCHEMA are the fields of Head
     head = head._replace(parents=tuple(str(row[3]).split(",")) if row[3] else (), deleted=bool(row[5]))
-    if head.version != version_id(
+    if row[5] != _EMPTIED and head.version != version_id(
         head.item_type, head.item_id, deleted=head.deleted, payload=head.payload or None, parents=head.parents
     ):
         # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
@@ -373,6 +382,13 @@ def _shown(heads: list[Head]) -> Iterator[Entity]:
     entity = entity_of(heads)
     if entity is not None:
         yield entity
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 def _quoted(path: str) -> str:

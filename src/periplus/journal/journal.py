@@ -21,6 +21,7 @@ __all__ = ["Journal", "Receipt"]
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Self
 
 from periplus.base.clock import Clock, SystemClock
@@ -97,7 +98,6 @@ class Journal:
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
         self._is_salvaged = False
-        self._is_index_renewed = False
         self.index = self._open_index()
         self._projector = Projector(self, progress)
         self._forget()
@@ -146,8 +146,8 @@ class Journal:
         except NewerFormatError:
             raise
         except DamageError as error:
-            if self._renew_copied_index():
-                self.refresh()
+            if self._is_index_wrong():
+                self.renew_derived()
                 return
             self.damage = error
             self._forget()
@@ -320,10 +320,59 @@ class Journal:
         self.refresh()
         return True
 
+    def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[None]:
+        """Hold the writers' lock, for what changes the journal's files without a mutation."""
+        return self._lock.holding(patience_s)
+
+    def roll(self) -> None:
+        """Begin a new segment: what was written so far lies in files that nobody writes to any more."""
+        with self._lock.holding():
+            lineage = self._own_lineage()
+            self._read_on(salvage=False, for_writing=True)
+            self._leave_poisoned(lineage)
+            end = self.end(lineage)
+            if end.next_seq == max(end.segment, 1):
+                return  # the newest segment is empty
+            self._writer_of(lineage).roll(end)
+            self.durable_seq = end.next_seq - 1
+            self._forget()
+            self._read_on(salvage=False, for_writing=True)
+
+    def discard_index(self) -> None:
+        """Throw the index away; an empty one takes its place. Raises EnvironmentFailure."""
+        self.index.close()
+        try:
+            Index.discard(self.layout.index)
+        except OSError as error:
+            raise environment_failure(error, "remove the index", self.layout.index) from error
+        self.index = self._open_index()
+        self._forget()
+
+    def renew_derived(self) -> None:
+        """Throw the index away and build it from the journal's files, which were changed otherwise than by appending."""
+        self.discard_index()
+        self.project(patience_s=LOCK_PATIENCE_S)
+        self.refresh()
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _open_index(self) -> Index:
         return Index(self.layout.index, self.store_id, self._indexer)
+
+    def _is_index_wrong(self) -> bool:
+        """Whether the journal is sound when it is read without the index: then that speaks of files since replaced.
+
+        So it is after a redaction, and in a store that was copied while it was written.
+        """
+        if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
+            return False
+        try:
+            for lineage in self.lineages():
+                for _ in self.reader(lineage).read_from(START, self._marked_seq() if lineage == self.lineage else 0):
+                    pass
+        except DamageError:
+            return False
+        return True
 
     def _index_salvaged(self) -> None:
         if self._is_salvaged:
@@ -334,26 +383,6 @@ class Journal:
         self._forget()
         self._read_on(salvage=True)
 
-    def _renew_copied_index(self) -> bool:
-        """In a copy, begin the index anew, once: it may have been copied after records that were not."""
-        is_copy = bool(self.copied_from or (self._own is not None and self._own.previous))
-        if not is_copy or self._is_index_renewed or not self.index.watermarks():
-            return False
-        self._is_index_renewed = True
-        self.index.close()
-        if self.index.is_writable and not self.index.is_memory:
-            try:
-                Index.discard(self.layout.index)
-            except OSError:
-                pass  # then it is served from memory
-            else:
-                self.index = self._open_index()
-                self._forget()
-                return True
-        self.index = Index(None, self.store_id, self._indexer)
-        self._forget()
-        return True
-
     def _replace_index(self) -> None:
         """Go on with an empty index in memory, for this process alone."""
         self.index.close()
@@ -361,6 +390,9 @@ class Journal:
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
+        if self.index.is_replaced():
+            self.index.close()
+            self.index = self._open_index()
         self.index.end()
         self.index.begin()
         self._seen: dict[str, Position] = dict(self.index.watermarks())

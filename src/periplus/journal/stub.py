@@ -10,7 +10,7 @@ before the content was taken out) names its seq and leaf hash.
 
 from __future__ import annotations
 
-__all__ = ["AUDIT_RECORDS_MAX", "AuditedRecord", "audited_by", "make_stub", "unaudited"]
+__all__ = ["AUDIT_RECORDS_MAX", "AuditedRecord", "audited_by", "make_stub", "objects_removed_by", "unaudited"]
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -36,6 +36,7 @@ class AuditedRecord(NamedTuple):
 class _Audit(msgspec.Struct, frozen=True):
     lineage: str
     records: list[tuple[int, str]] = []
+    objects: list[str] = []
 
 
 def make_stub(line: bytes, leaf: bytes, version: str, *, exact: bool = False) -> bytes:
@@ -60,15 +61,26 @@ def make_stub(line: bytes, leaf: bytes, version: str, *, exact: bool = False) ->
 
 def audited_by(record: Record, lineage: str) -> list[AuditedRecord]:
     """What an audit record of ``lineage`` names; nothing for any other record."""
+    audit = _audit_of(record, lineage)
+    return (
+        [AuditedRecord(seq, leaf) for seq, leaf in audit.records if is_digest_text(leaf)] if audit is not None else []
+    )
+
+
+def objects_removed_by(record: Record, lineage: str) -> list[str]:
+    """The digests of the objects that went with what an audit record of ``lineage`` names."""
+    audit = _audit_of(record, lineage)
+    return audit.objects if audit is not None else []
+
+
+def _audit_of(record: Record, lineage: str) -> _Audit | None:
     if record.action != "redact" or isinstance(record.payload, msgspec.UnsetType):
-        return []
+        return None
     try:
         audit = msgspec.json.decode(record.payload, type=_Audit)
     except msgspec.DecodeError:
-        return []  # of a later version: what it allows is not known here
-    if audit.lineage != lineage:
-        return []
-    return [AuditedRecord(seq, leaf) for seq, leaf in audit.records if is_digest_text(leaf)]
+        return None  # of a later version: what it allows is not known here
+    return audit if audit.lineage == lineage else None
 
 
 def unaudited(entries: Iterable[Entry], lineage: str) -> list[Entry]:

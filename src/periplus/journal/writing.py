@@ -91,6 +91,12 @@ class SegmentWriter:
             self._mark(end, entries[-1].leaf)
         return entries, end, end.offset, status.st_ino
 
+    def roll(self, position: Position) -> None:
+        """Begin a new segment behind ``position``; what lies before it is on the disk then: readers rely on it."""
+        self._open(position.segment)
+        self._sync(position.segment, "")
+        self._begin_segment(position)
+
     # -- encoding ----------------------------------------------------------------------------------------------------
 
     def _encode(

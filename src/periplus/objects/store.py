@@ -7,7 +7,7 @@ affair: a reader takes whichever holds the right bytes. Rules kept here:
 * nothing is believed that was not hashed: a read gives the right bytes or an error, never wrong ones;
 * a file appears under its name whole (temporary file, sync, rename, sync of the folder), so that writers of the same
   bytes can meet at any moment; whoever comes second and finds the file still syncs it before calling it durable;
-* a damaged file is replaced when the right bytes come by again, and nothing here ever deletes one;
+* a damaged file is replaced when the right bytes come by again; nothing deletes one but ``remove``, for redaction;
 * a reader neither writes nor creates, and takes no more memory than the bytes it may give back.
 """
 
@@ -78,6 +78,20 @@ class ObjectStore:
                 return bytes(out)
             damage = damage or _wrong_bytes(path)
         raise damage or self._not_found(digest)
+
+    def remove(self, digest: bytes) -> bool:
+        """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
+        found = False
+        for path in self._forms(digest):
+            try:
+                self._files.unlink(path)
+                self._files.sync_folder(os.path.dirname(path))
+                found = True
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise environment_failure(error, "remove", path) from error
+        return found
 
     def has(self, digest: bytes) -> bool:
         """Whether there is a file of the object; ``check`` says whether it is sound."""

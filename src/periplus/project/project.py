@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue
@@ -48,6 +48,7 @@ from periplus.memory import (
 if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
     from periplus.journal.doctor import Examination, Problem
+    from periplus.journal.redaction import Redaction
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
@@ -321,6 +322,20 @@ class Project:
         found = examine(self.journal, references=self._references, progress=progress or (lambda _done, _total: None))
         found.problems.extend(self._trail_problems())
         return found
+
+    def redact(
+        self,
+        *,
+        secret: str = "",
+        seqs: Sequence[int] = (),
+        reason: str,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Redaction:
+        """Take a secret out of the store; see ``periplus.journal.redaction``."""
+        from periplus.project.redacting import redact_project
+
+        return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)
 
     def status(self) -> Status:
         journal = self.journal

@@ -1,0 +1,391 @@
+"""Redaction: a secret leaves the store; seqs, versions, tree and proofs stay what they are.
+
+The order makes every stop harmless, and the same call again goes on where the last one stopped:
+
+1. entities that say the secret now get a version without it, so that what else they say is kept;
+2. an audit record names each record whose content will go, with who and why; it is durable before anything goes;
+3. the newest segment is rolled, so that no other process has a file open for writing that is about to be replaced;
+4. each segment, live or archived, is written anew with stubs (``periplus.journal.stub``) and takes its old name;
+   bytes that count for nothing (torn writes, parked segments) are overwritten where they hold the secret;
+5. objects that hold it are removed, checkpoints made anew, the index thrown away and rebuilt;
+6. everything in the store is searched once more, and what still holds the secret is told.
+
+Only our own lineage is rewritten. What other clones hold, and what git remembers, is listed, not touched.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "MASK",
+    "REASON_CHARACTERS_MAX",
+    "SECRET_BYTES_MAX",
+    "SECRET_BYTES_MIN",
+    "Needle",
+    "Redaction",
+    "Remaining",
+    "Target",
+    "redact",
+]
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import (
+    DamageError,
+    NotFoundError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import read_plain, write_atomic
+from periplus.journal.journal import Journal
+from periplus.journal.lineage import SEGMENT_READ_MAX, START
+from periplus.journal.projection import Progress, no_progress
+from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
+from periplus.journal.state import Entity, change_of
+from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_by, make_stub
+from periplus.journal.transaction import Transaction, Writer
+
+SECRET_BYTES_MIN: Final = 4
+SECRET_BYTES_MAX: Final = 64 * 1024
+REASON_CHARACTERS_MAX: Final = 500
+MASK: Final = "[redacted]"
+_FILE_BYTES_MAX: Final = 1 << 30
+
+
+class Target(NamedTuple):
+    """A record whose content goes, or went."""
+
+    lineage: str
+    seq: int
+    action: str
+    item_type: str
+    item_id: str
+
+
+class Remaining(NamedTuple):
+    """Where the secret still is, and what a person can do about it."""
+
+    where: str
+    mend: str
+
+
+class Redaction(NamedTuple):
+    """What was done, or with ``dry_run`` would be."""
+
+    records: list[Target]
+    entities: list[tuple[str, str]]
+    objects: list[bytes]
+    remaining: list[Remaining]
+
+
+class _Found(NamedTuple):
+    entry: Entry
+    segment: int
+    version: str
+    is_audited: bool
+
+
+class Needle:
+    """The forms in which a text may stand in a file: plain, within JSON, within JSON within JSON."""
+
+    def __init__(self, secret: str) -> None:
+        plain = secret.encode()
+        if not SECRET_BYTES_MIN <= len(plain) <= SECRET_BYTES_MAX:
+            raise UsageError(
+                f"the text to redact has {len(plain):,} bytes; between {SECRET_BYTES_MIN} and {SECRET_BYTES_MAX:,} can be redacted",
+                safe="Nothing was changed.",
+                mend="A shorter one would stand in half of all records: name those records with --seq.",
+            )
+        self.text = secret
+        once = canonical(secret)[1:-1].decode()
+        line = " ".join(secret.split())  # as a summary has it
+        self._texts = tuple(dict.fromkeys(text for text in (secret, once, line) if len(text) >= SECRET_BYTES_MIN))
+        forms = [form for text in self._texts for form in (text.encode(), canonical(text)[1:-1])]
+        self.forms = tuple(dict.fromkeys(forms))
+
+    def is_in(self, data: bytes) -> bool:
+        return any(form in data for form in self.forms)
+
+    def blotted(self, data: bytes) -> bytes:
+        """``data``, as long as it was, without the secret."""
+        for form in self.forms:
+            data = data.replace(form, b"x" * len(form))
+        return data
+
+    def masked(self, value: JSONValue) -> JSONValue:
+        """``value`` with a mark in place of the secret, in keys too."""
+        if isinstance(value, str):
+            for text in self._texts:
+                value = value.replace(text, MASK)
+            return value
+        if isinstance(value, dict):
+            return {str(self.masked(key)): self.masked(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.masked(item) for item in value]
+        return value
+
+
+def redact(
+    journal: Journal,
+    writer: Writer,
+    *,
+    secret: str = "",
+    seqs: Sequence[int] = (),
+    reason: str,
+    dry_run: bool = False,
+    rewrite: Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None] = lambda _entity, _objects: None,
+    progress: Progress = no_progress,
+) -> Redaction:
+    """Take ``secret``, or the content of our own records ``seqs``, out of the store; see the module's text.
+
+    ``rewrite(entity, objects)`` gives the payload of an entity of a layer above that depends on objects which hold the
+    secret, or None where it does not. Raises UsageError for a text too short or a reason that repeats it, NotFoundError
+    for a seq that is not there, RefusedError where a record to be emptied is what an entity says now.
+    """
+    needle = Needle(secret) if secret else None
+    _check(journal, needle, seqs, reason)
+    journal.project(patience_s=5.0)
+    objects = frozenset(_objects_with(journal, needle, progress)) if needle is not None else frozenset[bytes]()
+    found = _find(journal, journal.lineage, needle, seqs, objects, progress)
+    missing = set(seqs) - {one.entry.record.seq for one in found}
+    if missing:
+        last = journal.durable_seq
+        raise NotFoundError(
+            f"there is no record {min(missing)}; this clone wrote 1 to {last}", mend="See `periplus log`."
+        )
+    entities = _entities_to_clean(journal, needle, objects, found, rewrite)
+    targets = [_target(journal.lineage, one) for one in found]
+    if dry_run:
+        return Redaction(targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, objects))
+    if entities:
+        _clean(journal, writer, entities)
+    _audit(journal, writer, [one for one in found if not one.is_audited], objects, reason)
+    if found or needle is not None:
+        journal.roll()
+        journal.discard_index()  # it says where records lie, and what they said
+        _rewrite_segments(journal, {one.entry.record.seq: one for one in found}, needle, progress)
+    gone = [one.entry.record.payload_ref for one in found]
+    doomed = objects | {bytes.fromhex(ref.sha256) for ref in gone if ref is not None}
+    for digest in sorted(doomed - _named_objects(journal) if doomed else doomed):
+        journal.objects.remove(digest)
+    journal.renew_derived()
+    return Redaction(targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, frozenset()))
+
+
+def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason: str) -> None:
+    if needle is None and not seqs:
+        raise UsageError("nothing to redact: neither a text nor a record is named", safe="Nothing was changed.")
+    if not reason.strip() or len(reason) > REASON_CHARACTERS_MAX:
+        raise UsageError(
+            f"a redaction is recorded with its reason, of 1 to {REASON_CHARACTERS_MAX} characters",
+            safe="Nothing was changed.",
+        )
+    if needle is not None and needle.text in reason:
+        raise UsageError("the reason repeats the secret, and it stays in the journal", safe="Nothing was changed.")
+    journal.refresh()
+    if journal.damage is not None:
+        raise journal.damage
+    if not journal.lineage:
+        raise NotFoundError("this clone has written nothing yet", safe="Nothing was changed.")
+
+
+def _target(lineage: str, one: _Found) -> Target:
+    record = one.entry.record
+    return Target(lineage, record.seq, record.action, record.item_type, record.item_id)
+
+
+# -- finding ---------------------------------------------------------------------------------------------------------
+
+
+def _objects_with(journal: Journal, needle: Needle, progress: Progress) -> Iterator[bytes]:
+    held = list(journal.objects.digests())
+    for number, digest in enumerate(held):
+        progress(number, len(held))
+        try:
+            if needle.is_in(journal.objects.get(digest)):
+                yield digest
+        except PeriplusError:
+            continue  # damaged: doctor tells; what it holds nobody can read
+
+
+def _find(
+    journal: Journal,
+    lineage: str,
+    needle: Needle | None,
+    seqs: Sequence[int],
+    objects: frozenset[bytes],
+    progress: Progress,
+) -> list[_Found]:
+    wanted = set(seqs)
+    found: list[_Found] = []
+    audited: set[tuple[int, str]] = set()
+    reader = journal.reader(lineage)
+    segments = len(reader.segments())
+    for number, chunk in enumerate(reader.read_from(START, salvage=True)):
+        progress(number, segments)
+        data = read_plain(chunk.path, SEGMENT_READ_MAX)
+        is_here = needle is not None and needle.is_in(data)
+        for entry in chunk.entries:
+            record = entry.record
+            audited.update(audited_by(record, lineage))
+            ref = record.payload_ref
+            holds = (
+                record.seq in wanted
+                or (ref is not None and is_digest_text(ref.sha256) and bytes.fromhex(ref.sha256) in objects)
+                or (is_here and needle is not None and needle.is_in(data[entry.offset : entry.offset + entry.length]))
+            )
+            if holds and not (record.is_stub and record.seq not in wanted):
+                change = change_of(entry, lineage, chunk.segment, journal.load_object)
+                found.append(_Found(entry, chunk.segment, change.version if change is not None else "", False))
+    return [one._replace(is_audited=(one.entry.record.seq, one.entry.leaf.hex()) in audited) for one in found]
+
+
+def _entities_to_clean(
+    journal: Journal, needle: Needle | None, objects: frozenset[bytes], found: Iterable[_Found],
+    rewrite: Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None],
+) -> list[tuple[tuple[str, str], dict[str, JSONValue]]]:  # fmt: skip
+    versions = {one.version: one.entry.record for one in found if one.version}
+    result: list[tuple[tuple[str, str], dict[str, JSONValue]]] = []
+    for entity in journal.entities():
+        told = rewrite(entity, objects)
+        holds = needle is not None and needle.is_in(entity.payload)
+        named = [versions[version] for version in entity.heads if version in versions]
+        if told is None and not holds and not named:
+            continue
+        if needle is None and named and told is None:
+            raise RefusedError(
+                f"record {named[0].seq} is what {entity.item_type} {entity.item_id} says now",
+                safe="Nothing was changed.",
+                mend="Name the secret instead: the rest of what it says is kept. Or delete the entity first.",
+            )
+        value: JSONValue = told if told is not None else entity.value
+        value = needle.masked(value) if needle is not None else value
+        assert isinstance(value, dict)
+        if needle is not None and needle.is_in(canonical(value)):
+            raise RefusedError(
+                f"{entity.item_type} {entity.item_id} would still hold the text when masked",
+                safe="Nothing was changed.",
+                mend="Write a version of it without the text, then repeat the command.",
+            )
+        result.append(((entity.item_type, entity.item_id), value))
+    return result
+
+
+def _named_objects(journal: Journal) -> set[bytes]:
+    """The objects that hold the payload of a record which kept its content."""
+    refs = (
+        entry.record.payload_ref
+        for lineage in journal.lineages()
+        for _, entry in journal.entries(lineage, salvage=True)
+    )
+    return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
+
+
+# -- changing --------------------------------------------------------------------------------------------------------
+
+
+def _clean(journal: Journal, writer: Writer, entities: list[tuple[tuple[str, str], dict[str, JSONValue]]]) -> None:
+    def write(transaction: Transaction) -> None:
+        for (item_type, item_id), value in entities:
+            transaction.put(item_type, item_id, value, summary="content redacted")
+
+    journal.mutate(write, writer)
+
+
+def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: frozenset[bytes], reason: str) -> None:
+    names = sorted(digest.hex() for digest in objects)
+    if not found and not names:
+        return
+
+    def write(transaction: Transaction) -> None:
+        for start in range(0, max(len(found), len(names)), AUDIT_RECORDS_MAX):
+            part = found[start : start + AUDIT_RECORDS_MAX]
+            payload: dict[str, JSONValue] = {
+                "lineage": journal.lineage,
+                "records": [[one.entry.record.seq, one.entry.leaf.hex()] for one in part],
+                "objects": list[JSONValue](names[start : start + AUDIT_RECORDS_MAX]),
+                "reason": reason,
+            }
+            transaction.meta("redact", payload, summary=f"{len(part)} records redacted: {reason}")
+
+    journal.mutate(write, writer)
+
+
+def _rewrite_segments(journal: Journal, targets: dict[int, _Found], needle: Needle | None, progress: Progress) -> None:
+    """Every file of our own lineage, live and archived; under the writers' lock, so that none is begun meanwhile."""
+    with journal.writing():
+        paths = sorted(_files_below(journal.layout.lineage_folder(journal.lineage)))
+        for number, path in enumerate(paths):
+            progress(number, len(paths))
+            data = read_plain(path, SEGMENT_READ_MAX + 1)
+            if len(data) > SEGMENT_READ_MAX:
+                raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
+            is_segment = segment_first_seq(os.path.basename(path)) is not None
+            changed = _stubbed(data, targets, needle) if is_segment else needle.blotted(data) if needle else data
+            if changed != data:
+                write_atomic(journal.files, path, changed)
+
+
+def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> bytes:
+    """The bytes of a segment with the targets' lines as stubs, and what lies between the records blotted."""
+    header, start = decode_header(data)
+    read = scan(data[start:], base=start, next_seq=header.first_seq, salvage=True)
+    parts = [data[:start]]
+    at = start
+    follows_void = bool(read.voided)
+    for entry in read.entries:
+        between, line = data[at : entry.offset], data[entry.offset : entry.offset + entry.length]
+        parts.append(needle.blotted(between) if needle is not None else between)
+        one = targets.get(entry.record.seq)
+        if one is not None and one.entry.leaf == entry.leaf and not entry.record.is_stub:
+            line = make_stub(line[:-1], entry.leaf, one.version, exact=follows_void)
+        parts.append(line)
+        at = entry.offset + entry.length
+    parts.append(needle.blotted(data[at:]) if needle is not None else data[at:])
+    return b"".join(parts)
+
+
+# -- what is left ----------------------------------------------------------------------------------------------------
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    def refuse(error: OSError) -> None:
+        raise environment_failure(error, "list", error.filename)
+
+    for at, _, names in os.walk(folder, onerror=refuse):
+        yield from (os.path.join(at, name) for name in names)
+
+
+def _elsewhere(journal: Journal, needle: Needle | None, doomed: frozenset[bytes]) -> list[Remaining]:
+    """Every file of the store that holds the secret; objects in ``doomed`` aside, which are about to go."""
+    if needle is None:
+        return []
+    remaining = [
+        Remaining(journal.objects.path_of(digest), "A record of another clone names it: redact there, then sync.")
+        for digest in _objects_with(journal, needle, no_progress)
+        if digest not in doomed
+    ]
+    layout = journal.layout
+    foreign = {layout.lineage_folder(name): name for name in journal.lineages() if name != journal.lineage}
+    for path in sorted(_files_below(layout.root)):
+        if path.startswith(layout.objects + os.sep):
+            continue
+        try:
+            data = read_plain(path, _FILE_BYTES_MAX)
+        except OSError:
+            continue  # gone since it was listed
+        if not needle.is_in(data):
+            continue
+        owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
+        mend = (
+            f"Written by the clone of lineage {owner}: run `periplus redact` there, then `periplus sync` here."
+            if owner
+            else "Not a file that a redaction rewrites: edit it."
+        )
+        remaining.append(Remaining(path, mend))
+    return remaining

@@ -1,0 +1,102 @@
+"""A secret leaves the store, trails included: what the journal cannot know of itself, for trails are a layer above."""
+
+from __future__ import annotations
+
+__all__ = ["redact_project"]
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from periplus.base.canonical import JSONValue
+from periplus.base.errors import PeriplusError
+from periplus.journal import STORE_FOLDER, Entity
+from periplus.journal.redaction import Needle, Redaction, Remaining, redact
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+
+def redact_project(
+    project: Project,
+    *,
+    secret: str = "",
+    seqs: Sequence[int] = (),
+    reason: str,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Redaction:
+    """Take ``secret``, or the content of our own records ``seqs``, out of the whole store.
+
+    A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. Raises what
+    ``periplus.journal.redaction.redact`` raises.
+    """
+    done = redact(
+        project.journal,
+        project.writer,
+        secret=secret,
+        seqs=seqs,
+        reason=reason,
+        dry_run=dry_run,
+        rewrite=_trail_rewriter(project, secret, dry_run=dry_run),
+        progress=progress or (lambda _done, _total: None),
+    )
+    return done._replace(remaining=[*done.remaining, *_beyond_the_store(project, done)])
+
+
+def _trail_rewriter(
+    project: Project, secret: str, *, dry_run: bool
+) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
+    from periplus.trail import TextObject, TrailReader, withhold
+
+    objects = project.journal.objects
+    needle = Needle(secret) if secret else None
+
+    def rewrite(entity: Entity, doomed: frozenset[bytes]) -> dict[str, JSONValue] | None:
+        if entity.item_type != "trail" or needle is None:
+            return None
+        card = entity.value
+        try:
+            data = objects.get(bytes.fromhex(str(card["object"])))
+            reader = TrailReader(data)
+        except (PeriplusError, KeyError, ValueError):
+            return None  # damaged or lost: doctor tells, and there is nothing to take out
+
+        def holds(_index: int, value: object) -> bool:
+            if isinstance(value, TextObject):
+                return value.sha256 in doomed
+            return isinstance(value, str) and needle.is_in(value.encode("utf-8", "surrogatepass"))
+
+        if not any(holds(at, reader.string(at)) for at in range(len(reader.strings))):
+            return None
+        kept = withhold(data, holds)
+        if not dry_run:
+            card["object"] = objects.put(kept).hex()
+            card["bytes"] = len(kept)
+        return card
+
+    return rewrite
+
+
+def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
+    """Copies that no command of ours reaches: git's history of entity files, other clones."""
+    remaining = []
+    layout = project.journal.layout
+    for item_type, item_id in done.entities:
+        path = layout.entity_file(item_type, item_id)
+        if os.path.exists(path) and os.path.exists(os.path.join(project.folder, ".git")):
+            name = os.path.relpath(path, project.folder)
+            remaining.append(
+                Remaining(
+                    f"git's history of {name}, if it was committed",
+                    f"See `git log --all -- {name}`; purge with `git filter-repo --replace-text FILE`, FILE naming the text.",
+                )
+            )
+    if any(name != project.journal.lineage for name in project.journal.lineages()):
+        remaining.append(
+            Remaining(
+                "other clones of this project that hold our records",
+                f"Run `periplus sync` in each {STORE_FOLDER}'s project.",
+            )
+        )
+    return remaining

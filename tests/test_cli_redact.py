@@ -1,0 +1,72 @@
+"""``periplus redact`` as a person types it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli_support import Shell, claude_session
+
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A store with the secret in the present of one entity, and in a trail."""
+    home, folder = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    folder.mkdir()
+    shell = Shell(folder, home)
+    shell("init")
+    shell("remember", f"the staging login is {SECRET}", "--type", "trap", "--tag", "login")
+    session = claude_session(folder / "run.jsonl", prompt=f"log in with {SECRET}", steps=3)
+    shell("trail", "import", "run.jsonl")
+    session.unlink()
+    return shell
+
+
+def test_a_secret_from_standard_input(told):
+    done = told("redact", "--secret-file", "-", "--reason", "pasted by mistake", stdin=SECRET + "\n")
+    assert "redacted" in done.out
+    assert SECRET not in done.out
+    shown = told("recall", "staging login").out
+    assert "[redacted]" in shown
+    assert SECRET not in shown
+    assert "sound" in told("doctor").out
+    told("trail", "verify", "trl_")
+    for path in (told.folder / ".periplus").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_a_dry_run_says_what_would_go(told):
+    (told.folder / "secret").write_text(SECRET)
+    document = told.json("redact", "--secret-file", "secret", "--reason", "why", "--dry-run")
+    assert document.dry_run is True
+    assert len(document.records) == 2
+    assert len(document.entities) == 2
+    assert SECRET in told("recall", "staging login").out
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "wrong"),
+    [
+        (["--reason", "why"], "", 2, "name a text with --secret-file, or records with --seq"),
+        (["--secret-file", "-", "--reason", "why"], "", 2, "the text to redact is empty"),
+        (["--secret-file", "-", "--reason", "why"], b"\xff\xfe", 2, "not UTF-8"),
+        (["--secret-file", "absent", "--reason", "why"], "", 1, "there is no file"),
+        (["--secret-file", "-", "--reason", ""], SECRET, 2, "recorded with its reason"),
+        (["--secret-file", "-", "--reason", f"it was {SECRET}"], SECRET, 2, "repeats the secret"),
+        (["--seq", "999", "--reason", "why"], "", 1, "there is no record 999"),
+        (["--seq", "1", "--reason", "why"], "", 5, "is what trap trp_"),
+    ],
+)
+def test_what_cannot_be_redacted(told, words, stdin, code, wrong):
+    before = told.json("log")
+    told.fails("redact", *words, code=code, wrong=wrong, stdin=stdin)
+    assert told.json("log") == before
+
+
+def test_a_text_that_is_nowhere(told):
+    before = told.json("log")
+    done = told("redact", "--secret-file", "-", "--reason", "why", code=1, stdin="never written here")
+    assert done.out == "0 records redacted\n"
+    assert told.json("log") == before

@@ -1,0 +1,192 @@
+"""Redaction: the secret is nowhere in the store afterwards, everything else is, and every proof still holds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from periplus.journal.doctor import examine
+from periplus.journal.proof import prove_record, verify_proof
+from periplus.journal.record import PAYLOAD_INLINE_MAX
+from periplus.journal.redaction import MASK, redact
+from periplus.journal.stub import make_stub
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+
+SECRET = 'hunter2 "quoted" \\ and ünder'
+
+
+def holders(root: str) -> list[str]:
+    """The files of the store that hold the secret in a form that can be read, objects unpacked."""
+    from periplus.journal.redaction import Needle
+
+    needle = Needle(SECRET)
+    found = [str(path) for path in Path(root).rglob("*") if path.is_file() and needle.is_in(path.read_bytes())]
+    with open_journal(root) as journal:
+        objects = journal.objects
+        found += [digest.hex() for digest in objects.digests() if needle.is_in(objects.get(digest))]
+    return found
+
+
+def put(journal, number, text, **fields):
+    journal.mutate(lambda t: t.put("decision", item(number), {"text": text, **fields}, summary=text), WRITER)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Six records: the secret in the past of one entity, in the present of another, and in a large payload."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        put(journal, 1, "nothing to hide")
+        put(journal, 2, f"the password is {SECRET}")
+        put(journal, 2, "the password is in the vault")
+        put(journal, 3, f"use {SECRET} to log in", about=[f"x {SECRET} y"], keep="this stays")
+        put(journal, 4, "large " + "y" * PAYLOAD_INLINE_MAX + SECRET)
+        put(journal, 4, "small")
+    assert holders(root)
+    return root
+
+
+def test_a_secret_leaves_the_store(root):
+    with open_journal(root) as journal:
+        proofs = {seq: prove_record(journal, seq) for seq in range(1, 7)}
+        done = redact(journal, WRITER, secret=SECRET, reason="it was pasted by mistake")
+        assert sorted(one.seq for one in done.records) == [2, 4, 5]
+        assert done.entities == [("decision", item(3))]
+        assert len(done.objects) == 1
+        assert done.remaining == []
+        value = journal.get("decision", item(3)).value
+        assert value == {"text": f"use {MASK} to log in", "about": [f"x {MASK} y"], "keep": "this stays"}
+        assert journal.get("decision", item(2)).value["text"] == "the password is in the vault"
+        audit = journal.index.records("action = 'redact'", (), 10)
+        assert [(one.seq, one.summary) for one in audit] == [(8, "3 records redacted: it was pasted by mistake")]
+    assert holders(root) == []
+    with open_journal(root) as journal:
+        found = examine(journal)
+        assert (found.exit_code, found.problems) == (0, [])
+        assert [entry.record.seq for _, entry in journal.entries(journal.lineage)] == list(range(1, 9))
+        for seq in (1, 3, 6):
+            assert verify_proof(prove_record(journal, seq)).holds
+            assert verify_proof(proofs[seq]).holds
+        put(journal, 5, "life goes on")
+        assert journal.get("decision", item(5)) is not None
+
+
+def test_redacting_twice_finds_nothing_more(root):
+    with open_journal(root) as journal:
+        redact(journal, WRITER, secret=SECRET, reason="why")
+        end = journal.end().next_seq
+        again = redact(journal, WRITER, secret=SECRET, reason="why")
+        assert (again.records, again.entities, again.objects, again.remaining) == ([], [], [], [])
+        assert journal.end().next_seq == end
+
+
+def test_a_dry_run_changes_nothing(root):
+    with open_journal(root) as journal:
+        journal.project()
+        before = {
+            path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file() and "index" not in path.name
+        }
+        done = redact(journal, WRITER, secret=SECRET, reason="why", dry_run=True)
+        assert sorted(one.seq for one in done.records) == [2, 4, 5]
+        assert {os.path.basename(one.where) for one in done.remaining} >= {"000000000001.jsonl"}
+        after = {
+            path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file() and "index" not in path.name
+        }
+        assert after.keys() == before.keys()
+        assert [path.name for path in after if after[path] != before[path] and path.name != "lock"] == []
+
+
+def test_records_named_by_their_seq(root):
+    with open_journal(root) as journal:
+        done = redact(journal, WRITER, seqs=[2], reason="why")
+        assert [one.seq for one in done.records] == [2]
+        record = next(entry.record for _, entry in journal.entries(journal.lineage) if entry.record.seq == 2)
+        assert record.is_stub
+        with pytest.raises(RefusedError, match=r"record 4 is what decision dec_0+3 says now"):
+            redact(journal, WRITER, seqs=[4], reason="why")
+        with pytest.raises(NotFoundError, match="there is no record 99"):
+            redact(journal, WRITER, seqs=[99], reason="why")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reason": "why"}, "nothing to redact"),
+        ({"secret": SECRET, "reason": " "}, "recorded with its reason"),
+        ({"secret": SECRET, "reason": f"because {SECRET}"}, "the reason repeats the secret"),
+        ({"secret": "abc", "reason": "why"}, "has 3 bytes"),
+        ({"secret": "x" * 70_000, "reason": "why"}, "has 70,000 bytes"),
+    ],
+)
+def test_what_cannot_be_redacted(root, arguments, message):
+    with open_journal(root) as journal:
+        end = journal.end()
+        with pytest.raises(UsageError, match=message) as caught:
+            redact(journal, WRITER, **arguments)
+        assert "Nothing was changed" in caught.value.safe
+        assert journal.end() == end
+
+
+def test_a_stub_that_no_audit_names_is_damage(root):
+    with open_journal(root) as journal:
+        entry = next(entry for _, entry in journal.entries(journal.lineage) if entry.record.seq == 2)
+        path = Path(journal.reader(journal.lineage).path_of(1))
+    data = path.read_bytes()
+    line = data[entry.offset : entry.offset + entry.length - 1]
+    path.write_bytes(data.replace(line + b"\n", make_stub(line, entry.leaf, "0" * 64)))
+    with open_journal(root) as journal:
+        found = examine(journal)
+        assert found.exit_code == 3
+        assert [(one.severity, one.seq) for one in found.problems if "audit record" in one.what] == [("error", 2)]
+
+
+def test_torn_bytes_and_parked_files_are_blotted(root):
+    with open_journal(root) as journal:
+        path = Path(journal.reader(journal.lineage).path_of(1))
+        folder = path.parent
+    with path.open("ab") as file:
+        file.write(b'{"v":2,"seq":7,"summary":"' + SECRET.encode())
+    (folder / "000000000009.jsonl.parked").write_bytes(b"parked " + SECRET.encode() + b" end\n")
+    with open_journal(root) as journal:
+        put(journal, 6, "voids the torn bytes")
+        redact(journal, WRITER, secret=SECRET, reason="why")
+    assert holders(root) == []
+    assert (folder / "000000000009.jsonl.parked").read_bytes().startswith(b"parked xxx")
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert journal.get("decision", item(6)).value == {"text": "voids the torn bytes"}
+
+
+def test_a_stop_at_every_call_and_the_same_command_again(tmp_path):
+    at, stops = 0, 0
+    while True:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        root = make_store(folder)
+        with open_journal(root) as journal:
+            put(journal, 1, f"it is {SECRET}")
+            put(journal, 1, "gone")
+            put(journal, 2, f"now {SECRET}")
+            put(journal, 3, "z" * PAYLOAD_INLINE_MAX + SECRET)
+        files = StoppingFiles(at)
+        try:
+            with open_journal(root, files=files) as journal:
+                redact(journal, WRITER, secret=SECRET, reason="why")
+        except Stop:
+            stops += 1
+        with open_journal(root) as journal:
+            assert journal.damage is None, at
+            assert journal.get("decision", item(1)).value == {"text": "gone"}
+            redact(journal, WRITER, secret=SECRET, reason="why")
+            assert journal.get("decision", item(2)).value == {"text": f"now {MASK}"}
+            put(journal, 4, "goes on")
+            seqs = [entry.record.seq for _, entry in journal.entries(journal.lineage)]
+            assert seqs == list(range(1, len(seqs) + 1))
+        assert [path for path in holders(root) if not path.endswith(".tmp")] == [], at
+        if at >= len(files.calls):
+            break
+        at += 1
+    assert stops > 30
