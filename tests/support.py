@@ -131,6 +131,11 @@ class FailingFiles(Files):
             raise OSError(self.error, os.strerror(self.error))
         return super().write(fd, data)
 
+    def pwrite(self, fd, data, offset):
+        if self._fails("pwrite"):
+            raise OSError(self.error, os.strerror(self.error))
+        return super().pwrite(fd, data, offset)
+
     def sync_data(self, fd):
         if self._fails("sync_data"):
             raise OSError(self.error, os.strerror(self.error))

@@ -29,6 +29,8 @@ class Layout:
         self.lock = os.path.join(self.journal, "lock")
         self.projection_lock = os.path.join(self.journal, "projection.lock")
         self.durable = os.path.join(self.journal, "durable")
+        self.tree = os.path.join(self.journal, "tree")
+        self.peers = os.path.join(self.journal, "peers")
         self.objects = os.path.join(root, "objects")
         self.index = os.path.join(root, "index.sqlite")
 
@@ -37,7 +39,7 @@ class Layout:
 
         A store may come with a repository that anybody made; following its links would write where they lead.
         """
-        for folder in (self.root, self.journal, self.keys, self.entities, self.objects):
+        for folder in (self.root, self.journal, self.keys, self.tree, self.peers, self.entities, self.objects):
             try:
                 with os.scandir(folder) as entries:
                     link = next((entry.path for entry in entries if entry.is_symlink()), None)
@@ -53,6 +55,12 @@ class Layout:
 
     def lineage_folder(self, lineage: str) -> str:
         return os.path.join(self.journal, lineage)
+
+    def tree_folder(self, lineage: str) -> str:
+        return os.path.join(self.tree, lineage)
+
+    def peer_file(self, lineage: str) -> str:
+        return os.path.join(self.peers, f"{lineage}.json")
 
     def entity_file(self, item_type: str, item_id: str) -> str:
         return os.path.join(self.entities, item_type, f"{item_id}.json")

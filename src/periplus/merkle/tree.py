@@ -16,6 +16,7 @@ from __future__ import annotations
 
 __all__ = [
     "EMPTY_ROOT",
+    "Prover",
     "Tree",
     "consistency_path",
     "inclusion_path",
@@ -24,6 +25,7 @@ __all__ = [
     "root_of",
 ]
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
@@ -59,47 +61,17 @@ def consistency_path(leaves: Sequence[bytes], first: int) -> list[bytes]:
     return Tree(leaves).consistency(first)
 
 
-class Tree:
-    """A Merkle tree over leaf hashes that only grows."""
-
-    def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
-        self._levels: list[bytearray] = [bytearray()]
-        self.extend(leaf_hashes)
+class Prover(ABC):
+    """Roots and proofs of every size that a tree once had, from its complete nodes, wherever these are kept."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Number of leaves."""
-        return len(self._levels[0]) // _HASH_BYTES
 
-    def append(self, leaf_hash: bytes) -> None:
-        """Add one leaf. Raises UsageError where it is not a hash of 32 bytes."""
-        if len(leaf_hash) != _HASH_BYTES:
-            raise UsageError(f"a leaf hash has {_HASH_BYTES} bytes, not {len(leaf_hash)}")
-        node = leaf_hash
-        place = self.size
-        self._levels[0] += node
-        height = 0
-        while place & 1:
-            node = node_hash(self._node(height, place - 1), node)
-            place >>= 1
-            height += 1
-            if height == len(self._levels):
-                self._levels.append(bytearray())
-            self._levels[height] += node
-
-    def extend(self, leaf_hashes: Iterable[bytes]) -> None:
-        """Add leaves, all or none of them. Raises UsageError where one is not a hash of 32 bytes."""
-        added = list(leaf_hashes)
-        for place, leaf in enumerate(added):
-            if len(leaf) != _HASH_BYTES:
-                raise UsageError(f"leaf hash {place} has {len(leaf)} bytes, not {_HASH_BYTES}")
-        self._levels[0] += b"".join(added)
-        height = 0
-        while len(self._levels[height]) >= 2 * _HASH_BYTES:
-            if height + 1 == len(self._levels):
-                self._levels.append(bytearray())
-            _complete(self._levels[height], self._levels[height + 1])
-            height += 1
+    @abstractmethod
+    def _node(self, height: int, place: int) -> bytes:
+        """The complete node that covers the leaves ``place * 2**height`` to ``(place + 1) * 2**height``."""
 
     def root(self, size: int | None = None) -> bytes:
         """The root of the tree as it was at ``size`` leaves, now if None. Raises UsageError if it never had as many."""
@@ -161,10 +133,6 @@ class Tree:
             raise UsageError(f"no tree of {size:,} leaves: there are {self.size:,}")
         return size
 
-    def _node(self, height: int, place: int) -> bytes:
-        at = place * _HASH_BYTES
-        return bytes(self._levels[height][at : at + _HASH_BYTES])
-
     def _range_root(self, start: int, end: int) -> bytes:
         if start == end:
             return EMPTY_ROOT
@@ -177,6 +145,53 @@ class Tree:
         while peaks:
             root = node_hash(peaks.pop(), root)
         return root
+
+
+class Tree(Prover):
+    """A Merkle tree over leaf hashes that only grows."""
+
+    def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
+        self._levels: list[bytearray] = [bytearray()]
+        self.extend(leaf_hashes)
+
+    @property
+    def size(self) -> int:
+        """Number of leaves."""
+        return len(self._levels[0]) // _HASH_BYTES
+
+    def append(self, leaf_hash: bytes) -> None:
+        """Add one leaf. Raises UsageError where it is not a hash of 32 bytes."""
+        if len(leaf_hash) != _HASH_BYTES:
+            raise UsageError(f"a leaf hash has {_HASH_BYTES} bytes, not {len(leaf_hash)}")
+        node = leaf_hash
+        place = self.size
+        self._levels[0] += node
+        height = 0
+        while place & 1:
+            node = node_hash(self._node(height, place - 1), node)
+            place >>= 1
+            height += 1
+            if height == len(self._levels):
+                self._levels.append(bytearray())
+            self._levels[height] += node
+
+    def extend(self, leaf_hashes: Iterable[bytes]) -> None:
+        """Add leaves, all or none of them. Raises UsageError where one is not a hash of 32 bytes."""
+        added = list(leaf_hashes)
+        for place, leaf in enumerate(added):
+            if len(leaf) != _HASH_BYTES:
+                raise UsageError(f"leaf hash {place} has {len(leaf)} bytes, not {_HASH_BYTES}")
+        self._levels[0] += b"".join(added)
+        height = 0
+        while len(self._levels[height]) >= 2 * _HASH_BYTES:
+            if height + 1 == len(self._levels):
+                self._levels.append(bytearray())
+            _complete(self._levels[height], self._levels[height + 1])
+            height += 1
+
+    def _node(self, height: int, place: int) -> bytes:
+        at = place * _HASH_BYTES
+        return bytes(self._levels[height][at : at + _HASH_BYTES])
 
 
 def _split(count: int) -> int:

@@ -1,0 +1,213 @@
+"""Tree heads, and which of them were seen: what is held must extend every head that anybody was shown.
+
+A *tree head* sums up the first ``size`` records of a lineage in one root. ``journal/peers/<lineage>.json`` remembers for a
+lineage, our own or another's, the public key that its heads are signed with (*pinned* at first sight) and the largest
+head that was seen. A lineage whose records no longer lead to that head was cut short, rolled back to an older copy,
+rewritten, or goes on from another past: a fork. That is told, loudly, with both sizes or both roots.
+
+For who exchanges lineages:
+
+* ``pin_key(journal, lineage, store, key, name="")`` at first sight of a lineage and at every later one: DamageError where
+  another key was pinned before;
+* ``check_head(journal, lineage)`` before and after foreign records were taken in: DamageError where what is held does
+  not lead to the head remembered;
+* ``remember_head(journal, head, signature=…, key=…)`` once the records of ``head`` are held: checks the signature and that
+  the records lead to it, then remembers it if it is the largest so far;
+* ``extends(journal, head)`` whether the records held lead to a head, which need not be remembered.
+
+A head remembered in the store is put back together with the store when the whole of it is restored from a backup. What
+finds that is a head kept elsewhere: with a peer, in a proof that was given away, in a file of ``periplus head --out``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Peer",
+    "Seen",
+    "TreeHead",
+    "check_head",
+    "extends",
+    "head_message",
+    "peers",
+    "pin_key",
+    "read_peer",
+    "remember_head",
+]
+
+import os
+from typing import Final
+
+import msgspec
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.errors import DamageError, RefusedError, UsageError, environment_failure
+from periplus.base.files import read_plain, write_atomic
+from periplus.base.ids import is_id
+from periplus.journal.journal import Journal
+from periplus.journal.keys import fingerprint, verify_signature
+from periplus.journal.layout import Layout
+from periplus.journal.tiles import LineageTree, no_longer_extends
+
+_PEER_BYTES_MAX: Final = 65_536
+
+
+class TreeHead(msgspec.Struct, frozen=True):
+    """The first ``size`` records of a lineage, summed up in the ``root`` of their RFC 9162 tree (hexadecimal)."""
+
+    store: str
+    lineage: str
+    size: int
+    root: str
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The largest head seen: ``root`` and ``signature`` in hexadecimal, the latter empty where there was none."""
+
+    size: int
+    root: str
+    signature: str = ""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """What is remembered of a lineage. ``own``: it was this store's own when it was written; ``name`` is for people."""
+
+    lineage: str
+    store: str
+    key: str = ""
+    seen: Seen | None = None
+    own: bool = False
+    name: str = ""
+    v: int = 1
+
+
+def head_message(head: TreeHead) -> bytes:
+    """The bytes that are signed for a head."""
+    fields: dict[str, JSONValue] = {"lineage": head.lineage, "root": head.root, "size": head.size, "store": head.store}
+    return b"PPLS/tree-head/1\0" + canonical(fields)
+
+
+def read_peer(layout: Layout, lineage: str) -> Peer | None:
+    """What is remembered of ``lineage``; None where that is nothing. Raises DamageError for a file that is no such one."""
+    path = layout.peer_file(lineage)
+    peer = None
+    try:
+        peer = msgspec.json.decode(read_plain(path, _PEER_BYTES_MAX), type=Peer)
+        is_sound = peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
+        if peer.seen is not None:
+            is_sound &= len(bytes.fromhex(peer.seen.root)) == 32 and peer.seen.size > 0
+            bytes.fromhex(peer.seen.signature)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    except ValueError:  # of msgspec and of fromhex
+        is_sound = False
+    if peer is None or not is_sound:
+        raise DamageError(
+            "not what is remembered of a lineage",
+            path=path,
+            safe="The records are untouched.",
+            mend="Restore the file; without it the key and the head that were seen are forgotten.",
+        )
+    return peer
+
+
+def peers(layout: Layout) -> list[Peer]:
+    """All that is remembered, by lineage. Raises as ``read_peer``."""
+    try:
+        names = sorted(os.listdir(layout.peers))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise environment_failure(error, "list", layout.peers) from error
+    lineages = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return [peer for name in lineages if is_id(name) and (peer := read_peer(layout, name)) is not None]
+
+
+def pin_key(journal: Journal, lineage: str, store: str, key: bytes, name: str = "") -> Peer:
+    """Remember the public key (32 bytes) of ``lineage`` at first sight. Raises DamageError where it is another now."""
+    if len(key) != 32 or not (lineage.startswith("lin_") and is_id(lineage)):
+        raise UsageError("a key has 32 bytes and belongs to a lineage", safe="Nothing was remembered.")
+    known = read_peer(journal.layout, lineage)
+    if known is not None and known.store != store:
+        raise DamageError(
+            f"lineage {lineage} belonged to store {known.store} when it was first seen, now it says {store}",
+            safe="Nothing was taken in.",
+        )
+    if known is not None and known.key and known.key != key.hex():
+        raise DamageError(
+            f"the key of lineage {lineage} is {fingerprint(key)} now; {fingerprint(bytes.fromhex(known.key))} was "
+            "pinned when it was first seen",
+            path=journal.layout.peer_file(lineage),
+            safe="Nothing was taken in.",
+            mend="Ask its owner. If the key was changed on purpose, remove that file.",
+        )
+    peer = known or Peer(lineage, store, own=lineage == journal.lineage)
+    changed = msgspec.structs.replace(peer, key=key.hex(), name=name or peer.name)
+    if changed != known:
+        _write(journal, changed)
+    return changed
+
+
+def check_head(journal: Journal, lineage: str = "", tree: LineageTree | None = None) -> Peer | None:
+    """Whether the records of ``lineage`` (our own by default) still lead to the head remembered of it.
+
+    Gives what is remembered, None where that is nothing. Raises DamageError that names both sizes or both roots. The
+    journal's view is used as it is: ``journal.refresh()`` first.
+    """
+    lineage = lineage or journal.lineage
+    peer = read_peer(journal.layout, lineage) if lineage else None
+    if peer is None or peer.seen is None:
+        return peer
+    _require(journal, lineage, peer.seen.size, bytes.fromhex(peer.seen.root), tree)
+    return peer
+
+
+def remember_head(
+    journal: Journal, head: TreeHead, *, signature: bytes = b"", key: bytes = b"", tree: LineageTree | None = None
+) -> Peer:
+    """Remember ``head``, whose records must be held, if it is the largest of its lineage so far.
+
+    A ``signature`` is checked with ``key``, and that with the one pinned. Raises DamageError where the records held do not
+    lead to the head, or those of the head remembered before do not; RefusedError for a signature that does not hold.
+    """
+    own = head.lineage == journal.lineage
+    known = read_peer(journal.layout, head.lineage)
+    if signature or key:
+        if not verify_signature(key, signature, head_message(head)):
+            raise RefusedError("the head is not signed by the key that came with it", safe="Nothing was remembered.")
+        known = pin_key(journal, head.lineage, head.store, key)
+    tree = tree or LineageTree(journal, head.lineage)
+    known = check_head(journal, head.lineage, tree) or known
+    _require(journal, head.lineage, head.size, bytes.fromhex(head.root), tree)
+    peer = known or Peer(head.lineage, head.store, own=own)
+    if head.size > (peer.seen.size if peer.seen is not None else 0):
+        peer = msgspec.structs.replace(peer, seen=Seen(head.size, head.root, signature.hex()), own=own)
+        _write(journal, peer)
+    return peer
+
+
+def extends(journal: Journal, head: TreeHead, tree: LineageTree | None = None) -> bool | None:
+    """Whether the records held lead to ``head``; None where fewer are held. Raises as ``LineageTree``."""
+    tree = tree or LineageTree(journal, head.lineage)
+    return tree.root(head.size).hex() == head.root if head.size <= tree.size else None
+
+
+def _require(journal: Journal, lineage: str, size: int, root: bytes, tree: LineageTree | None) -> None:
+    held = journal.end(lineage).next_seq - 1
+    if held < size:
+        raise journal.damage or no_longer_extends(lineage, (size, root), held)
+    tree = tree or LineageTree(journal, lineage)
+    if tree.size < size:  # our own durable mark only lags: what is in a head was durable
+        tree.refresh(at_least=size)
+    found = tree.root(size)
+    if found != root:
+        raise no_longer_extends(lineage, (size, root), size, found)
+
+
+def _write(journal: Journal, peer: Peer) -> None:
+    try:
+        journal.files.make_folder(journal.layout.peers)
+    except OSError as error:
+        raise environment_failure(error, "make", journal.layout.peers) from error
+    write_atomic(journal.files, journal.layout.peer_file(peer.lineage), canonical(msgspec.to_builtins(peer)) + b"\n")
