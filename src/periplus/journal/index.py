@@ -14,15 +14,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
 from periplus.journal.record import version_id
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, entity_of, head_of
+from periplus.journal.state import Change, Entity, Head, entity_of
 
-INDEX_VERSION: Final = 1
+INDEX_VERSION: Final = 2
 _BUSY_S: Final = 5.0
 _SLICE: Final = 256
-_EMPTIED: Final = 2  # in the column "deleted": a stub, whose version id cannot be computed any more
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -34,22 +34,32 @@ CREATE TABLE records (
     lineage TEXT NOT NULL, seq INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,
     length INTEGER NOT NULL, leaf BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
     action TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, rev INTEGER NOT NULL,
-    key TEXT NOT NULL, summary TEXT NOT NULL, PRIMARY KEY (lineage, seq)
+    key TEXT NOT NULL, summary TEXT NOT NULL, parents TEXT NOT NULL, PRIMARY KEY (lineage, seq)
 ) WITHOUT ROWID;
 CREATE INDEX records_by_item ON records (item_type, item_id);
 CREATE INDEX records_by_key ON records (key) WHERE key <> '';
 CREATE INDEX records_by_version ON records (version) WHERE version <> '';
-CREATE TABLE superseded (version TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE edges (parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
 CREATE TABLE heads (
     item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
     deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
-    lineage TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
 );
 CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
 CREATE TABLE files (item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL,
     PRIMARY KEY (item_type, item_id)) WITHOUT ROWID;
 """
-_HEAD_COLUMNS: Final = "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq"
+_HEAD_COLUMNS: Final = (
+    "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
+)
+# Of several records that hold one version the same one speaks for it, whichever came first: see graph.is_before.
+_PUT_HEAD: Final = """
+INSERT INTO heads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (item_type, item_id, version) DO UPDATE SET deleted = excluded.deleted, payload = excluded.payload,
+    ts = excluded.ts, writer = excluded.writer, session = excluded.session, lineage = excluded.lineage,
+    seq = excluded.seq, stub = excluded.stub
+WHERE (excluded.stub, excluded.ts, excluded.lineage, excluded.seq) < (stub, ts, lineage, seq)
+"""
 
 
 class IndexedRecord(NamedTuple):
@@ -71,6 +81,7 @@ class IndexedRecord(NamedTuple):
     rev: int
     key: str
     summary: str
+    parents: tuple[str, ...]
 
 
 class Indexer(Protocol):
@@ -156,6 +167,7 @@ class Index:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.execute("PRAGMA synchronous=NORMAL")
                 db.execute("PRAGMA wal_autocheckpoint=4000")
+                db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 if not self.is_writable:
                     db.close()
@@ -238,8 +250,8 @@ class Index:
 
     def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
         """Records by a condition that this package wrote; values only through ``arguments``."""
-        return [IndexedRecord(*row) for row in self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?",  # noqa: S608
-                                                                (*arguments, limit))]  # fmt: skip
+        rows = self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?", (*arguments, limit))  # noqa: S608
+        return [IndexedRecord(*row)._replace(parents=_split(row[-1])) for row in rows]
 
     def leaves(self, lineage: str, first: int, end: int) -> list[bytes]:
         """Leaf hashes of the records with ``first`` ≤ seq < ``end``."""
@@ -248,12 +260,24 @@ class Index:
         )
         return [row[0] for row in rows]
 
-    def rev_of(self, version: str) -> int | None:
-        row = self.db.execute("SELECT rev FROM records WHERE version = ? AND version <> ''", (version,)).fetchone()
+    def rev_of(self, item_type: str, item_id: str, version: str) -> int | None:
+        """The rev of a version of this entity; None where it is not held."""
+        key = (version, item_type, item_id)
+        row = self.db.execute(
+            "SELECT rev FROM heads WHERE version = ? AND item_type = ? AND item_id = ?", key
+        ).fetchone()
+        if row is None:
+            where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
+            row = self.db.execute(f"SELECT rev FROM records WHERE {where}", key).fetchone()  # noqa: S608 - a constant
         return None if row is None else int(row[0])
 
-    def is_superseded(self, version: str) -> bool:
-        return self.db.execute("SELECT 1 FROM superseded WHERE version = ?", (version,)).fetchone() is not None
+    def children_of(self, item_type: str, item_id: str, version: str) -> list[tuple[str, int]]:
+        """Version and rev of the versions of this entity that name ``version`` as a parent."""
+        return self.db.execute(
+            "SELECT DISTINCT child, rev FROM edges CROSS JOIN records ON records.version = child AND records.version <> ''"
+            " WHERE parent = ? AND item_type = ? AND item_id = ?",
+            (version, item_type, item_id),
+        ).fetchall()
 
     def file_digest(self, item_type: str, item_id: str) -> bytes | None:
         row = self.db.execute(
@@ -298,43 +322,33 @@ class Index:
 
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
         """Add records; gives the entities that they touched."""
-        touched: set[tuple[str, str]] = set()
-        rows = []
-        revs: dict[str, int] = {}
+        growth = Growth(self)
+        edges: list[tuple[str, str]] = []
+        known: list[tuple[Entry, str]] = []
         for entry, change in items:
-            record = entry.record
-            version, rev = "", 0
             if change is not None:
-                version = change.version
-                rev = self._apply_change(change, revs)
-                revs[version] = rev
-                touched.add((record.item_type, record.item_id))
-            rows.append((lineage, record.seq, segment, entry.offset, entry.length, entry.leaf, record.ts, record.writer,
-                         record.session, record.action, record.item_type, record.item_id, version, rev, record.key,
-                         record.summary))  # fmt: skip
-        self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 15}?)", rows)  # noqa: S608 - a constant
-        return touched
+                growth.add(change)
+                edges += [(parent, change.version) for parent in change.parents]
+            known.append((entry, "" if change is None else change.version))
+        rows = (_row(entry, version, lineage, segment, growth) for entry, version in known)
+        self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
+        self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
+        self._apply_heads(growth, {version for _, version in known})
+        return set(growth.entities)
 
-    def _apply_change(self, change: Change, revs: dict[str, int]) -> int:
-        record = change.entry.record
-        known = [revs[parent] if parent in revs else self.rev_of(parent) or 0 for parent in change.parents]
-        rev = 1 + max(known, default=0)
-        for parent in change.parents:
-            self.db.execute("INSERT OR IGNORE INTO superseded VALUES (?)", (parent,))
-            self.db.execute(
-                "DELETE FROM heads WHERE item_type = ? AND item_id = ? AND version = ?",
-                (record.item_type, record.item_id, parent),
-            )
-        if not self.is_superseded(change.version):
-            head = head_of(change, rev)
-            self.db.execute(
-                f"INSERT OR REPLACE INTO heads VALUES ({'?,' * 11}?)",  # noqa: S608 - a constant
-                head._replace(
-                    parents=",".join(head.parents),  # type: ignore[arg-type]  # as the columns hold them
-                    deleted=_EMPTIED if record.is_stub else head.deleted,  # type: ignore[arg-type]
-                ),
-            )
-        return rev
+    def _apply_heads(self, growth: Growth, added: set[str]) -> None:
+        execute_all = self.db.executemany
+        gone, raised, heads = [], [], []
+        for key, found in growth.entities.items():
+            gone += [(*key, version) for version in found.gone]
+            raised += [(rev, *key, version) for version, rev in found.revs.items() if version not in added]
+            heads += [head._replace(rev=found.revs[version], parents=_joined(head.parents))  # type: ignore[arg-type]  # as the column holds it
+                      for version, head in found.heads.items()]  # fmt: skip
+        execute_all("DELETE FROM heads WHERE item_type = ? AND item_id = ? AND version = ?", gone)
+        execute_all("UPDATE heads SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ?", raised)
+        execute_all("UPDATE records SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ? AND version <> ''",
+                    raised)  # fmt: skip
+        execute_all(_PUT_HEAD, heads)
 
     def finish(self, touched: Iterable[tuple[str, str]], progress: Callable[[int, int], None]) -> None:
         """Hand what changed to the layer above, a slice at a time."""
@@ -362,15 +376,35 @@ class Index:
         for name, kind in self.db.execute(
             "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
         ).fetchall():
-            if kind == "table" and name in ("watermarks", "records", "superseded", "heads"):
+            if kind == "table" and name in ("watermarks", "records", "edges", "heads"):
                 self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
         self._indexer.create(self.db)
 
 
+def _row(entry: Entry, version: str, lineage: str, segment: int, growth: Growth) -> tuple[object, ...]:
+    record = entry.record
+    rev, parents = 0, ""
+    if version:
+        rev = growth.entities[record.item_type, record.item_id].revs[version]
+        parents = _joined(record.parents)
+    return (
+        lineage, record.seq, segment, entry.offset, entry.length, entry.leaf, record.ts, record.writer, record.session,
+        record.action, record.item_type, record.item_id, version, rev, record.key, record.summary, parents,
+    )  # fmt: skip
+
+
+def _joined(parents: tuple[str, ...]) -> str:
+    return ",".join(parents)
+
+
+def _split(text: object) -> tuple[str, ...]:
+    return tuple(str(text).split(",")) if text else ()
+
+
 def _head(row: tuple[object, ...]) -> Head:
     head = Head(*row)  # type: ignore[arg-type]  # the columns of _SCHEMA are the fields of Head
-    head = head._replace(parents=tuple(str(row[3]).split(",")) if row[3] else (), deleted=bool(row[5]))
-    if row[5] != _EMPTIED and head.version != version_id(
+    head = head._replace(parents=_split(row[3]), deleted=bool(row[5]), is_stub=bool(row[12]))
+    if not head.is_stub and head.version != version_id(
         head.item_type, head.item_id, deleted=head.deleted, payload=head.payload or None, parents=head.parents
     ):
         # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.

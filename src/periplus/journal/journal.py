@@ -160,7 +160,7 @@ class Journal:
 
     def find(self, prefix: str) -> Entity:
         """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
-        found = {key for key in self._overlay.heads if key[1].startswith(prefix)}
+        found = {key for key in self._overlay.touched if key[1].startswith(prefix)}
         try:
             found.update(self.index.ids_with_prefix(prefix))
         except UnicodeEncodeError:
@@ -178,18 +178,18 @@ class Journal:
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every live entity (of one type), by type and id."""
-        mine = {key: heads for key, heads in self._overlay.heads.items() if item_type in (None, key[0])}
+        mine = {key for key in self._overlay.touched if item_type in (None, key[0])}
         for entity in self.index.entities(item_type):
             if (entity.item_type, entity.item_id) not in mine and not entity.deleted:
                 yield entity
         for key in sorted(mine):
-            shown = entity_of(mine[key])
-            if shown is not None and not shown.deleted:
+            shown = self.get(*key)
+            if shown is not None:
                 yield shown
 
     def unindexed(self) -> list[tuple[str, str]]:
         """Type and id of the entities that records behind the index's watermark touch."""
-        return sorted(self._overlay.heads)
+        return sorted(self._overlay.touched)
 
     def end(self, lineage: str | None = None) -> Position:
         """The end of what was read of ``lineage`` (our own by default)."""
@@ -398,7 +398,7 @@ class Journal:
         self._seen: dict[str, Position] = dict(self.index.watermarks())
         self._sizes: dict[str, tuple[int, int, int]] = {}
         self._tail: Tail | None = None
-        self._overlay = Overlay(self.index.heads, self.index.rev_of, self.index.is_superseded, self.load_object)
+        self._overlay = Overlay(self.index, self.load_object)
 
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
         """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.

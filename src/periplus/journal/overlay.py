@@ -4,27 +4,33 @@ from __future__ import annotations
 
 __all__ = ["Overlay"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from periplus.base.errors import DamageError
+from periplus.journal.graph import Base, Growth
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Head, change_of, head_of
+from periplus.journal.state import Head, change_of
+
+
+class _Held(Base, Protocol):
+    def heads(self, item_type: str, item_id: str) -> list[Head]: ...
 
 
 class Overlay:
     """The versions and keys of the records behind the index's watermark, over the heads that the index holds."""
 
-    def __init__(self, base_heads: Callable[[str, str], list[Head]], base_rev: Callable[[str], int | None],
-                 base_superseded: Callable[[str], bool], load: Callable[[str], bytes]) -> None:  # fmt: skip
-        self._base_heads = base_heads
-        self._base_rev = base_rev
-        self._base_superseded = base_superseded
+    def __init__(self, held: _Held, load: Callable[[str], bytes]) -> None:
+        self._held = held
         self._load = load
-        self.heads: dict[tuple[str, str], list[Head]] = {}
+        self._growth = Growth(held)
         self.keys: dict[str, list[tuple[str, int, str]]] = {}
-        self._revs: dict[str, int] = {}
-        self._superseded: set[str] = set()
         self.record_count = 0
+
+    @property
+    def touched(self) -> Collection[tuple[str, str]]:
+        """Type and id of the entities that the records touch."""
+        return self._growth.entities.keys()
 
     def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False, version: str = "") -> None:
         """Take a record in; ``version`` saves computing it where it is known.
@@ -43,23 +49,7 @@ class Overlay:
             version = change.version if change is not None else ""
             self.keys.setdefault(record.key, []).append((lineage, record.seq, version))
         if change is not None:
-            self._add_change(change)
+            self._growth.add(change)
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
-        found = self.heads.get((item_type, item_id))
-        return self._base_heads(item_type, item_id) if found is None else found
-
-    def rev_of(self, version: str) -> int:
-        found = self._revs.get(version)
-        return found if found is not None else self._base_rev(version) or 0
-
-    def _add_change(self, change: Change) -> None:
-        record = change.entry.record
-        rev = 1 + max((self.rev_of(parent) for parent in change.parents), default=0)
-        self._revs[change.version] = rev
-        self._superseded.update(change.parents)
-        gone = {*change.parents, change.version}
-        heads = [head for head in self.heads_of(record.item_type, record.item_id) if head.version not in gone]
-        if change.version not in self._superseded and not self._base_superseded(change.version):
-            heads.append(head_of(change, rev))
-        self.heads[(record.item_type, record.item_id)] = heads
+        return self._growth.heads((item_type, item_id), self._held.heads(item_type, item_id))

@@ -34,7 +34,7 @@ class EntityType(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A version that no other descends from. ``payload`` is canonical JSON, empty for a tombstone."""
+    """A version that no other descends from. ``payload`` is canonical JSON, empty for a tombstone and for a stub."""
 
     item_type: str
     item_id: str
@@ -48,6 +48,7 @@ class Head(NamedTuple):
     session: str
     lineage: str
     seq: int
+    is_stub: bool = False
 
 
 class Entity(NamedTuple):
@@ -144,7 +145,7 @@ def head_of(change: Change, rev: int) -> Head:
     record = change.entry.record
     return Head(
         record.item_type, record.item_id, change.version, change.parents, rev, not change.payload, change.payload,
-        record.ts, record.writer, record.session, change.lineage, record.seq,
+        record.ts, record.writer, record.session, change.lineage, record.seq, record.is_stub,
     )  # fmt: skip
 
 

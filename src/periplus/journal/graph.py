@@ -1,0 +1,123 @@
+"""Versions as a graph that grows in any order: which are heads, and how long the longest way to each is. Pure.
+
+An edge counts between versions of one entity only: a version id is a digest over the entity's id, so what names
+another entity's version as a parent names nothing. A version's ``rev`` is 1 + the highest of its parents', where a
+parent that is not held counts as 0. Records of several lineages come in no order, so a version may come after its
+children: it is no head then, and its rev is handed on to all that descend from it.
+
+``Growth`` is what a set of changes adds to what a base holds, without a copy of the base. The index takes in a chunk
+of records through one, and the overlay is one.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Base", "EntityGrowth", "Growth", "is_before"]
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+from periplus.journal.state import Change, Head, head_of
+
+
+class Base(Protocol):
+    """The versions that are held already."""
+
+    def rev_of(self, item_type: str, item_id: str, version: str) -> int | None:
+        """None for a version that is not held."""
+        ...
+
+    def children_of(self, item_type: str, item_id: str, version: str) -> list[tuple[str, int]]:
+        """Version and rev of those held that name ``version`` as a parent."""
+        ...
+
+
+class EntityGrowth:
+    """What changes added to one entity."""
+
+    __slots__ = ("children", "gone", "heads", "revs")
+
+    def __init__(self) -> None:
+        self.revs: dict[str, int] = {}  # of versions that were added, or whose rev rose
+        self.heads: dict[str, Head] = {}  # added, and no parent of another; the rev is in ``revs``
+        self.gone: set[str] = set()  # parents of what was added
+        self.children: dict[str, list[str]] = {}
+
+
+class Growth:
+    """Changes taken in over ``base``."""
+
+    def __init__(self, base: Base) -> None:
+        self._base: Final = base
+        self.entities: dict[tuple[str, str], EntityGrowth] = {}
+
+    def add(self, change: Change) -> None:
+        record, version = change.entry.record, change.version
+        key = (record.item_type, record.item_id)
+        found = self.entities.get(key)
+        if found is None:
+            found = self.entities[key] = EntityGrowth()
+        highest = 0
+        for parent in change.parents:
+            highest = max(highest, self._rev(key, found, parent))
+            children = found.children.setdefault(parent, [])
+            if version not in children:
+                children.append(version)
+            found.gone.add(parent)
+            found.heads.pop(parent, None)
+        rev = max(1 + highest, found.revs.get(version, 0))
+        found.revs[version] = rev
+        added = found.children.get(version)
+        below = self._base.children_of(*key, version)
+        if added or below:
+            self._raise_below(key, found, version, below)
+            return
+        head, other = head_of(change, rev), found.heads.get(version)
+        if other is None or is_before(head, other):
+            found.heads[version] = head
+
+    def heads(self, key: tuple[str, str], held: Iterable[Head]) -> list[Head]:
+        """The heads of an entity of which the base shows ``held``."""
+        found = self.entities.get(key)
+        if found is None:
+            return list(held)
+        heads = {head.version: head for head in held if head.version not in found.gone}
+        for version, head in found.heads.items():
+            other = heads.get(version)
+            if other is None or is_before(head, other):
+                heads[version] = head
+        return [head._replace(rev=found.revs.get(version, head.rev)) for version, head in heads.items()]
+
+    def _rev(self, key: tuple[str, str], found: EntityGrowth, version: str) -> int:
+        rev = found.revs.get(version)
+        return rev if rev is not None else self._base.rev_of(*key, version) or 0
+
+    def _raise_below(self, key: tuple[str, str], found: EntityGrowth, top: str, below: list[tuple[str, int]]) -> None:
+        """Hand the rev of ``top`` on to its descendants.
+
+        A version is taken up when all its parents that rose have their rev: in the order of the old ones, in which a
+        child comes after its parents. So each is taken up once, and a circle, which only forgery can make, ends.
+        """
+        done: set[str] = set()
+        old: dict[str, int] = {}
+        queue = [(0, top)]
+        while queue:
+            _, version = heappop(queue)
+            if version in done:
+                continue
+            done.add(version)
+            least = found.revs[version] + 1
+            held = below if version == top else self._base.children_of(*key, version)
+            revs = dict(held)
+            for child in found.children.get(version, ()):
+                revs[child] = found.revs[child]
+            for child, rev in revs.items():
+                now = found.revs.get(child, rev)
+                if now < least and child not in done:
+                    found.revs[child] = least
+                    heappush(queue, (old.setdefault(child, now), child))
+
+
+def is_before(head: Head, other: Head) -> bool:
+    """Which of two records that hold one version speaks for it: one whose content is there, then the earliest."""
+    return (head.is_stub, head.ts, head.lineage, head.seq) < (other.is_stub, other.ts, other.lineage, other.seq)
