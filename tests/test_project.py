@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import ConflictError
+from periplus.journal.history import RecordFilter
 from periplus.memory import Memory
 from periplus.project import Project
 from support import SHARED, WRITER
@@ -104,7 +105,7 @@ def test_importing_at_once_writes_one_record(project):
     )
     running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
-    assert len(project.log(item_type="trail")) == 1
+    assert len(project.log(RecordFilter(types=("trail",))).records) == 1
 
 
 def test_importing_again_heals_a_lost_object(project):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["entity_out", "hit_out", "record_out", "trail_out"]
+__all__ = ["entity_out", "hit_out", "records_out", "trail_out"]
+
+from collections.abc import Sequence
 
 from periplus.cli.schemas import EntityOut, HitOut, RecordOut, TrailOut
-from periplus.journal import Entity, IndexedRecord
+from periplus.journal import Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail
 
@@ -17,10 +19,17 @@ def entity_out(entity: Entity) -> EntityOut:
     )  # fmt: skip
 
 
-def record_out(record: IndexedRecord) -> RecordOut:
+def records_out(journal: Journal, records: Sequence[IndexedRecord]) -> list[RecordOut]:
+    from periplus.journal.history import beside_others
+
+    beside = beside_others(journal, records)
+    return [_record_out(record, is_beside=record.version in beside) for record in records]
+
+
+def _record_out(record: IndexedRecord, *, is_beside: bool) -> RecordOut:
     return RecordOut(
         record.seq, record.ts, record.writer, record.session, record.action, record.item_type, record.item_id,
-        record.version, record.rev, record.key, record.summary, record.leaf.hex(),
+        record.version, record.rev, record.key, record.summary, record.leaf.hex(), record.lineage, is_beside,
     )  # fmt: skip
 
 

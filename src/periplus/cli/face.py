@@ -147,6 +147,14 @@ class Face:
         for line in lines():
             self.out(line)
 
+    def wait(self, seconds: float) -> bool:
+        """Sleep; at once True where whoever read our output is gone."""
+        import select
+
+        poll = select.poll()
+        poll.register(self.stdout.fileno(), 0)
+        return bool(poll.poll(1000 * seconds))
+
     def warn(self, damage: Exception | None) -> None:
         """Say on standard error that the store is damaged and that what is sound of it was read."""
         if damage is not None:

@@ -44,7 +44,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("recall", "find what is known about something", "memory"),
     Command("brief", "what an agent should know before a task, within a budget", "memory"),
     Command("show", "one entity, whole, with its history", "memory"),
-    Command("log", "the newest records of the journal", "memory"),
+    Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("verify", "check a proof", "proof"),

@@ -1,4 +1,4 @@
-"""``remember``, ``recall``, ``brief``, ``show``, ``log``: what the project knows."""
+"""``remember``, ``recall``, ``brief``, ``show``: what the project knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
 _POSITIONALS: Final = ("text", "question", "task", "reference")
 _INPUT_BYTES_MAX: Final = 1 << 20
-_NARROW: Final = 72
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
 
@@ -27,7 +26,6 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         "recall": _configure_recall,
         "brief": _configure_brief,
         "show": _configure_show,
-        "log": _configure_log,
     }[command](parser)
 
 
@@ -36,7 +34,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and name not in ("store", "writer"):
                 plain(word, f"{name.upper() if name in _POSITIONALS else '--' + name}")
-    return {"remember": _remember, "recall": _recall, "brief": _brief, "show": _show, "log": _log}[arguments.command](
+    return {"remember": _remember, "recall": _recall, "brief": _brief, "show": _show}[arguments.command](
         face, arguments
     )
 
@@ -99,12 +97,6 @@ def _configure_brief(parser: argparse.ArgumentParser) -> None:
 
 def _configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reference", metavar="ID", help="an id, or its unique beginning")
-
-
-def _configure_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=number(1), default=20, metavar="N", help="at most N records (default: 20)")
-    parser.add_argument("--before", type=number(1), metavar="SEQ", help="only older ones than SEQ, for the next page")
-    parser.add_argument("--type", choices=(*_TYPES, "trail"), default="", help="only records of this type")
 
 
 def _remember(face: Face, arguments: argparse.Namespace) -> int:
@@ -275,16 +267,17 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     import json
 
-    from periplus.cli.convert import entity_out, record_out
+    from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
     from periplus.memory import stale_paths
 
     with face.open() as project:
         entity = project.show(arguments.reference)
         history = project.history(entity)
+        records = records_out(project.journal, history)
         stale = stale_paths(entity, project.folder)
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), [record_out(record) for record in history])
+    result = ShowOut(entity_out(entity), list(stale), records)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -304,42 +297,6 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         yield "history"
         for record in history:
             yield visible(f"  {record.seq:>6}  {record.ts}  {record.action}  by {record.writer}")
-
-    face.emit(result, lines)
-    return 0
-
-
-def _log(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import record_out
-    from periplus.cli.schemas import LogOut
-
-    with face.open() as project:
-        records = project.log(limit=arguments.limit, before=arguments.before, item_type=arguments.type)
-        lineage = project.journal.lineage
-        face.warn(project.journal.damage)
-    more = records[-1].seq if len(records) == arguments.limit and records[-1].seq > 1 else None
-    result = LogOut(lineage, [record_out(record) for record in records], more)
-
-    def lines() -> Iterator[str]:
-        paint, width = face.palette, face.width
-        for record in records:
-            seq, action, name = (
-                f"{record.seq:>6}",
-                visible(f"{record.action:10}"),
-                visible(f"{record.item_id or '-':20}"),
-            )
-            if width is not None and width < _NARROW:
-                yield f"{seq}  {action} {paint.name}{name}{paint.end}"
-                yield f"{'':8}{visible(record.ts[:10])}  {visible(record.summary, width - 20)}"
-                continue
-            head = f"{seq}  {visible(record.ts[:19])}  {action} "
-            room = width - len(head) - len(name) - 1 if width else None
-            yield f"{head}{paint.name}{name}{paint.end} {visible(record.summary, room)}"
-        if not records:
-            yield "No such records." if arguments.before or arguments.type else "The journal is empty."
-        elif more is not None:
-            kind = f" --type {arguments.type}" if arguments.type else ""
-            yield f"older: periplus log --before {more}{kind}"
 
     face.emit(result, lines)
     return 0

@@ -14,8 +14,10 @@ __all__ = [
     "ErrorOut",
     "FailureOut",
     "FileOut",
+    "GapOut",
     "HitOut",
     "InitOut",
+    "LogLineOut",
     "LogOut",
     "ProblemOut",
     "ProveOut",
@@ -85,7 +87,10 @@ class EntityOut(msgspec.Struct):
 
 
 class RecordOut(msgspec.Struct):
-    """A record of the journal; ``key`` names the mutation that it belongs to, ``leaf`` is its hash in the Merkle tree."""
+    """A record of the journal; ``key`` names the mutation that it belongs to, ``leaf`` is its hash in the Merkle tree.
+
+    ``conflict`` where the version that it made stands beside others: its entity has several heads at present.
+    """
 
     seq: int
     ts: str
@@ -99,6 +104,8 @@ class RecordOut(msgspec.Struct):
     key: str
     summary: str
     leaf: str
+    lineage: str
+    conflict: bool
 
 
 class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1"):
@@ -164,12 +171,38 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
     history: list[RecordOut]
 
 
+class GapOut(msgspec.Struct):
+    """Records ``first`` to ``last`` of a lineage that cannot be read. ``counts`` says what is known of them: how many
+    entities of a type were last written there, by ``type/present`` and ``type/deleted``.
+    """
+
+    lineage: str
+    first: int
+    last: int
+    counts: dict[str, int]
+
+
 class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
-    """Newest first; ``next_before`` is the ``--before`` of the next page, null on the last one."""
+    """Newest first; ``next_page`` is the ``--before`` of the next page, empty on the last one, ``next_before`` the same as
+    a number where one lineage was asked for. With ``--reader`` or ``--since-seq`` oldest first; ``seen`` is the last seq
+    looked at of each lineage, ``more`` says that the limit left some for the next look, ``gaps`` what cannot be read.
+    """
 
     lineage: str
     records: list[RecordOut]
     next_before: int | None
+    next_page: str
+    reader: str
+    gaps: list[GapOut]
+    seen: dict[str, int]
+    more: bool
+
+
+class LogLineOut(msgspec.Struct, tag_field="schema", tag="periplus.log.line/1"):
+    """A line of ``log --follow --json``: a record, or a gap."""
+
+    record: RecordOut | None
+    gap: GapOut | None
 
 
 class TrailOut(msgspec.Struct):
@@ -323,6 +356,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "brief": BriefOut,
     "show": ShowOut,
     "log": LogOut,
+    "log --follow": LogLineOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
     "trail verify": TrailVerifyOut,

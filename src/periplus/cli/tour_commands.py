@@ -242,7 +242,7 @@ class _Tour:
         self.title("One byte of one record is changed in a copy of the store; doctor finds it")
         copy = os.path.join(self._scratch, "tampered")
         shutil.copytree(project.root, os.path.join(copy, ".periplus"))
-        record = project.log(limit=2)[-1]
+        record = project.log(limit=2).records[-1]
         path = os.path.join(
             copy,
             os.path.relpath(project.journal.reader(project.journal.lineage).path_of(record.segment), self._scratch),
@@ -272,7 +272,7 @@ class _Tour:
         from periplus.journal.proof import verify_proof
 
         self.title("A proof of one record, checked without the store")
-        record = project.log(limit=1)[0]
+        record = project.log(limit=1).records[0]
         data = project.prove(record.seq)
         key = project.public_key()
         path = os.path.join(self._scratch, f"record-{record.seq}.proof")

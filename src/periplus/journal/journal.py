@@ -205,6 +205,9 @@ class Journal:
             raise environment_failure(error, "list", self.layout.journal) from error
         return sorted(names, key=lambda name: name != self.lineage)
 
+    def need_history(self) -> None:
+        """Whoever asks for records of long ago calls this first. The index holds all of them: nothing to fetch yet."""
+
     def reader(self, lineage: str) -> LineageReader:
         return LineageReader(self.layout.lineage_folder(lineage), self.store_id, lineage)
 

@@ -32,6 +32,7 @@ class Layout:
         self.tree = os.path.join(self.journal, "tree")
         self.peers = os.path.join(self.journal, "peers")
         self.objects = os.path.join(root, "objects")
+        self.cursors = os.path.join(root, "cursors")
         self.index = os.path.join(root, "index.sqlite")
 
     def refuse_links(self) -> None:
@@ -39,7 +40,16 @@ class Layout:
 
         A store may come with a repository that anybody made; following its links would write where they lead.
         """
-        for folder in (self.root, self.journal, self.keys, self.tree, self.peers, self.entities, self.objects):
+        for folder in (
+            self.root,
+            self.journal,
+            self.keys,
+            self.tree,
+            self.peers,
+            self.entities,
+            self.objects,
+            self.cursors,
+        ):
             try:
                 with os.scandir(folder) as entries:
                     link = next((entry.path for entry in entries if entry.is_symlink()), None)

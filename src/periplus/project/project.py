@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue
@@ -47,7 +47,9 @@ from periplus.memory import (
 
 if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
+    from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination, Problem
+    from periplus.journal.history import News, Page, RecordFilter
     from periplus.journal.redaction import Redaction
 
 Progress = Callable[[int, int], None]
@@ -192,18 +194,54 @@ class Project:
         where = "item_type = ? AND item_id = ? ORDER BY lineage, seq DESC"
         return self.journal.index.records(where, (entity.item_type, entity.item_id), -1)
 
-    def log(self, *, limit: int = 20, before: int | None = None, item_type: str = "") -> list[IndexedRecord]:
-        """The newest records of our own lineage, newest first; ``before`` a seq for the next page."""
-        self.journal.refresh()
-        self.journal.project()
-        where, arguments = "lineage = ?", [self.journal.lineage]
-        if before is not None:
-            where += " AND seq < ?"
-            arguments.append(str(before))
-        if item_type:
-            where += " AND item_type = ?"
-            arguments.append(item_type)
-        return self.journal.index.records(f"{where} ORDER BY seq DESC", arguments, limit)
+    def log(
+        self,
+        wanted: RecordFilter | None = None,
+        *,
+        limit: int = 20,
+        before: Mapping[str, int] | None = None,
+        lineages: Sequence[str] | None = None,
+    ) -> Page:
+        """The newest records of our own lineage, or of ``lineages``, newest first; ``before`` as the page before says."""
+        from periplus.journal.history import RecordFilter, newest
+
+        lineages = [self.journal.lineage] if lineages is None else lineages
+        return newest(self.journal, wanted or RecordFilter(), lineages=lineages, before=before or {}, limit=limit)
+
+    def news(
+        self,
+        seen: Mapping[str, int],
+        wanted: RecordFilter | None = None,
+        *,
+        reader: Reader | None = None,
+        lineages: Sequence[str] | None = None,
+        limit: int = 1_000,
+    ) -> News:
+        """What came behind ``seen``, or since the last look of ``reader``, who then advances by itself."""
+        from periplus.journal.history import RecordFilter, news
+
+        lineages = self.journal.lineages() if lineages is None else lineages
+        if reader is not None:
+            return reader.look(wanted, lineages=lineages, limit=limit)
+        return news(self.journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit)
+
+    def looked_at(self) -> dict[str, int]:
+        """The last seq, of each lineage, that the last ``log`` could have shown."""
+        return {lineage: place.next_seq - 1 for lineage, place in self.journal.index.watermarks().items()}
+
+    def follow(
+        self,
+        seen: Mapping[str, int],
+        wanted: RecordFilter | None = None,
+        *,
+        wait: Callable[[float], bool],
+        lineages: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Iterator[News]:
+        """New records as they come; see ``journal.follow``."""
+        from periplus.journal.follow import follow
+
+        return follow(self.journal, seen, wanted, wait=wait, lineages=lineages, timeout_s=timeout_s)
 
     # -- trails ------------------------------------------------------------------------------------------------------
 

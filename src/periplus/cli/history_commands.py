@@ -1,0 +1,322 @@
+"""``log``: what was written, when, by whom."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.cli.face import Face, number, plain, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.schemas import RecordOut
+    from periplus.journal import IndexedRecord
+    from periplus.journal.cursors import Reader
+    from periplus.journal.history import Gap, RecordFilter
+    from periplus.project import Project
+
+_TYPES: Final = ("decision", "constraint", "trap", "lesson", "note", "trail")
+_NARROW: Final = 76
+_BROWSED: Final = 20
+_FOLLOWED: Final = 10
+_NEW_MAX: Final = 1_000
+
+
+class _Places(NamedTuple):
+    """Seqs as a person names them: one of the lineage at hand, or each with its own."""
+
+    own: int | None
+    of: dict[str, int]
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    del command
+    add = parser.add_argument
+    add("--limit", type=number(1), metavar="N",
+        help="at most N records: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
+    add("--before", type=_places, metavar="SEQ", help="only older ones than SEQ, for the next page")
+    add("--type", action="append", default=[], choices=_TYPES, help="only records of this type (repeatable)")
+    add("--id", default="", metavar="ID", help="only of the entity whose id begins so")
+    add(
+        "--writer",
+        dest="by",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what this person or agent wrote (repeatable)",
+    )
+    add(
+        "--session",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only what was written in this session (repeatable)",
+    )
+    add("--action", action="append", default=[], choices=_actions(), metavar="ACTION",
+        help=f"only these (repeatable): {', '.join(_actions())}")  # fmt: skip
+    add("--since", default="", metavar="TIME", help="only what is not older: a date, or RFC 3339")
+    add("--until", default="", metavar="TIME", help="only what is older: a date, or RFC 3339")
+    add("--lineage", default="", metavar="ID|all", help="of another lineage, or of all side by side (default: our own)")
+    add("--reader", default="", metavar="NAME",
+        help="what is new since this reader's last look, oldest first, of all lineages")  # fmt: skip
+    add("--since-seq", type=_places, metavar="SEQ", help="what came behind SEQ, oldest first")
+    add("--follow", action="store_true", help="go on with new records as they come, until Ctrl-C; --json: one a line")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    for option, value in _filters(arguments):
+        plain(value, f"--{option}")
+    return _log(face, arguments)
+
+
+def _actions() -> tuple[str, ...]:
+    from periplus.journal.record import ACTIONS
+
+    return tuple(ACTIONS)
+
+
+def _places(text: str) -> _Places:
+    """The type of an argument that is ``SEQ`` or ``LINEAGE:SEQ,…``."""
+    from periplus.base.ids import is_id
+
+    read = number(0)
+    if ":" not in text:
+        return _Places(read(text), {})
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        lineage, _, seq = part.partition(":")
+        if not is_id(lineage):
+            raise argparse.ArgumentTypeError(f"{part[:60]!r} is not LINEAGE:SEQ")
+        found[lineage] = read(seq)
+    return _Places(None, found)
+
+
+def _log(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+
+    is_new = bool(arguments.reader or arguments.since_seq is not None)
+    if arguments.before is not None and (is_new or arguments.follow):
+        raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
+    wanted = _wanted(arguments)
+    with face.open() as project:
+        lineages = _lineages(project, arguments.lineage, all_by_default=bool(arguments.reader))
+        if arguments.follow:
+            return _follow(face, project, arguments, wanted, lineages)
+        if is_new:
+            return _new(face, project, arguments, wanted, lineages)
+        return _browse(face, project, arguments, wanted, lineages)
+
+
+def _wanted(arguments: argparse.Namespace) -> RecordFilter:
+    from periplus.cli.inputs import read_time
+    from periplus.journal.history import RecordFilter
+
+    return RecordFilter(
+        tuple(arguments.type),
+        arguments.id,
+        tuple(arguments.by),
+        tuple(arguments.session),
+        tuple(arguments.action),
+        read_time(arguments.since, "--since") if arguments.since else "",
+        read_time(arguments.until, "--until") if arguments.until else "",
+    )
+
+
+def _lineages(project: Project, named: str, *, all_by_default: bool) -> list[str]:
+    """The lineages that are meant. Raises NotFoundError, or UsageError naming the candidates."""
+    from periplus.base.errors import NotFoundError, UsageError
+
+    held = project.journal.lineages()
+    if named == "all" or (all_by_default and not named):
+        return held
+    if not named:
+        return [project.journal.lineage] if project.journal.lineage else []
+    found = [lineage for lineage in held if lineage.startswith(named)]
+    if not found:
+        raise NotFoundError(
+            f"the store holds no lineage {named[:60]!r}", mend=f"It holds: {', '.join(held) or 'none'}."
+        )
+    if len(found) > 1:
+        raise UsageError(f"{named!r} is the beginning of several lineages: {', '.join(found[:5])}",
+                         mend="Type more of it.")  # fmt: skip
+    return found
+
+
+def _by_lineage(places: _Places | None, lineages: Sequence[str], option: str) -> dict[str, int]:
+    from periplus.base.errors import UsageError
+
+    if places is None:
+        return {}
+    if places.own is None:
+        return places.of
+    if len(lineages) > 1:
+        raise UsageError(f"{option} {places.own} could be of any of {len(lineages)} lineages",
+                         mend=f"Write {option} LINEAGE:SEQ, or name one with --lineage.")  # fmt: skip
+    return dict.fromkeys(lineages, places.own)
+
+
+def _browse(
+    face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]
+) -> int:
+    from periplus.cli.convert import records_out
+    from periplus.cli.schemas import LogOut
+
+    before = _by_lineage(arguments.before, lineages, "--before")
+    page = project.log(wanted, lineages=lineages, before=before, limit=arguments.limit or _BROWSED)
+    records = records_out(project.journal, page.records)
+    own = project.journal.lineage
+    face.warn(project.journal.damage)
+    following = ""
+    if page.before:
+        pairs = page.before.items()
+        following = ",".join(f"{name}:{seq}" for name, seq in pairs) if len(pairs) > 1 else str(*page.before.values())
+    next_before = page.before.get(lineages[0]) if len(lineages) == 1 else None
+    result = LogOut(own, records, next_before, following, "", [], {}, more=bool(page.before))
+
+    def lines() -> Iterator[str]:
+        yield from _record_lines(face, records, own)
+        if not records:
+            yield "No such records." if before or any(wanted) or arguments.lineage else "The journal is empty."
+        elif following:
+            yield f"older: periplus log --before {following}{_said_again(arguments)}"
+
+    face.emit(result, lines)
+    return 0
+
+
+def _said_again(arguments: argparse.Namespace) -> str:
+    """The filters as they were typed, for the command that shows the next page."""
+    import shlex
+
+    return visible("".join(f" --{option} {shlex.quote(value)}" for option, value in _filters(arguments)))
+
+
+def _filters(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """The filters as they were typed: option and value."""
+    for option in ("type", "id", "writer", "session", "action", "since", "until", "lineage"):
+        typed = getattr(arguments, "by" if option == "writer" else option)  # --as has the name of the writer
+        yield from ((option, word) for word in (typed if isinstance(typed, list) else [typed]) if word)
+
+
+def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]) -> int:
+    from periplus.cli.convert import records_out
+    from periplus.cli.schemas import GapOut, LogOut
+
+    reader, seen = _start(project, arguments, lineages)
+    found = project.news(seen, wanted, reader=reader, lineages=lineages, limit=arguments.limit or _NEW_MAX)
+    records = records_out(project.journal, found.records)
+    own = project.journal.lineage
+    face.warn(project.journal.damage)
+    gaps = [GapOut(*gap) for gap in found.gaps]
+    result = LogOut(own, records, None, "", arguments.reader, gaps, found.seen, more=found.more)
+
+    def lines() -> Iterator[str]:
+        yield from _gap_lines(face, found.gaps)
+        yield from _record_lines(face, records, own)
+        if not records and not gaps:
+            yield "Nothing new." if arguments.reader else "No such records."
+        if found.more:
+            yield "more: " + (f"periplus log --reader {reader.name}" if reader is not None else
+                              f"periplus log --since-seq {_seqs(found.seen)}") + _said_again(arguments)  # fmt: skip
+
+    face.emit(result, lines)
+    face.stdout.flush()  # the cursor must not move before the records are out
+    if reader is not None:
+        reader.advance(found)
+    return 0
+
+
+def _seqs(seen: dict[str, int]) -> str:
+    return str(*seen.values()) if len(seen) == 1 else ",".join(f"{name}:{seq}" for name, seq in seen.items())
+
+
+def _start(
+    project: Project, arguments: argparse.Namespace, lineages: list[str]
+) -> tuple[Reader | None, dict[str, int]]:
+    """The reader, and the seqs behind which it has not seen anything. Raises UsageError for seqs that never were."""
+    from periplus.base.errors import UsageError
+    from periplus.journal.cursors import Reader
+
+    own = [project.journal.lineage] if arguments.reader and not arguments.lineage else lineages
+    seen = _by_lineage(arguments.since_seq, own, "--since-seq")
+    for lineage, seq in seen.items():
+        end = project.journal.end(lineage).next_seq - 1
+        if seq > end:
+            raise UsageError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
+                             safe="Nothing was changed.")  # fmt: skip
+    if not arguments.reader:
+        return None, seen
+    reader = Reader(project.journal, arguments.reader)
+    if seen:
+        reader.move(seen)
+    return reader, reader.seen
+
+
+def _follow(
+    face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]
+) -> int:
+    reader, seen = _start(project, arguments, lineages)
+    followed = None if arguments.lineage == "all" or (reader is not None and not arguments.lineage) else lineages
+    if followed == []:
+        followed = None  # an empty journal: whoever writes first makes its lineage
+    try:
+        if reader is None and arguments.since_seq is None:
+            page = project.log(wanted, lineages=lineages, before={}, limit=arguments.limit or _FOLLOWED)
+            seen = project.looked_at()
+            _show_more(face, project, page.records[::-1], ())
+        for found in project.follow(seen, wanted, wait=face.wait, lineages=followed):
+            _show_more(face, project, found.records, found.gaps)
+            if reader is not None:
+                reader.advance(found)
+    except KeyboardInterrupt:
+        pass  # how a person ends it
+    return 0
+
+
+def _show_more(face: Face, project: Project, records: Sequence[IndexedRecord], gaps: Sequence[Gap]) -> None:
+    from periplus.cli.convert import records_out
+    from periplus.cli.schemas import GapOut, LogLineOut
+
+    out = records_out(project.journal, records)
+    if face.as_json:
+        for gap in gaps:
+            face.emit(LogLineOut(None, GapOut(*gap)), list)
+        for record in out:
+            face.emit(LogLineOut(record, None), list)
+    else:
+        for line in (*_gap_lines(face, gaps), *_record_lines(face, out, project.journal.lineage)):
+            face.out(line)
+    face.stdout.flush()  # a cursor must not move before the records are out
+
+
+def _gap_lines(face: Face, gaps: Sequence[Gap]) -> Iterator[str]:
+    paint = face.palette
+    for gap in gaps:
+        seqs = f"record {gap.first:,}" if gap.first == gap.last else f"records {gap.first:,} to {gap.last:,}"
+        yield f"{paint.bad}gap{paint.end}: {seqs} of {visible(gap.lineage)} cannot be read. Next: periplus doctor"
+        if gap.counts:
+            known = ", ".join(f"{count:,} {visible(what)}" for what, count in gap.counts.items())
+            yield f"     entities last written there: {known}"
+
+
+def _record_lines(face: Face, records: Sequence[RecordOut], own: str) -> Iterator[str]:
+    paint, width = face.palette, face.width
+    has_foreign = any(record.lineage != own for record in records)
+    for record in records:
+        seq = f"{record.seq:>6}"
+        if has_foreign:  # the end of an id is the part that differs
+            seq += f"@{record.lineage[-6:]}" if record.lineage != own else " " * 7
+        action, name = visible(f"{record.action:10}"), visible(f"{record.id or '-':20}")
+        rev = f"r{record.rev}" if record.rev else ""
+        mark = f"{paint.warn}!{paint.end}" if record.conflict else " "
+        if width is not None and width < _NARROW:
+            rest = width - len(seq) - len(action) - 3
+            yield f"{seq}  {action} {paint.name}{visible(record.id or '-', rest)}{paint.end}"
+            head = f"{'':8}{visible(record.ts[:10])}  {rev}{mark} "
+            yield f"{head}{visible(record.summary, max(1, width - 22 - len(rev)))}"
+            continue
+        head = f"{seq}  {visible(record.ts[:19])}  {action} "
+        room = width - len(head) - len(name) - 6 if width else None
+        yield f"{head}{paint.name}{name}{paint.end} {rev:>3}{mark} {visible(record.summary, room)}".rstrip()

@@ -1,0 +1,219 @@
+"""What the journal says of the past: pages of records, what is new since a seq, an entity as it was, who set a field.
+
+Everything here reads. Records come from the index, which holds the durable ones; where the index was loaded from a
+checkpoint and does not reach back far enough, ``Journal.need_history`` fills it first, and only then.
+
+Times are what writers claimed: they filter, and lay the records of several lineages side by side for a person, but within
+a lineage the order is always that of the seqs.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Gap", "GapSummary", "News", "Page", "RecordFilter", "beside_others", "newest", "news", "present_in_gap"]
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from periplus.journal.index import IndexedRecord
+    from periplus.journal.journal import Journal
+
+GAPS_MAX: Final = 1_000
+
+
+class RecordFilter(NamedTuple):
+    """Which records; what is empty does not restrict. ``since`` ≤ ts < ``until``; ``item_id`` may be cut short."""
+
+    types: tuple[str, ...] = ()
+    item_id: str = ""
+    writers: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+
+    def where(self) -> tuple[str, list[object]]:
+        """The condition on the index's ``records``, and its values."""
+        parts: list[str] = []
+        values: list[object] = []
+        for column, wanted in (("item_type", self.types), ("writer", self.writers), ("session", self.sessions),
+                               ("action", self.actions)):  # fmt: skip
+            if wanted:
+                parts.append(f" AND {column} IN ({','.join('?' * len(wanted))})")
+                values.extend(wanted)
+        for condition, value in (("ts >= ?", self.since), ("ts < ?", self.until), ("item_id >= ?", self.item_id)):
+            if value:
+                parts.append(f" AND {condition}")
+                values.append(value)
+        if self.item_id:
+            parts.append(" AND item_id < ?")
+            values.append(self.item_id + "\U0010ffff")
+        return "".join(parts), values
+
+
+class Page(NamedTuple):
+    """Newest first. ``before`` is where the next page begins, a seq for each lineage; empty on the last page."""
+
+    records: list[IndexedRecord]
+    before: dict[str, int]
+
+
+class Gap(NamedTuple):
+    """Records ``first`` to ``last`` of a lineage cannot be read any more. ``counts`` says what is known of them.
+
+    Its keys are ``type/present`` and ``type/deleted``: entities whose present version was written in the gap.
+    """
+
+    lineage: str
+    first: int
+    last: int
+    counts: dict[str, int]
+
+
+class News(NamedTuple):
+    """Oldest first within a lineage, our own lineage first. ``seen`` is the last seq looked at, by lineage.
+
+    ``more`` where the limit left some for the next look; ``seen`` then ends before them.
+    """
+
+    records: list[IndexedRecord]
+    seen: dict[str, int]
+    gaps: tuple[Gap, ...]
+    more: bool
+
+
+GapSummary: TypeAlias = "Callable[[Journal, str, int, int], dict[str, int]]"
+
+
+def newest(
+    journal: Journal, wanted: RecordFilter, *, lineages: Sequence[str], before: Mapping[str, int], limit: int
+) -> Page:
+    """The newest ``limit`` records of ``lineages``, each older than its ``before``.
+
+    Those of several lineages are laid side by side: at each step the one whose next record claims the latest time.
+    """
+    journal.refresh()
+    journal.project()
+    page = _newest(journal, wanted, lineages, before, limit)
+    if len(page.records) < limit and not all(_reaches_back(journal, lineage) for lineage in lineages):
+        journal.need_history()
+        page = _newest(journal, wanted, lineages, before, limit)
+    return page
+
+
+def _newest(
+    journal: Journal, wanted: RecordFilter, lineages: Sequence[str], before: Mapping[str, int], limit: int
+) -> Page:
+    condition, values = wanted.where()
+    rows: list[list[IndexedRecord]] = []
+    starts: dict[str, int] = {}
+    for lineage in lineages:
+        starts[lineage] = min(before.get(lineage, 2**62), _indexed_end(journal, lineage) + 1)
+        rows.append(
+            journal.index.records(
+                f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC",
+                [lineage, starts[lineage], *values],
+                limit + 1,
+            )
+        )
+    merged = heapq.merge(*rows, key=lambda record: record.ts, reverse=True)
+    records = [record for record, _ in zip(merged, range(limit), strict=False)]
+    for record in records:
+        starts[record.lineage] = record.seq
+    has_more = sum(map(len, rows)) > len(records)
+    return Page(records, starts if has_more else {})
+
+
+def news(
+    journal: Journal,
+    seen: Mapping[str, int],
+    wanted: RecordFilter,
+    *,
+    lineages: Sequence[str],
+    limit: int,
+    summary: GapSummary | None = None,
+) -> News:
+    """The durable records behind ``seen`` (a lineage that is not in it: from its first record on).
+
+    ``seen`` of the result holds every lineage of the argument, also those that were not looked at. Records that
+    ``wanted`` leaves out count as looked at.
+    """
+    journal.refresh()
+    journal.project()
+    if not all(_has_all_behind(journal, lineage, seen.get(lineage, 0)) for lineage in lineages):
+        journal.need_history()
+    condition, values = wanted.where()
+    records: list[IndexedRecord] = []
+    reached = dict(seen)
+    gaps: list[Gap] = []
+    more = False
+    for lineage in lineages:
+        first, end = seen.get(lineage, 0) + 1, _indexed_end(journal, lineage)
+        room = limit - len(records)
+        rows = journal.index.records(
+            f"lineage = ? AND seq >= ? AND seq <= ?{condition} ORDER BY seq", [lineage, first, end, *values], room + 1
+        )
+        if len(rows) > room:
+            more, rows = True, rows[:room]
+            end = rows[-1].seq if rows else first - 1
+        records.extend(rows)
+        if end >= first:
+            reached[lineage] = end
+            gaps.extend(_gaps(journal, lineage, first, end, summary or present_in_gap))
+    return News(records, reached, tuple(gaps), more)
+
+
+def beside_others(journal: Journal, records: Iterable[IndexedRecord]) -> set[str]:
+    """Of the versions that ``records`` made, those that stand beside others: their entities have several heads."""
+    found: set[str] = set()
+    for item_type, item_id in {(r.item_type, r.item_id) for r in records if r.version}:
+        heads = journal.index.heads(item_type, item_id)
+        if len(heads) > 1:
+            found.update(head.version for head in heads)
+    return found
+
+
+def present_in_gap(journal: Journal, lineage: str, first: int, last: int) -> dict[str, int]:
+    """What the index knows of records that cannot be read: it may have been loaded from a checkpoint behind them."""
+    rows = journal.index.db.execute(
+        "SELECT item_type || CASE deleted WHEN 0 THEN '/present' ELSE '/deleted' END AS what, COUNT(*) FROM heads "
+        "WHERE lineage = ? AND seq BETWEEN ? AND ? GROUP BY what ORDER BY what",
+        (lineage, first, last),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def _gaps(journal: Journal, lineage: str, first: int, end: int, summary: GapSummary) -> Iterator[Gap]:
+    count = journal.index.db.execute(
+        "SELECT COUNT(*) FROM records WHERE lineage = ? AND seq BETWEEN ? AND ?", (lineage, first, end)
+    ).fetchone()[0]
+    if count == end - first + 1:
+        return
+    rows = journal.index.db.execute(
+        "SELECT seq FROM records WHERE lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (lineage, first, end)
+    )
+    expected, found = first, 0
+    for seq in (*(row[0] for row in rows), end + 1):
+        if seq > expected and found < GAPS_MAX:
+            found += 1
+            yield Gap(lineage, expected, seq - 1, summary(journal, lineage, expected, seq - 1))
+        expected = seq + 1
+
+
+def _indexed_end(journal: Journal, lineage: str) -> int:
+    """The last seq of ``lineage`` in the index: only durable records are in it."""
+    row = journal.index.db.execute("SELECT next_seq FROM watermarks WHERE lineage = ?", (lineage,)).fetchone()
+    return int(row[0]) - 1 if row else 0
+
+
+def _reaches_back(journal: Journal, lineage: str) -> bool:
+    row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (lineage,)).fetchone()
+    return row[0] in (None, 1)
+
+
+def _has_all_behind(journal: Journal, lineage: str, seen: int) -> bool:
+    row = journal.index.db.execute(
+        "SELECT MIN(seq) FROM records WHERE lineage = ? AND seq > ?", (lineage, seen)
+    ).fetchone()
+    return bool(row[0] == seen + 1 or _indexed_end(journal, lineage) <= seen)
