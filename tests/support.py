@@ -101,6 +101,11 @@ class StoppingFiles(Files):
             raise Stop
         super().sync_folder(path)
 
+    def sync_everything(self, path):
+        if self._count("sync_everything"):
+            raise Stop
+        return super().sync_everything(path)
+
     def replace(self, source, target):
         if self._count(f"replace {os.path.basename(target)}"):
             raise Stop

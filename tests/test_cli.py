@@ -608,15 +608,30 @@ def test_doctor_of_a_sound_store(known):
     assert (found.sound, found.problems) == (True, [])
 
 
-def test_doctor_warns_of_a_file_edited_by_hand(store):
+def test_doctor_warns_of_a_file_edited_by_hand_and_status_takes_it_in(store):
     item_id = store.json("remember", "Keep calm", "--type", "lesson").entity.id
     path = store.folder / f".periplus/entities/lesson/{item_id}.json"
     path.write_text(path.read_text().replace("Keep calm", "Panic"))
     done = store("doctor", code=1)
-    assert "warning  the file differs from the journal (edited by hand, or old); the journal is served" in done.lines
+    assert "warning  the file was edited and that is not in the journal yet" in done.lines
     found = store.json("doctor", code=1)
     assert not found.sound
     assert [(problem.severity, problem.path) for problem in found.problems] == [("warning", str(path))]
+    assert f"files    lesson {item_id} was edited in its file; see: periplus show {item_id}" in store("status").lines
+    assert store.json("status").edited == []
+    assert store.json("doctor").sound
+    assert "Panic" in store("recall", "panic").out
+
+
+def test_status_says_which_files_it_left_alone_and_why(store):
+    item_id = store.json("remember", "Keep calm", "--type", "lesson").entity.id
+    path = store.folder / f".periplus/entities/lesson/{item_id}.json"
+    path.write_text(path.read_text().replace("Keep calm", ""))
+    done = store("status")
+    at = done.lines.index(f"files    left alone: .periplus/entities/lesson/{item_id}.json: a lesson needs a text")
+    assert "periplus status" in done.lines[at + 1]
+    (left,) = store.json("status").left
+    assert (left.path, left.what) == (str(path), "a lesson needs a text")
     assert "Keep calm" in store("recall", "calm").out
 
 

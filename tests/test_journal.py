@@ -234,13 +234,13 @@ def test_an_index_of_another_journal_is_not_believed(tmp_path):
         assert journal.get("decision", item(1)).value == {"text": roots[1]}
 
 
-def test_a_file_that_a_person_edited_is_left_alone(journal):
+def test_a_file_that_a_person_edited_is_recorded_before_it_is_written_over(journal):
     journal.mutate(put(1, "a"), WRITER)
     path = Path(journal.layout.entity_file("decision", item(1)))
     path.write_text(path.read_text().replace('"a"', '"edited"'))
     journal.mutate(put(1, "b"), WRITER)
-    assert "edited" in path.read_text()
-    assert journal.get("decision", item(1)).value == {"text": "b"}
+    assert {head.payload for head in journal.heads_of("decision", item(1))} == {b'{"text":"edited"}', b'{"text":"b"}'}
+    assert journal.get("decision", item(1)).is_in_conflict
 
 
 def test_an_old_file_of_ours_is_brought_up_to_date(journal, root):

@@ -139,6 +139,7 @@ def test_a_write_torn_at_any_byte_counts_for_nothing(tmp_path, cut):
     reset_durable(root, whole)
     for index in Path(root).glob("index.sqlite*"):
         index.unlink()
+    shutil.rmtree(Path(root, "entities"))  # of what was not durable there were no files: they would be adopted
     for number in range(3):
         with open_journal(root) as journal:
             assert journal.damage is None

@@ -17,6 +17,7 @@ from typing import Final
 from periplus.base.errors import environment_failure
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 class Files:
@@ -59,6 +60,31 @@ class Files:
         finally:
             os.close(fd)
 
+    def sync_everything(self, path: str) -> bool:
+        """What was written to the file system of ``path`` reaches the disk; False where the system has no such call."""
+        if sys.platform != "linux":
+            return False
+        import ctypes
+
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(fd):
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
+        except AttributeError:
+            return False  # a C library without it
+        finally:
+            os.close(fd)
+        return True
+
+    def boot_id(self) -> str:
+        """Another after each start of the machine. What was written in this one and not synced is there till it ends."""
+        try:
+            with open(_BOOT_ID, encoding="ascii") as file:
+                return file.read(64).strip()
+        except OSError:
+            return _boot_time()
+
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)
 
@@ -67,6 +93,19 @@ class Files:
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
+
+
+def _boot_time() -> str:
+    """For systems without a boot id: when the machine was started, as far as that is told; else nothing is believed."""
+    import ctypes
+
+    if os.uname().sysname != "Darwin":
+        return f"unknown {os.urandom(8).hex()}"
+
+    value = (ctypes.c_long * 2)()
+    size = ctypes.c_size_t(ctypes.sizeof(value))
+    failed = ctypes.CDLL(None).sysctlbyname(b"kern.boottime", ctypes.byref(value), ctypes.byref(size), None, 0)
+    return f"unknown {os.urandom(8).hex()}" if failed else f"started {value[0]}"
 
 
 def read_plain(path: str, bytes_max: int, offset: int = 0) -> bytes:

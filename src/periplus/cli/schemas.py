@@ -17,6 +17,7 @@ __all__ = [
     "GapOut",
     "HitOut",
     "InitOut",
+    "LeftOut",
     "LogLineOut",
     "LogOut",
     "ProblemOut",
@@ -29,6 +30,7 @@ __all__ = [
     "SectionOut",
     "ShowOut",
     "StatusOut",
+    "TakenOut",
     "TargetOut",
     "TourOut",
     "TrailCheckOut",
@@ -52,10 +54,25 @@ class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
     agents: list[str]
 
 
+class TakenOut(msgspec.Struct):
+    type: str
+    id: str
+    version: str
+    path: str
+
+
+class LeftOut(msgspec.Struct):
+    path: str
+    what: str
+    mend: str
+
+
 class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     """``entities`` counts the live ones by type; ``segment_bytes`` is the size of the newest segment; ``damage`` is empty
     where the store is sound, ``last`` where there is no record. ``copied_from`` is the lineage of which this store is a copy
-    that has not written yet, ``previous`` the one that it wrote before it was copied or restored.
+    that has not written yet, ``previous`` the one that it wrote before it was copied or restored. ``adopted`` and
+    ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
+    the files wait for.
     """
 
     root: str
@@ -70,6 +87,10 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     index_current: bool
     copied_from: str = ""
     previous: str = ""
+    adopted: list[TakenOut] = []
+    edited: list[TakenOut] = []
+    left: list[LeftOut] = []
+    waits: list[str] = []
 
 
 class EntityOut(msgspec.Struct):

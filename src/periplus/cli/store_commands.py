@@ -7,9 +7,14 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face, visible
 
+if TYPE_CHECKING:
+    from periplus.cli.schemas import StatusOut
+
+_FILES_SHOWN_MAX: Final = 10
 _AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
 
 
@@ -56,13 +61,15 @@ def _init(face: Face, folder: str | None) -> int:
 
 
 def _status(face: Face) -> int:
-    from periplus.cli.schemas import StatusOut
+    from periplus.cli.schemas import LeftOut, StatusOut, TakenOut
 
     with face.open() as project:
         found = project.status()
     result = StatusOut(
         found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
+        [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
+        [LeftOut(*one) for one in found.files.left], list(found.files.waits),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -81,9 +88,27 @@ def _status(face: Face) -> int:
             yield "         What is sound is served, nothing is written. Next: periplus doctor"
         else:
             yield f"state    {paint.good}sound{paint.end}"
+        yield from _of_files(face, result)
 
     face.emit(result, lines)
     return 3 if found.damage else 0
+
+
+def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
+    paint = face.palette
+    for verb, taken in (("adopted from", found.adopted), ("edited in", found.edited)):
+        for one in taken[:_FILES_SHOWN_MAX]:
+            yield f"files    {one.type} {one.id} was {verb} its file; see: periplus show {one.id}"
+        if len(taken) > _FILES_SHOWN_MAX:
+            yield f"         and {len(taken) - _FILES_SHOWN_MAX:,} more"
+    for reason in found.waits:
+        yield f"files    {paint.warn}waiting{paint.end}: {visible(reason)}"
+    for file in found.left[:_FILES_SHOWN_MAX]:
+        path = os.path.relpath(file.path, os.path.dirname(found.root))
+        yield f"files    {paint.warn}left alone{paint.end}: {visible(path)}: {visible(file.what)}"
+        yield f"         {visible(file.mend)}"
+    if len(found.left) > _FILES_SHOWN_MAX:
+        yield f"         and {len(found.left) - _FILES_SHOWN_MAX:,} more: periplus status --json"
 
 
 def _doctor(face: Face) -> int:

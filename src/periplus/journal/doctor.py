@@ -11,26 +11,30 @@ __all__ = ["Examination", "Problem", "Severity", "examine"]
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
-from periplus.base.digests import is_digest_text, sha256
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
-from periplus.base.files import TEMPORARY_SUFFIX, read_plain
+from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import START, Chunk, read_durable
-from periplus.journal.projection import FILE_BYTES_MAX, has_file, render_entity
+from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
 from periplus.journal.stub import AuditedRecord, audited_by, objects_removed_by
+from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
 References: TypeAlias = Callable[[Entity], set[bytes]]
 _NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
+_FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
-_REWRITE: Final = "Remove the file and index.sqlite: the next command makes both from the journal."
+_REWRITE: Final = "`periplus status` writes it anew."
+_TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
 
 
 class Problem(NamedTuple):
@@ -62,6 +66,7 @@ class _Findings:
         self.rebuilt = Index(None, "", NullIndexer())
         self.versions: set[str] = set()
         self.parents: dict[str, tuple[str, int]] = {}
+        self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
         self.removed_objects: set[str] = set()
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
@@ -145,6 +150,8 @@ def _check_lineage(
                     found.objects |= references(version)  # of every version: none of them is ever given up
                     found.versions.add(change.version)
                     found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
+                    if entry.record.writer in _FROM_FILES:
+                        found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
@@ -201,7 +208,10 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
 
 def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
     for version, (path, seq) in found.parents.items():
-        if version not in found.versions:
+        if version not in found.versions and version in found.before:
+            yield Problem("note", f"version {version[:12]} is not held: what came after it was taken from a file", path, -1, seq,
+                          "`periplus sync` with where it comes from brings its history.")  # fmt: skip
+        elif version not in found.versions:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
     if not journal.lineage and found.records and not journal.copied_from:
         yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
@@ -259,23 +269,63 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> I
         for key, entity in entities.items()
         if not entity.deleted and has_file(journal.types, *key)
     }
+    is_waiting = is_busy(layout.root)
+    if is_waiting:
+        yield Problem(
+            "note", "git has something in progress: the entity files stay as they are until it is done", layout.entities
+        )
     for path, entity in sorted(expected.items()):
         try:
-            found = sha256(read_plain(path, FILE_BYTES_MAX))
+            found, _ = read_stamped(path)
         except FileNotFoundError:
-            yield Problem("warning", "the entity's file is missing", path, mend=_REWRITE)
+            yield Problem("note" if is_waiting else "warning", "the entity's file is missing", path, mend=_REWRITE)
             continue
         except OSError as error:
             yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
             continue
-        if found != sha256(render_entity(entity)):
-            yield Problem("warning", "the file differs from the journal (edited by hand, or old); the journal is served",
-                          path, mend=f"Keep your edit elsewhere. {_REWRITE}")  # fmt: skip
+        if found != render_entity(entity):
+            yield _differing(journal, path, found, is_waiting=is_waiting)
     for folder, _, names in os.walk(layout.entities):
         for name in sorted(names):
             path = os.path.join(folder, name)
             if path not in expected and not name.endswith(TEMPORARY_SUFFIX):
-                yield Problem("warning", "a file that no entity of the journal stands behind", path)
+                yield _stray(journal, path)
+
+
+def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = False) -> Problem:
+    """What a file is that is not as the journal has it; the journal is served in any case."""
+    from periplus.journal.edits import judge
+
+    folder, name = os.path.split(path)
+    verdict = judge(journal, os.path.basename(folder), name.removesuffix(".json"), found)
+    severity: Severity = "note" if is_waiting else "warning"
+    match verdict.kind:
+        case "held":
+            return Problem(
+                severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
+            )
+        case "torn":
+            return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
+        case "adopt":
+            return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=_TAKE_IN)
+        case "edit":
+            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=_TAKE_IN)
+        case "left":
+            return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
+                           mend=verdict.mend)  # fmt: skip
+    assert_never(verdict.kind)
+
+
+def _stray(journal: Journal, path: str) -> Problem:
+    """A file below ``entities/`` where the journal has no live entity."""
+    folder, name = os.path.split(path)
+    is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
+    if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):
+        try:
+            return _differing(journal, path, read_stamped(path)[0])
+        except OSError as error:
+            return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
+    return Problem("warning", "a file that no entity of the journal stands behind", path)
 
 
 def _check_surroundings(journal: Journal) -> Iterator[Problem]:

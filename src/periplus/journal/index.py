@@ -7,11 +7,11 @@ always the exact image of a prefix. Nothing in it is believed over the journal.
 
 from __future__ import annotations
 
-__all__ = ["INDEX_VERSION", "Index", "IndexedRecord", "Indexer", "NullIndexer"]
+__all__ = ["INDEX_VERSION", "FileRow", "Index", "IndexedRecord", "Indexer", "NullIndexer"]
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from periplus.journal.graph import Growth
@@ -20,7 +20,7 @@ from periplus.journal.record import version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, entity_of
 
-INDEX_VERSION: Final = 2
+INDEX_VERSION: Final = 3
 _BUSY_S: Final = 5.0
 _SLICE: Final = 256
 
@@ -46,8 +46,11 @@ CREATE TABLE heads (
     lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
 );
 CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
-CREATE TABLE files (item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL,
-    PRIMARY KEY (item_type, item_id)) WITHOUT ROWID;
+CREATE TABLE files (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
+    PRIMARY KEY (item_type, item_id)
+) WITHOUT ROWID;
+CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
 """
 _HEAD_COLUMNS: Final = (
     "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
@@ -82,6 +85,16 @@ class IndexedRecord(NamedTuple):
     key: str
     summary: str
     parents: tuple[str, ...]
+
+
+class FileRow(NamedTuple):
+    """An entity's file as it was left: digest (empty where it is not known to be as the journal wants it), stamp (empty
+    where it must be read before it is believed), and the boot it was written in (empty once it is surely on the disk).
+    """
+
+    sha256: bytes
+    stamp: bytes
+    boot: str
 
 
 class Indexer(Protocol):
@@ -279,14 +292,19 @@ class Index:
             (version, item_type, item_id),
         ).fetchall()
 
-    def file_digest(self, item_type: str, item_id: str) -> bytes | None:
+    def file_row(self, item_type: str, item_id: str) -> FileRow | None:
         row = self.db.execute(
-            "SELECT sha256 FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id)
+            "SELECT sha256, stamp, boot FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id)
         ).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else FileRow(*row)
 
-    def file_digests(self) -> list[tuple[str, str, bytes]]:
-        return list(self.db.execute("SELECT item_type, item_id, sha256 FROM files ORDER BY item_type, item_id"))
+    def file_rows(self) -> dict[tuple[str, str], FileRow]:
+        rows = self.db.execute("SELECT item_type, item_id, sha256, stamp, boot FROM files")
+        return {(row[0], row[1]): FileRow(*row[2:]) for row in rows}
+
+    def looked_at(self) -> dict[str, bytes]:
+        """The files of linked worktrees that had nothing to take in, with their stamps."""
+        return dict(self.db.execute("SELECT path, stamp FROM looked"))
 
     def meta(self, name: str) -> str:
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -362,11 +380,19 @@ class Index:
     def set_watermark(self, lineage: str, position: Position) -> None:
         self.db.execute("INSERT OR REPLACE INTO watermarks VALUES (?, ?, ?, ?, ?)", (lineage, *position))
 
-    def set_file(self, item_type: str, item_id: str, sha256: bytes | None) -> None:
-        if sha256 is None:
+    def set_file(self, item_type: str, item_id: str, row: FileRow | None) -> None:
+        if row is None:
             self.db.execute("DELETE FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id))
         else:
-            self.db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (item_type, item_id, sha256))
+            self.db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (item_type, item_id, *row))
+
+    def seal_files(self) -> None:
+        """Everything written so far is on the disk, whatever boot comes next."""
+        self.db.execute("UPDATE files SET boot = '' WHERE boot <> ''")
+
+    def set_looked_at(self, stamps: Mapping[str, bytes]) -> None:
+        self.db.execute("DELETE FROM looked")
+        self.db.executemany("INSERT INTO looked VALUES (?, ?)", stamps.items())
 
     def set_meta(self, name: str, value: str) -> None:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

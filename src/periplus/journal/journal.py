@@ -20,7 +20,7 @@ from __future__ import annotations
 __all__ = ["Journal", "Receipt"]
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Self
 
@@ -46,7 +46,7 @@ from periplus.journal.projection import Progress, Projector, no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
-from periplus.journal.state import Entity, EntityType, entity_of
+from periplus.journal.state import Entity, EntityType, Head, entity_of
 from periplus.journal.transaction import Draft, Transaction, Writer
 from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
@@ -187,6 +187,20 @@ class Journal:
             if shown is not None:
                 yield shown
 
+    def holds(self, item_type: str, item_id: str, version: str, *, durably: bool = False) -> bool:
+        """Whether a record of this version is held; ``durably`` in the index, which has only what is on disk."""
+        if durably:
+            return self.index.rev_of(item_type, item_id, version) is not None
+        return self._overlay.holds(item_type, item_id, version)
+
+    def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
+        """Whether a version that is held names this one, held or not, as a parent."""
+        return self._overlay.is_superseded(item_type, item_id, version)
+
+    def heads_of(self, item_type: str, item_id: str) -> list[Head]:
+        """The heads of an entity, tombstones too."""
+        return self._overlay.heads_of(item_type, item_id)
+
     def unindexed(self) -> list[tuple[str, str]]:
         """Type and id of the entities that records behind the index's watermark touch."""
         return sorted(self._overlay.touched)
@@ -293,24 +307,35 @@ class Journal:
         if project or self._overlay.record_count > OVERLAY_RECORDS_MAX:
             try:
                 self.project()
+                if project and self._projector.untaken:
+                    self._take_in()
             except EnvironmentFailure:
                 pass  # the mutation is durable; what is derived from it is brought up to date by the next one
         return receipt
 
-    def project(self, patience_s: float = 0.0) -> bool:
+    def project(
+        self,
+        patience_s: float = 0.0,
+        *,
+        rewrite: Collection[tuple[str, str]] = (),
+        settled: Mapping[tuple[str, str], bytes] | None = None,
+        looked_at: Mapping[str, bytes] | None = None,
+    ) -> bool:
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
+        ``rewrite``, ``settled`` and ``looked_at`` are what ``take_in`` found out about the files.
         """
         if self.damage is not None:
             self._index_salvaged()
             return False
-        if self._seen and not self._overlay.record_count:
+        has_more = bool(rewrite or settled) or looked_at is not None
+        if self._seen and not self._overlay.record_count and not has_more:
             return True
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
         try:
-            if not self._projector.run(patience_s):
+            if not self._projector.run(patience_s, rewrite=rewrite, settled=settled or {}, looked_at=looked_at):
                 if not self.index.db.in_transaction:  # what others write to the index now would show through our view
                     self._forget()
                     self.refresh()
@@ -356,6 +381,13 @@ class Journal:
         self.discard_index()
         self.project(patience_s=LOCK_PATIENCE_S)
         self.refresh()
+
+    def _take_in(self) -> None:
+        """A file that this mutation would have written over holds what is not in the journal."""
+        from periplus.journal.takein import take_in
+
+        self._projector.untaken.clear()
+        take_in(self)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -53,3 +53,14 @@ class Overlay:
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         return self._growth.heads((item_type, item_id), self._held.heads(item_type, item_id))
+
+    def holds(self, item_type: str, item_id: str, version: str) -> bool:
+        found = self._growth.entities.get((item_type, item_id))
+        is_new = found is not None and version in found.revs
+        return is_new or self._held.rev_of(item_type, item_id, version) is not None
+
+    def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
+        """Whether a version that is held names this one, held or not, as a parent."""
+        found = self._growth.entities.get((item_type, item_id))
+        is_new = found is not None and version in found.gone
+        return is_new or bool(self._held.children_of(item_type, item_id, version))

@@ -2,28 +2,47 @@
 
 Whoever gets the projection lock without waiting does the work for all; who does not get it loses nothing, because
 every reader replays what a projection lacks. Files come before the watermark, so that a watermark never speaks of a
-file that is not there. A file that a person changed is not written over: it is left as it is and reported.
+file that is not there. Files are not synced one by one: a row of the index's ``files`` is believed only in the boot in
+which its file was written, or once a sync of the file system has sealed it. A file that holds what is not in the journal
+is not written over: ``take_in`` makes a record of it, or reports why not.
 """
 
 from __future__ import annotations
 
-__all__ = ["FILE_BYTES_MAX", "PROJECTION_VERSION", "Progress", "Projector", "has_file", "no_progress", "render_entity"]
+__all__ = [
+    "FILE_BYTES_MAX",
+    "PROJECTION_VERSION",
+    "Progress",
+    "Projector",
+    "has_file",
+    "is_settled",
+    "no_progress",
+    "read_stamped",
+    "render_entity",
+    "stamp_from",
+    "stamp_of",
+]
 
-import functools
+import errno
 import os
-from collections.abc import Callable, Mapping
+import stat
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
-from periplus.base.files import read_plain, write_atomic
+from periplus.base.files import write_atomic
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
+from periplus.journal.edits import judge
+from periplus.journal.gitstate import is_busy
+from periplus.journal.index import FileRow
 from periplus.journal.lineage import START, Position, read_durable
-from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, EntityType, change_of, entity_of, head_of
+from periplus.journal.state import Change, Entity, EntityType, change_of, entity_of
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
@@ -31,7 +50,10 @@ if TYPE_CHECKING:
 PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
 Progress: TypeAlias = Callable[[int, int], None]
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+SEAL_FILES_MIN: Final = 512
+TICK_NS: Final = 20_000_000
+_STAMP: Final = struct.Struct("<qqqQ")
+_NOTHING: Final[Mapping[tuple[str, str], bytes]] = MappingProxyType({})
 
 
 def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
@@ -66,15 +88,23 @@ class Projector:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
-        self.edited: list[str] = []
+        self.untaken: set[tuple[str, str]] = set()
 
     def close(self) -> None:
         self._lock.close()
 
-    def run(self, patience_s: float = 0.0) -> bool:
+    def run(
+        self,
+        patience_s: float = 0.0,
+        *,
+        rewrite: Iterable[tuple[str, str]] = (),
+        settled: Mapping[tuple[str, str], bytes] = _NOTHING,
+        looked_at: Mapping[str, bytes] | None = None,
+    ) -> bool:
         """Bring files and index up to date; False where another process still does after ``patience_s``.
 
-        Also False where the folder cannot be written.
+        ``rewrite`` names entities whose files are to be compared though no record touched them, ``settled`` and
+        ``looked_at`` what was found in order (see ``take_in``). Also False where the folder cannot be written.
         """
         index = self._journal.index
         if index.is_memory:
@@ -84,7 +114,7 @@ class Projector:
             return False
         try:
             with self._lock.holding(patience_s):
-                self._apply()
+                self._apply(rewrite=rewrite, settled=settled, looked_at=looked_at)
         except LockTimeoutError:
             return False  # our snapshot of the index stays as it is
         except (EnvironmentFailure, OSError):
@@ -99,7 +129,14 @@ class Projector:
         assert self._journal.index.is_memory
         self._apply(salvage=True)
 
-    def _apply(self, *, salvage: bool = False) -> None:
+    def _apply(
+        self,
+        *,
+        salvage: bool = False,
+        rewrite: Iterable[tuple[str, str]] = (),
+        settled: Mapping[tuple[str, str], bytes] = _NOTHING,
+        looked_at: Mapping[str, bytes] | None = None,
+    ) -> None:
         import sqlite3
 
         journal, index = self._journal, self._journal.index
@@ -115,7 +152,9 @@ class Projector:
                 limit = mark.seq if mark is not None and is_limited else None
                 touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
             index.finish(touched, self._progress)
-            self._write_files(touched)
+            self._write_files({*touched, *rewrite}, settled)
+            if looked_at is not None:
+                index.set_looked_at(looked_at)
             index.commit()
         except sqlite3.Error as error:
             index.end()
@@ -157,76 +196,100 @@ class Projector:
 
     # -- entity files ------------------------------------------------------------------------------------------------
 
-    def _write_files(self, touched: set[tuple[str, str]]) -> None:
+    def _write_files(self, touched: Iterable[tuple[str, str]], settled: Mapping[tuple[str, str], bytes]) -> None:
+        """Bring the files of ``touched`` up to date; ``settled`` are stamps of files whose bytes were just compared."""
         journal, index = self._journal, self._journal.index
-        if index.is_memory or not journal.types:
+        if index.is_memory:
             return
-        wanted = {key for key in touched if has_file(journal.types, *key)}
-        boot = _boot_id()
-        if index.meta("files_boot") != boot:
-            # Renamed files may be empty after a power cut: the ones of an earlier boot are checked once.
-            wanted |= {
-                (kind, item) for kind, item, digest in index.file_digests() if self._digest(kind, item) != digest
-            }
-            index.set_meta("files_boot", boot)
-        for key in sorted(wanted):
-            self._write_file(*key)
+        wanted = sorted(key for key in touched if has_file(journal.types, *key))
+        if wanted and is_busy(journal.layout.root):
+            # They are git's for now. A row without digest and stamp says that the file is to be looked at.
+            for key in wanted:
+                index.set_file(*key, FileRow(b"", b"", ""))
+            return
+        boot = journal.files.boot_id()
+        written = sum([self._write_file(*key, boot) for key in wanted])
+        for key, stamp in settled.items():
+            row = index.file_row(*key)
+            if row is not None and row.sha256:
+                index.set_file(*key, row._replace(stamp=stamp, boot="" if row.boot != boot else boot))
+        if written >= SEAL_FILES_MIN and journal.files.sync_everything(journal.layout.entities):
+            index.seal_files()
 
-    def _write_file(self, item_type: str, item_id: str) -> None:
+    def _write_file(self, item_type: str, item_id: str, boot: str) -> bool:
+        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see."""
         journal, index = self._journal, self._journal.index
         entity = entity_of(index.heads(item_type, item_id))
         path = journal.layout.entity_file(item_type, item_id)
-        found = self._digest(item_type, item_id)
-        recorded = index.file_digest(item_type, item_id)
         wanted = render_entity(entity) if entity is not None and not entity.deleted else None
-        ours = {recorded, None if wanted is None else sha256(wanted), sha256(b"")}
-        if found is not None and found not in ours and not self._is_ours(path):
-            self.edited.append(path)
-            return
+        try:
+            found, stamp = read_stamped(path)
+        except FileNotFoundError:
+            found, stamp = None, b""
+        except OSError:  # a folder, a link, somebody else's: left alone, and reported by whoever looks
+            index.set_file(item_type, item_id, FileRow(b"", b"", ""))
+            return False
+        row = index.file_row(item_type, item_id)
+        is_foreign = found is not None and found != wanted and (row is None or sha256(found) != row.sha256)
+        if is_foreign and judge(journal, item_type, item_id, found or b"").kind not in ("held", "torn"):
+            self.untaken.add((item_type, item_id))
+            index.set_file(item_type, item_id, FileRow(b"", b"", ""))
+            return False
+        if found == wanted:
+            is_known = row is not None and wanted is not None and row.sha256 == sha256(wanted)
+            if not is_known:  # else its stamp and boot stay true
+                index.set_file(item_type, item_id, None if wanted is None else FileRow(sha256(wanted), b"", boot))
+            return False
+        if found is not None and stamp_of(path) != stamp:
+            self.untaken.add((item_type, item_id))  # it was changed while we looked
+            index.set_file(item_type, item_id, FileRow(b"", b"", ""))
+            return False
         if wanted is None:
-            if found is not None:
-                journal.files.unlink(path)  # a tombstone is the positive proof
+            journal.files.unlink(path)  # a tombstone, and bytes that the journal holds, are the positive proof
             index.set_file(item_type, item_id, None)
-            return
-        if found != sha256(wanted):
-            journal.files.make_folder(os.path.dirname(path))
-            write_atomic(journal.files, path, wanted, durable=False)
-        index.set_file(item_type, item_id, sha256(wanted))
-
-    def _digest(self, item_type: str, item_id: str) -> bytes | None:
-        try:
-            return sha256(read_plain(self._journal.layout.entity_file(item_type, item_id), FILE_BYTES_MAX))
-        except OSError:
-            return None
-
-    def _is_ours(self, path: str) -> bool:
-        """Whether the file is, byte for byte, what we render for the version that it names: then it is only old."""
-        import json
-
-        try:
-            data = read_plain(path, FILE_BYTES_MAX)
-            document = json.loads(data)
-            record = self._journal.index.records("version = ?", (document["version"],), 1)[0]
-            line = self._journal.line_at(record)
-        except (OSError, ValueError, LookupError, TypeError, DamageError):
-            return False
-        found, _ = decode_line(line)
-        entry = Entry(found, record.offset, record.length, record.leaf)
-        change = change_of(entry, record.lineage, record.segment, self._journal.load_object)
-        if change is None or document.get("heads") != [change.version]:
-            return False
-        entity = entity_of([head_of(change, 0)])
-        return entity is not None and render_entity(entity) == data
+            return True
+        journal.files.make_folder(os.path.dirname(path))
+        write_atomic(journal.files, path, wanted, durable=False)
+        index.set_file(item_type, item_id, FileRow(sha256(wanted), b"", boot))
+        return True
 
 
 def _after(entry: Entry, segment: int) -> Position:
     return Position(segment, entry.offset + entry.length, entry.record.seq + 1, entry.leaf[:8].hex())
 
 
-@functools.cache
-def _boot_id() -> str:
+def read_stamped(path: str) -> tuple[bytes, bytes]:
+    """``(bytes, stamp)`` of a file that is no link. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
-        with open(_BOOT_ID, encoding="ascii") as file:
-            return file.read(64).strip()
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise OSError(errno.EINVAL, "Not a plain file", path)
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(FILE_BYTES_MAX)
+        return data, stamp_from(before)
+    finally:
+        os.close(fd)
+
+
+def stamp_of(path: str) -> bytes:
+    """What tells a file from its later selves without reading it; nothing where there is none."""
+    try:
+        return stamp_from(os.stat(path, follow_symlinks=False))
     except OSError:
-        return "unknown"
+        return b""
+
+
+def stamp_from(status: os.stat_result) -> bytes:
+    # With the time of change, which no program can set back, besides that of modification, which any can.
+    return _STAMP.pack(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def is_settled(stamp: bytes, now_ns: int) -> bool:
+    """Whether a file of this stamp, read now, cannot change any more without its stamp telling.
+
+    File systems count time in ticks: a change within the tick of the one before leaves the same times.
+    """
+    mtime_ns, ctime_ns, _, _ = _STAMP.unpack(stamp)
+    newest_ns: int = max(mtime_ns, ctime_ns)
+    return now_ns - newest_ns > TICK_NS

@@ -78,14 +78,34 @@ class Transaction:
             action = "update" if any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
-        return self._draft(action, item_type, item_id, heads, canonical(payload), summary)
+        return self._draft(action, item_type, item_id, _versions(heads), canonical(payload), summary)
+
+    def place(
+        self,
+        action: str,
+        item_type: str,
+        item_id: str,
+        payload: dict[str, JSONValue],
+        parents: tuple[str, ...],
+        *,
+        summary: str = "",
+    ) -> str:
+        """Write a version that was made elsewhere, from ``parents`` and not from the heads; gives its version id."""
+        kind = self._types.get(item_type)
+        if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
+            raise UsageError(f"{action} of {item_type!r} {item_id!r} cannot be written")
+        kind.check(payload)
+        mine = [head for head in self._heads(item_type, item_id) if head.version not in parents]
+        version = self._draft(action, item_type, item_id, parents, canonical(payload), summary)
+        self._pending[item_type, item_id] += [head for head in mine if head.version != version]
+        return version
 
     def delete(self, item_type: str, item_id: str, *, expect: str | None = None, summary: str = "") -> str:
         """Write a tombstone; gives its version id. Raises ConflictError as ``put`` does, UsageError if absent."""
         heads = self._expected(item_type, item_id, expect)
         if all(head.deleted for head in heads):
             raise UsageError(f"there is no {item_type} {item_id} to delete")
-        return self._draft("delete", item_type, item_id, heads, None, summary)
+        return self._draft("delete", item_type, item_id, _versions(heads), None, summary)
 
     def observe(
         self, payload: dict[str, JSONValue], *, item_type: str = "", item_id: str = "", summary: str = ""
@@ -128,18 +148,23 @@ class Transaction:
         return heads
 
     def _draft(
-        self, action: str, item_type: str, item_id: str, heads: list[Head], payload: bytes | None, summary: str
+        self, action: str, item_type: str, item_id: str, parents: tuple[str, ...], payload: bytes | None, summary: str
     ) -> str:
-        parents = tuple(sorted(head.version for head in heads))
+        parents = tuple(sorted(parents))
         version = version_id(item_type, item_id, deleted=payload is None, payload=payload, parents=parents)
         self.drafts.append(
             Draft(action, item_type, item_id, parents, payload, payload is None, _line(summary), version)
         )
-        rev = 1 + max((head.rev for head in heads), default=0)
+        held = self._heads(item_type, item_id)
+        rev = 1 + max((head.rev for head in held if head.version in parents), default=0)
         self._pending[item_type, item_id] = [
             Head(item_type, item_id, version, parents, rev, payload is None, payload or b"", "", "", "", "", 0)
         ]
         return version
+
+
+def _versions(heads: list[Head]) -> tuple[str, ...]:
+    return tuple(head.version for head in heads)
 
 
 def _line(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -51,10 +52,12 @@ if TYPE_CHECKING:
     from periplus.journal.doctor import Examination, Problem
     from periplus.journal.history import News, Page, RecordFilter
     from periplus.journal.redaction import Redaction
+    from periplus.journal.takein import TakenIn
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 _FILES_LISTED_MAX: Final = 200
+_LOOK_SHARE: Final = 20
 
 
 class Status(NamedTuple):
@@ -69,6 +72,7 @@ class Status(NamedTuple):
     segment_bytes: int
     damage: str
     is_index_current: bool
+    files: TakenIn
     copied_from: str = ""
     previous: str = ""
 
@@ -106,6 +110,8 @@ class Project:
 
         self.root = root
         self.folder = os.path.dirname(root)
+        self._beside: tuple[str, ...] = ()
+        self._look_due_ns = 0
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
@@ -130,7 +136,9 @@ class Project:
         progress: Progress | None = None,
     ) -> Self:
         """The store for work in ``folder``. Raises NotAStoreError where there is none."""
-        return cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
+        project = cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
+        project._beside = (os.path.abspath(folder),)
+        return project
 
     @staticmethod
     def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:
@@ -154,9 +162,28 @@ class Project:
     def close(self) -> None:
         self.journal.close()
 
+    def look(self, *, everywhere: bool = False) -> TakenIn:
+        """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.
+
+        Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
+        each, and may take a twentieth of the time.
+        """
+        from periplus.journal.takein import take_in
+
+        begun = time.monotonic_ns()
+        found = take_in(self.journal, beside=self._beside, everywhere=everywhere)
+        ended = time.monotonic_ns()
+        self._look_due_ns = ended + (ended - begun) * _LOOK_SHARE
+        return found
+
+    def _look_if_due(self) -> None:
+        if time.monotonic_ns() >= self._look_due_ns:
+            self.look()
+
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
+        self._look_if_due()
         return remember(self.journal, memory, self.writer, root=self.folder, key=key)
 
     def recall(
@@ -168,6 +195,7 @@ class Project:
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
+        self._look_if_due()
         return recall(
             self.journal,
             question,
@@ -180,11 +208,13 @@ class Project:
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
+        self._look_if_due()
         now_ms = self.journal.clock.now_ms()
         return brief(self.journal, task, now_ms=now_ms, root=self.folder, budget_tokens=budget_tokens)
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""
+        self._look_if_due()
         self.journal.refresh()
         return self.journal.find(reference)
 
@@ -377,7 +407,7 @@ class Project:
 
     def status(self) -> Status:
         journal = self.journal
-        journal.refresh()
+        files = self.look(everywhere=True)
         end = journal.end()
         is_current = not journal.unindexed() or journal.project()
         last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
@@ -393,6 +423,7 @@ class Project:
             size,
             str(journal.damage) if journal.damage is not None else "",
             is_current,
+            files,
             journal.copied_from,
             journal.own.previous if journal.own is not None else "",
         )

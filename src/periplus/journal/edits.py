@@ -1,0 +1,275 @@
+"""What an entity file is that differs from what the journal would write: judged from its bytes, nothing is changed.
+
+An entity file names its version, and a version id is a digest of the content and its parents. So a file says of itself
+what it is:
+
+* its content *is* the version that it names: one that we hold (an older commit was checked out, the lines were
+  indented anew), or one to adopt (a fresh clone; a pull);
+* its content is not: somebody changed it. That is an edit, a child of the version that it names. Its id follows from its
+  bytes, so the same edit found twice, or in two clones, is one version;
+* it cannot be read, or must not be stored: left alone and reported, with the reason and what to do.
+
+A version counts as held once its record is on disk: until then the file may be the only copy.
+
+What is left of a write that a power cut ended (empty, NUL bytes, the beginning of something that we hold) says nothing
+and is no edit.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EDIT_BYTES_MAX", "Document", "LeftAlone", "Verdict", "VerdictKind", "judge", "read_document"]
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
+from periplus.journal.record import decode_line, version_id
+from periplus.journal.segment import Entry
+from periplus.journal.state import Change, change_of, entity_of, head_of
+
+if TYPE_CHECKING:
+    from periplus.journal.index import IndexedRecord
+    from periplus.journal.journal import Journal
+
+EDIT_BYTES_MAX: Final = 1 << 20
+FORMAT: Final = 1
+VerdictKind: TypeAlias = Literal["held", "torn", "adopt", "edit", "left"]
+_BOM: Final = b"\xef\xbb\xbf"
+_FIELDS: Final = frozenset({"format", "id", "type", "version", "parents", "heads", "entity"})
+_CONFLICTS: Final = "conflicts"
+_MARKERS: Final = (b"<<<<<<<", b"|||||||", b">>>>>>>")
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
+_LOOK_AGAIN: Final = "Mend the file, then run `periplus status`; or remove it: the next command writes it anew."
+
+
+class LeftAlone(NamedTuple):
+    """A file that was not touched: why, and what to do."""
+
+    path: str
+    what: str
+    mend: str
+
+
+class Document(NamedTuple):
+    """What an entity file says. ``payload`` is canonical."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    heads: tuple[str, ...]
+    value: dict[str, JSONValue]
+    payload: bytes
+    has_conflicts: bool
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows several heads merged, which need be no version of its own."""
+        return self.heads != (self.version,)
+
+    @property
+    def content_version(self) -> str:
+        """The id of the version that has this content and these parents."""
+        return version_id(self.item_type, self.item_id, deleted=False, payload=self.payload, parents=self.parents)
+
+
+class Verdict(NamedTuple):
+    """What a file is. ``parents``, ``version`` and ``document`` for one to record; ``what`` and ``mend`` for one left."""
+
+    kind: VerdictKind
+    what: str = ""
+    mend: str = ""
+    version: str = ""
+    parents: tuple[str, ...] = ()
+    document: Document | None = None
+
+
+def read_document(data: bytes, item_type: str, item_id: str) -> Document:
+    """The document in ``data``, which lies where that of the entity belongs. Raises FormatError naming what is wrong."""
+    fields = _json(data)
+    if not isinstance(fields, dict):
+        raise FormatError("not an entity: no JSON object")
+    if isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
+        raise FormatError(f"an entity file of format {fields['format']}", mend="Update Periplus.")
+    if fields.get("format") != FORMAT or _FIELDS - fields.keys():
+        missing = ", ".join(sorted(_FIELDS - fields.keys())) or "format 1"
+        raise FormatError(f"not an entity file: it lacks {missing}")
+    unknown = sorted(fields.keys() - _FIELDS - {_CONFLICTS})
+    if unknown:
+        raise FormatError(f'it has fields that belong within "entity": {", ".join(unknown)[:200]}')
+    if (fields["type"], fields["id"]) != (item_type, item_id):
+        raise FormatError(
+            f"it says that it is {str(fields['type'])[:80]} {str(fields['id'])[:80]}, its path says otherwise"
+        )
+    if not _is_version(fields["version"]) or not _are_versions(fields["parents"]) or not _are_versions(fields["heads"]):
+        raise FormatError("its version, parents or heads are no version ids")
+    value = fields["entity"]
+    if not isinstance(value, dict):
+        raise FormatError("its entity is no JSON object")
+    try:
+        payload = canonical(value)
+    except (UsageError, RecursionError) as error:
+        raise FormatError(f"its entity cannot be stored: {error}") from error
+    return Document(
+        item_type, item_id, fields["version"], tuple(sorted(fields["parents"])), tuple(sorted(fields["heads"])), value,
+        payload, _CONFLICTS in fields,
+    )  # fmt: skip
+
+
+def judge(journal: Journal, item_type: str, item_id: str, data: bytes) -> Verdict:
+    """What the bytes found at the place of an entity's file are."""
+    if len(data) > EDIT_BYTES_MAX:
+        return Verdict("left", f"larger than {EDIT_BYTES_MAX:,} bytes", _LOOK_AGAIN)
+    if b"\0" in data or not data.strip():
+        return Verdict("torn")
+    is_marked = data.startswith(_BOM)
+    try:
+        document = read_document(data.removeprefix(_BOM), item_type, item_id)
+    except FormatError as error:
+        if _is_beginning(journal, item_type, item_id, data):
+            return Verdict("torn")
+        return Verdict("left", error.wrong, error.mend or _LOOK_AGAIN)
+    verdict = _judge_document(journal, document)
+    if is_marked and verdict.kind in ("adopt", "edit"):
+        return Verdict(
+            "left", "it begins with a byte order mark", "Save it as UTF-8 without one, then run `periplus status`."
+        )
+    return verdict
+
+
+def _judge_document(journal: Journal, document: Document) -> Verdict:
+    kind: VerdictKind
+
+    def holds(version: str) -> bool:
+        return journal.holds(document.item_type, document.item_id, version, durably=True)
+
+    if document.content_version == document.version:
+        if holds(document.version):
+            return Verdict("held")
+        if document.is_view and document.parents == document.heads:
+            if all(holds(head) for head in document.heads):
+                return Verdict("held")  # what we would show of these heads
+            if document.has_conflicts:
+                return Verdict("left", "it shows a conflict between versions that are not held here",
+                               "Run `periplus sync` with where it comes from.")  # fmt: skip
+        kind, version, parents = "adopt", document.version, document.parents
+    else:
+        if _has_payload(journal, document.version, document.payload):
+            return Verdict("held")  # only the lines about the versions were changed
+        parents = document.heads if document.is_view else (document.version,)
+        version = document._replace(parents=parents).content_version
+        kind = "edit"
+    if holds(version):
+        return Verdict("held")
+    place = _place(journal, document, version, parents)
+    if place != "new":
+        return Verdict("held") if place == "old" else Verdict(
+            "left", "its version stands in no known relation to those held here: it may be older or newer",
+            "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
+    try:
+        journal.types[document.item_type].check(document.value)
+    except (PeriplusError, RecursionError) as error:
+        return Verdict("left", str(error), _LOOK_AGAIN)
+    return Verdict(kind, version=version, parents=parents, document=document)
+
+
+def _place(
+    journal: Journal, document: Document, version: str, parents: tuple[str, ...]
+) -> Literal["new", "old", "unknown"]:
+    """Whether a version that is not held can be told from an ancestor of those that are.
+
+    In a clone that knows an entity from files alone the versions between are missing. What comes back with an old commit
+    then must not become a second head.
+    """
+    heads = journal.heads_of(document.item_type, document.item_id)
+    if not heads:
+        return "new"
+    if journal.is_superseded(document.item_type, document.item_id, version):
+        return "old"
+    if any(head.version in parents for head in heads):
+        return "new"
+    rows = _rows(journal, document.item_type, document.item_id)
+    held = {row.version for row in rows}
+    if all(parent in held for row in rows for parent in row.parents):
+        return "new"  # every ancestor of ours is held, and this is none of them
+    return "unknown" if parents else "old"  # an entity is created once
+
+
+def _rows(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
+    """The records that hold versions of an entity, as far as they are on disk."""
+    return journal.index.records("item_type = ? AND item_id = ? AND version <> ''", (item_type, item_id), -1)
+
+
+def _change_at(journal: Journal, row: IndexedRecord) -> Change | None:
+    try:
+        record, leaf = decode_line(journal.line_at(row))
+        return change_of(Entry(record, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object)
+    except (DamageError, UsageError):
+        return None
+
+
+def _has_payload(journal: Journal, version: str, payload: bytes) -> bool:
+    rows = journal.index.records("version = ?", (version,), 1)
+    change = _change_at(journal, rows[0]) if rows else None
+    return change is not None and change.payload == payload
+
+
+def _is_beginning(journal: Journal, item_type: str, item_id: str, data: bytes) -> bool:
+    """Whether it is the beginning of a file that we wrote or would write: what a cut-off write leaves."""
+    from periplus.journal.projection import render_entity
+
+    shown = entity_of(journal.heads_of(item_type, item_id))
+    whole = [] if shown is None or shown.deleted else [render_entity(shown)]
+    for row in _rows(journal, item_type, item_id):
+        change = _change_at(journal, row)
+        one = entity_of([head_of(change, 0)]) if change is not None else None
+        if one is not None and not one.deleted:
+            whole.append(render_entity(one))
+    return any(text.startswith(data) for text in whole)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _json(data: bytes) -> Any:
+    """JSON as a person or a merge may have left it: a key that is there twice is not resolved by taking one."""
+    import json
+
+    if data.startswith(_LFS):
+        raise FormatError(
+            "a pointer of Git LFS stands in its place", mend="Run `git lfs pull`, and keep entities/ out of LFS."
+        )
+    if any(line.startswith(_MARKERS) for line in data.splitlines()):
+        raise FormatError(
+            "it has conflict markers of git", mend="Resolve the conflict in the file, then run `periplus status`."
+        )
+    try:
+        return json.loads(data.decode(), object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"not UTF-8: {error.reason} at byte {error.start:,}") from error
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise FormatError("not an entity: nested too deep") from error
+    except ValueError as error:
+        raise FormatError(f"not an entity: {error}") from error
+
+
+def _object(pairs: list[tuple[str, JSONValue]]) -> dict[str, JSONValue]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormatError("a field is there twice")
+    return found
+
+
+def _no_float(text: str) -> JSONValue:
+    raise FormatError(f"the number {text[:40]} is no integer", mend='Write a fraction as {"$dec": "1.5"}.')
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, str) and is_digest_text(value)
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, list) and all(_is_version(one) for one in value)

@@ -1,0 +1,122 @@
+"""What git is doing around a store, read from git's own files; git itself is never run.
+
+A store's entity files may be tracked. While git moves files about (a merge, a rebase, a checkout that holds the index)
+they belong to git: they are neither read as edits nor written. Files of git that cannot be read count as absent: then
+the entity files are an ordinary folder's.
+"""
+
+from __future__ import annotations
+
+__all__ = ["GitState", "Worktree", "busy_with", "is_busy", "read_git"]
+
+import os
+from typing import Final, NamedTuple
+
+_LINE_BYTES_MAX: Final = 4096
+_WORKTREES_MAX: Final = 1_000
+_IN_PROGRESS: Final = (
+    ("MERGE_HEAD", "a merge"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase or `git am`"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("sequencer", "a series of cherry-picks or reverts"),
+    ("BISECT_LOG", "a bisect"),
+    ("index.lock", "a command of git that holds its index (index.lock)"),
+)
+
+
+class Worktree(NamedTuple):
+    """``entities`` is where the store's entity files are in this worktree; ``git_folder`` says what git does in it."""
+
+    folder: str
+    git_folder: str
+    entities: str
+
+
+class GitState(NamedTuple):
+    """The main worktree, whose entity files are written, and the linked ones, whose are only read."""
+
+    main: Worktree
+    linked: tuple[Worktree, ...]
+
+
+def read_git(root: str) -> GitState | None:
+    """The repository that the store ``root`` lies in; None outside git."""
+    place = _main(root)
+    if place is None:
+        return None
+    top, git_folder = place
+    main = Worktree(top, git_folder, os.path.join(root, "entities"))
+    return GitState(main, tuple(_linked(git_folder, top, os.path.relpath(root, top))))
+
+
+def is_busy(root: str) -> bool:
+    """Whether the store's files are git's for now: it has begun something in their worktree and not ended it."""
+    place = _main(root)
+    return place is not None and bool(busy_with(place[1]))
+
+
+def _main(root: str) -> tuple[str, str] | None:
+    """The worktree that the store lies in, and its git folder."""
+    at = os.path.dirname(root)
+    while True:
+        found = _git_folder(at)
+        if found is not None:
+            return at, found
+        parent = os.path.dirname(at)
+        if parent == at:
+            return None
+        at = parent
+
+
+def busy_with(git_folder: str) -> str:
+    """What git has begun and not ended in the worktree of ``git_folder``; empty where nothing."""
+    for name, what in _IN_PROGRESS:
+        if os.path.lexists(os.path.join(git_folder, name)):
+            return what
+    return ""
+
+
+def _git_folder(folder: str) -> str | None:
+    dot_git = os.path.join(folder, ".git")
+    if os.path.isdir(dot_git):
+        return dot_git
+    if os.path.isfile(dot_git):
+        return _pointed(dot_git)
+    if all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs")):
+        return folder  # a bare repository with linked worktrees: the store lies within it
+    return None
+
+
+def _pointed(dot_git: str) -> str | None:
+    """Where a ``.git`` file (of a submodule, or of a repository kept elsewhere) leads."""
+    line = _first_line(dot_git)
+    if not line.startswith("gitdir: "):
+        return None
+    return os.path.normpath(os.path.join(os.path.dirname(dot_git), line.removeprefix("gitdir: ")))
+
+
+def _linked(git_folder: str, main: str, inside: str) -> list[Worktree]:
+    folder = os.path.join(git_folder, "worktrees")
+    try:
+        names = sorted(os.listdir(folder))[:_WORKTREES_MAX]
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        own = os.path.join(folder, name)
+        dot_git = _first_line(os.path.join(own, "gitdir"))
+        top = os.path.dirname(os.path.normpath(os.path.join(own, dot_git))) if dot_git else ""
+        store = os.path.join(top, inside)
+        if top and top != main and os.path.isdir(store) and not os.path.islink(store):
+            found.append(Worktree(top, own, os.path.join(store, "entities")))
+    return found
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_LINE_BYTES_MAX).partition("\n")[0].strip()
+    except OSError:
+        return ""

@@ -1,0 +1,256 @@
+"""Looking at the entity files, and taking in what git or a person changed in them.
+
+A look costs one ``stat`` for each file: those whose stamp is the one remembered are not read. What differs is judged
+(``edits``), what is new is written to the journal as ``import`` or ``external_edit``, and only then may the projector
+write the file anew; so at no moment is the only copy of an edit one that we are about to replace. Version ids follow from
+content and parents, so a look that was stopped anywhere is simply repeated.
+
+Files of linked worktrees are read and never written. Nothing is done in a worktree in which git is in the middle of
+something: half of a merge is nobody's word.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ADOPTED", "EDITED", "Taken", "TakenIn", "take_in"]
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.digests import sha256
+from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
+from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.journal.edits import Document, LeftAlone, Verdict, judge
+from periplus.journal.gitstate import Worktree, busy_with, read_git
+from periplus.journal.projection import has_file, is_settled, read_stamped, stamp_from
+from periplus.journal.transaction import Transaction, Writer
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+ADOPTED: Final = Writer("adopted from file", "")
+EDITED: Final = Writer("edited in file", "")
+_BATCH_BYTES_MAX: Final = 1 << 21
+_BATCH_RECORDS_MAX: Final = 500
+_PATIENCE_S: Final = 1.0
+_SUFFIX: Final = ".json"
+
+
+class Taken(NamedTuple):
+    """A version that was taken in from the file ``path``."""
+
+    item_type: str
+    item_id: str
+    version: str
+    path: str
+
+
+class TakenIn(NamedTuple):
+    """What a look found. ``rewritten`` counts files that were not as the journal has them and hold nothing new;
+    ``waits`` says why files were not looked at or not written, and is empty where all were.
+    """
+
+    adopted: tuple[Taken, ...] = ()
+    edited: tuple[Taken, ...] = ()
+    left: tuple[LeftAlone, ...] = ()
+    rewritten: int = 0
+    waits: tuple[str, ...] = ()
+
+
+class _New(NamedTuple):
+    document: Document
+    verdict: Verdict
+    path: str
+
+
+class _Look:
+    """What is collected on the way through the files."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.boot = journal.files.boot_id()
+        self.now_ns = time.time_ns()  # as file systems tell the time
+        self.rewrite: set[tuple[str, str]] = set()
+        self.settled: dict[tuple[str, str], bytes] = {}
+        self.looked_at: dict[str, bytes] = {}
+        self.left: list[LeftAlone] = []
+        self.new: list[_New] = []
+        self.waits: list[str] = []
+
+    def main(self, folder: str) -> None:
+        rows = self.journal.index.file_rows()
+        boots = ("", self.boot)
+        for item_type, name, stamp in self._files(folder):
+            key = (item_type, name.removesuffix(_SUFFIX))
+            row = rows.pop(key, None)
+            if row is not None and stamp is not None and row.stamp == stamp and row.boot in boots:
+                continue
+            path = os.path.join(folder, item_type, name)
+            data, read_at = self._read(path, key, stamp)
+            if data is None:
+                continue
+            if row is not None and row.sha256 == sha256(data):
+                if is_settled(read_at, self.now_ns):
+                    self.settled[key] = read_at
+            elif self._judge(path, key, data):
+                self.rewrite.add(key)
+        self.rewrite.update(rows)  # absence is never deletion
+
+    def linked(self, worktree: Worktree, known: dict[str, bytes]) -> None:
+        for item_type, name, stamp in self._files(worktree.entities):
+            path = os.path.join(worktree.entities, item_type, name)
+            if stamp is not None and known.get(path) == stamp:
+                self.looked_at[path] = stamp
+                continue
+            key = (item_type, name.removesuffix(_SUFFIX))
+            data, read_at = self._read(path, key, stamp)
+            if data is not None and self._judge(path, key, data) and is_settled(read_at, self.now_ns):
+                self.looked_at[path] = read_at
+
+    def _files(self, folder: str) -> Iterator[tuple[str, str, bytes | None]]:
+        """``(type, file name, stamp)``; the stamp is None for what is no plain file."""
+        for item_type, kind in sorted(self.journal.types.items()):
+            if kind.is_projected:
+                for name, stamp in _listed(os.path.join(folder, item_type)):
+                    if name.endswith(_SUFFIX) and name[0] != ".":
+                        yield item_type, name, stamp
+
+    def _read(self, path: str, key: tuple[str, str], stamp: bytes | None) -> tuple[bytes | None, bytes]:
+        if not has_file(self.journal.types, *key):
+            self.left.append(LeftAlone(path, "its name is no id of an entity", "Move it elsewhere."))
+            return None, b""
+        if stamp is None:
+            self.left.append(LeftAlone(path, "not a plain file; it was not followed", "See what it is; remove it."))
+            return None, b""
+        try:
+            return read_stamped(path)
+        except FileNotFoundError:
+            return None, b""  # removed since it was listed: the next look sees that
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or type(error).__name__}"
+            self.left.append(LeftAlone(path, what, "Check its owner and mode."))
+            return None, b""
+
+    def _judge(self, path: str, key: tuple[str, str], data: bytes) -> bool:
+        """Whether the file holds nothing that the journal lacks."""
+        verdict = judge(self.journal, *key, data)
+        if verdict.document is not None:
+            self.new.append(_New(verdict.document, verdict, path))
+        elif verdict.kind == "left":
+            self.left.append(LeftAlone(path, verdict.what, verdict.mend))
+        return verdict.kind in ("held", "torn")
+
+
+def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = False) -> TakenIn:
+    """Look at the entity files; record what is new in them, bring the others up to date.
+
+    ``beside`` names folders within linked worktrees whose files are looked at too; ``everywhere`` means all of them.
+    Nothing is done where the store cannot be written or is damaged. Never raises for what a file holds.
+    """
+    journal.refresh()
+    if journal.damage is not None or not journal.index.is_writable or journal.index.is_memory:
+        return TakenIn()
+    if journal.unindexed():
+        journal.project()
+    look = _Look(journal)
+    _look_around(look, beside, everywhere=everywhere)
+    adopted: tuple[Taken, ...] = ()
+    edited: tuple[Taken, ...] = ()
+    try:
+        adopted = _record(journal, [new for new in look.new if new.verdict.kind == "adopt"], ADOPTED)
+        edited = _record(journal, [new for new in look.new if new.verdict.kind == "edit"], EDITED)
+    except (LockTimeoutError, EnvironmentFailure, DamageError) as error:
+        look.waits.append(str(error))  # what is not recorded stays in its file
+    look.rewrite.update((new.document.item_type, new.document.item_id) for new in look.new)
+    is_looked_at_anew = look.looked_at != journal.index.looked_at()
+    if look.rewrite or look.settled or is_looked_at_anew or journal.unindexed():
+        done = journal.project(
+            rewrite=look.rewrite, settled=look.settled, looked_at=look.looked_at if is_looked_at_anew else None
+        )
+        if not done and look.rewrite:
+            look.waits.append("another process is writing the files, or the folder cannot be written")
+    return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
+
+
+def _look_around(look: _Look, beside: Iterable[str], *, everywhere: bool) -> None:
+    layout = look.journal.layout
+    git = read_git(layout.root)
+    busy = busy_with(git.main.git_folder) if git is not None else ""
+    if busy:
+        look.waits.append(f"git has {busy} in progress: the entity files stay as they are until it is done")
+    else:
+        look.main(layout.entities)
+    known = look.journal.index.looked_at()
+    places = [os.path.abspath(folder) + os.sep for folder in beside]
+    for worktree in git.linked if git is not None else ():
+        is_wanted = everywhere or any(place.startswith(worktree.folder + os.sep) for place in places)
+        busy = busy_with(worktree.git_folder) if is_wanted else ""
+        if busy:
+            look.waits.append(f"git has {busy} in progress in {worktree.folder}: its entity files are not looked at")
+        if is_wanted and not busy:
+            look.linked(worktree, known)
+        else:
+            inside = worktree.entities + os.sep
+            look.looked_at.update({path: stamp for path, stamp in known.items() if path.startswith(inside)})
+
+
+def _listed(folder: str) -> list[tuple[str, bytes | None]]:
+    """Name and stamp of what is in a folder that is no link; nothing where there is none."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    found: list[tuple[str, bytes | None]] = []
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if entry.name.endswith(TEMPORARY_SUFFIX):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # gone since it was listed
+                found.append((entry.name, stamp_from(status) if stat.S_ISREG(status.st_mode) else None))
+    finally:
+        os.close(fd)
+    return found
+
+
+def _record(journal: Journal, found: list[_New], writer: Writer) -> tuple[Taken, ...]:
+    """Write the versions in batches; those that somebody else wrote meanwhile are left out."""
+    taken: list[Taken] = []
+    for batch in _batches(found):
+        written: list[Taken] = []
+
+        def write(transaction: Transaction, batch: list[_New] = batch, written: list[Taken] = written) -> None:
+            for document, verdict, path in batch:
+                one = Taken(document.item_type, document.item_id, verdict.version, path)
+                if journal.holds(*one[:3]) or any(one.version == other.version for other in written):
+                    continue
+                action = "import" if verdict.kind == "adopt" else "external_edit"
+                summary = (
+                    f"{document.item_type}: {'adopted from its file' if action == 'import' else 'edited in its file'}"
+                )
+                transaction.place(
+                    action, document.item_type, document.item_id, document.value, verdict.parents, summary=summary
+                )
+                written.append(one)
+
+        journal.mutate(write, writer, project=False, patience_s=_PATIENCE_S)
+        taken += written
+    return tuple(taken)
+
+
+def _batches(found: list[_New]) -> Iterator[list[_New]]:
+    batch: list[_New] = []
+    size = 0
+    for new in found:
+        if batch and (len(batch) >= _BATCH_RECORDS_MAX or size + len(new.document.payload) > _BATCH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(new)
+        size += len(new.document.payload)
+    if batch:
+        yield batch
