@@ -49,6 +49,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("verify", "check a proof", "proof"),
     Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
+    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
     Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
 )
 

@@ -14,12 +14,14 @@ __all__ = [
     "ErrorOut",
     "FailureOut",
     "FileOut",
+    "FindingOut",
     "GapOut",
     "HitOut",
     "InitOut",
     "LeftOut",
     "LogLineOut",
     "LogOut",
+    "MigrateOut",
     "ProblemOut",
     "ProveOut",
     "RecallOut",
@@ -351,6 +353,26 @@ class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
     problems: list[ProblemOut]
 
 
+class FindingOut(msgspec.Struct):
+    """``path`` within the folder, or a line of its log; ``other`` the file that counts in place of a duplicate."""
+
+    kind: str
+    path: str
+    why: str
+    other: str
+
+
+class MigrateOut(msgspec.Struct, tag_field="schema", tag="periplus.migrate/1"):
+    """``counts``: candidates = entities + duplicates + unreadable + refused. ``dry``: nothing was changed."""
+
+    mode: str
+    source: str
+    backup: str
+    dry: bool
+    counts: dict[str, int]
+    findings: list[FindingOut]
+
+
 class TourOut(msgspec.Struct, tag_field="schema", tag="periplus.tour/1"):
     """Each step of the tour by name, with what it did and what it saw."""
 
@@ -385,6 +407,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "verify": VerifyOut,
     "redact": RedactOut,
     "doctor": DoctorOut,
+    "migrate": MigrateOut,
     "tour": TourOut,
     "(any error)": ErrorOut,
 }

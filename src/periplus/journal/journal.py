@@ -88,6 +88,7 @@ class Journal:
         self.settings: Settings = read_settings(self.layout)
         self.objects = ObjectStore(self.layout.objects, self.files)
         self.damage: DamageError | None = None
+        self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
         self._lock = Lock(self.layout.lock)
         self.copied_from = (
@@ -311,6 +312,8 @@ class Journal:
                     self._take_in()
             except EnvironmentFailure:
                 pass  # the mutation is durable; what is derived from it is brought up to date by the next one
+        if self.after_mutation is not None:
+            self.after_mutation()
         return receipt
 
     def project(

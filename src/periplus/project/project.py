@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from periplus.journal.history import News, Page, RecordFilter
     from periplus.journal.redaction import Redaction
     from periplus.journal.takein import TakenIn
+    from periplus.project.keeper import Keeper, ModeFile
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
@@ -115,14 +116,20 @@ class Project:
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
+        self.types = memory_types(allow_secrets=allow_secrets)
+        self.keeper: Keeper | None = None
         self.journal = Journal(
             root,
-            memory_types(allow_secrets=allow_secrets),
+            self.types,
             indexer=MemoryIndexer(objects.get),
             files=files,
             clock=clock,
             progress=progress or no_progress,
         )
+        if os.path.lexists(os.path.join(root, "migration", "mode.json")):
+            from periplus.project.keeper import read_mode
+
+            self.keep(read_mode(root))
 
     @classmethod
     def open(
@@ -179,6 +186,20 @@ class Project:
     def _look_if_due(self) -> None:
         if time.monotonic_ns() >= self._look_due_ns:
             self.look()
+
+    # -- the folder of the notification log, where one was migrated ----------------------------------------------------
+
+    def keep(self, mode: ModeFile) -> None:
+        """Keep the v1 folder as its mode says: now, and after each mutation."""
+        from periplus.project.keeper import Keeper
+
+        self.keeper = Keeper(self.journal, self.types, mode, self.writer)
+        self.journal.after_mutation = self.keeper.after_change
+        self.keeper.after_change()
+
+    def hold(self) -> None:
+        """Leave the v1 folder to who asks, until ``keep`` is called again."""
+        self.journal.after_mutation = None
 
     # -- memory ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,310 @@
+"""A folder of the notification log (v1) read whole: every entry of it is accounted for, none is followed or changed.
+
+An entry is one of: a file that stands for an entity, a duplicate of one, a file that cannot be read, one that is
+refused, the log, or something else. The log is best effort: its lines name entities and prove nothing.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "LOG_NAME",
+    "Finding",
+    "FindingKind",
+    "Listing",
+    "LogCounts",
+    "Stat",
+    "V1File",
+    "V1Folder",
+    "list_folder",
+    "read_folder",
+    "read_log",
+]
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.base.digests import sha256
+from periplus.base.errors import FormatError, PeriplusError, UsageError, environment_failure
+from periplus.base.files import read_plain
+from periplus.interop.v1 import FILE_BYTES_MAX, V1Entity, parse_file, read_entity, type_name
+from periplus.journal import EntityType
+
+LOG_NAME: Final = "events.jsonl"
+_LINE_BYTES_MAX: Final = 1 << 20
+_FOLDERS_DEEP_MAX: Final = 16
+_ENTRIES_MAX: Final = 200_000
+_TORN_LISTED_MAX: Final = 20
+_NOTHING: Final[Mapping[str, str]] = {}
+
+FindingKind: TypeAlias = Literal[
+    "duplicate", "unreadable", "refused", "other", "kept_foreign", "torn_line", "orphan_event", "unnamed_file",
+    "conflict", "edited", "missing", "deleted",
+]  # fmt: skip
+Stat: TypeAlias = tuple[int, int, int]
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Finding(NamedTuple):
+    """Something to look at: ``path`` within the folder (or a line of the log), why, and the other file of a pair."""
+
+    kind: FindingKind
+    path: str
+    why: str
+    other: str = ""
+
+
+class V1File(NamedTuple):
+    """A file that stands for an entity; ``stat`` is (mtime_ns, size, inode) from before it was read."""
+
+    path: str
+    stat: Stat
+    digest: bytes
+    text: str
+    entity: V1Entity
+
+
+class Listing(NamedTuple):
+    """What lies in a folder: candidates for entities, logs, and entries that are neither or cannot be read."""
+
+    candidates: dict[str, Stat]
+    logs: dict[str, Stat]
+    findings: list[Finding]
+
+
+class LogCounts(NamedTuple):
+    lines: int = 0
+    torn: int = 0
+    repeated: int = 0
+    backwards: int = 0
+    orphans: int = 0
+
+
+class V1Folder(NamedTuple):
+    """``files`` by (item type, id): the one that counts for each entity. ``candidates`` were found in all."""
+
+    files: dict[tuple[str, str], V1File]
+    candidates: int
+    findings: list[Finding]
+
+
+def list_folder(root: str) -> Listing:
+    """Every entry below ``root``. Raises EnvironmentFailure where the folder itself cannot be listed."""
+    listing = Listing({}, {}, [])
+    pending = [("", 0)]
+    while pending:
+        folder, depth = pending.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            if not folder:
+                raise environment_failure(error, "list", root) from error
+            listing.findings.append(Finding("unreadable", folder, f"the folder cannot be listed: {error.strerror}"))
+            continue
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if _list_entry(listing, entry, path) and depth < _FOLDERS_DEEP_MAX:
+                pending.append((path, depth + 1))
+        if len(listing.candidates) + len(listing.findings) > _ENTRIES_MAX:
+            raise UsageError(f"{root} has more than {_ENTRIES_MAX:,} entries", safe="Nothing was changed.",
+                             mend="Name the folder that holds the entity files.")  # fmt: skip
+    return listing
+
+
+def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str) -> bool:
+    """Put one entry where it belongs; True for a folder to go into."""
+    is_json = entry.name.endswith(".json") and not entry.name.startswith(".")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        listing.findings.append(Finding("unreadable", path, error.strerror or "it cannot be looked at"))
+        return False
+    if stat.S_ISDIR(status.st_mode):
+        if is_json:
+            listing.findings.append(Finding("unreadable", path, "a folder where a file is expected"))
+        elif entry.name == ".git":
+            listing.findings.append(Finding("other", path, "git's own folder"))
+            return False
+        return True
+    if not stat.S_ISREG(status.st_mode):
+        what = "a link, which is not followed" if stat.S_ISLNK(status.st_mode) else "no plain file"
+        listing.findings.append(Finding("unreadable" if is_json else "other", path, what))
+    elif not _is_text(path):
+        listing.findings.append(Finding("refused" if is_json else "other", path, "its name is no UTF-8 text"))
+    elif is_json:
+        listing.candidates[path] = _stat(status)
+    elif "/" not in path and entry.name.startswith("events") and ".jsonl" in entry.name:
+        listing.logs[path] = _stat(status)
+    else:
+        listing.findings.append(Finding("other", path, "no entity and no log"))
+    return False
+
+
+def read_folder(
+    root: str,
+    types: Mapping[str, EntityType],
+    *,
+    listing: Listing | None = None,
+    known: Mapping[str, str] = _NOTHING,
+    allow_secrets: bool = False,
+    progress: Progress = lambda _done, _total: None,
+) -> V1Folder:
+    """Read every candidate below ``root``; ``known`` gives paths that stood for an entity before, with the digest.
+
+    Among several files of one entity a known one wins; a secret in a file that is known as it is was let pass once.
+    """
+    listing = listing or list_folder(root)
+    findings = list(listing.findings)
+    found: dict[tuple[str, str], list[V1File]] = {}
+    names: dict[tuple[str, str], tuple[str, str]] = {}
+    read = 0
+    for path in sorted(listing.candidates):
+        progress(read, len(listing.candidates))
+        read += 1
+        one = read_file(
+            root, path, listing.candidates[path], types, known=known.get(path, ""), allow_secrets=allow_secrets
+        )
+        if isinstance(one, Finding):
+            findings.append(one)
+            continue
+        # By the name that v1 gives it: two files of one entity may differ in whether they fit our schema.
+        key = names.setdefault((one.entity.name, one.entity.old_id), (one.entity.item_type, one.entity.item_id))
+        found.setdefault(key, []).append(one)
+    files: dict[tuple[str, str], V1File] = {}
+    for several in found.values():
+        best, *others = sorted(several, key=lambda one: _preference(one, known), reverse=True)
+        files[best.entity.item_type, best.entity.item_id] = best
+        for other in others:
+            same = "the same bytes" if other.digest == best.digest else "other content"
+            findings.append(
+                Finding("duplicate", other.path, f"{best.entity.name} {best.entity.old_id}, {same}", best.path)
+            )
+        if best.entity.misfit:
+            findings.append(Finding("kept_foreign", best.path, best.entity.misfit))
+    candidates = len(listing.candidates) + sum(one.kind in ("unreadable", "refused") for one in listing.findings)
+    return V1Folder(files, candidates, findings)
+
+
+def read_file(
+    root: str, path: str, stat_: Stat, types: Mapping[str, EntityType], *, known: str = "", allow_secrets: bool = False
+) -> V1File | Finding:
+    """One candidate: the entity that it stands for, or why it stands for none."""
+    if stat_[1] > FILE_BYTES_MAX:
+        return Finding("refused", path, f"{stat_[1]:,} bytes; the limit is {FILE_BYTES_MAX:,}")
+    try:
+        data = read_plain(os.path.join(root, path), FILE_BYTES_MAX + 1)
+        text, document = parse_file(data)
+    except OSError as error:
+        return Finding("unreadable", path, error.strerror or str(error))
+    except FormatError as error:
+        return Finding("unreadable", path, str(error))
+    digest = sha256(data)
+    try:
+        entity = read_entity(text, document, path, types, allow_secrets=allow_secrets or digest.hex() == known)
+    except PeriplusError as error:
+        return Finding("refused", path, error.wrong)
+    return V1File(path, stat_, digest, text, entity)
+
+
+def _preference(one: V1File, known: Mapping[str, str]) -> tuple[bool, bool, bool, str, tuple[int, ...]]:
+    """Which of several files counts: the one known before, named by the id, in its type's folder, last changed, first."""
+    folder, _, name = one.path.rpartition("/")
+    return (
+        one.path in known,
+        name == f"{one.entity.old_id}.json",
+        type_name(folder.rpartition("/")[2]) == one.entity.name if folder else False,
+        one.entity.stamp,
+        tuple(-ord(character) for character in one.path),
+    )
+
+
+# -- the log ---------------------------------------------------------------------------------------------------------
+
+
+def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCounts, list[Finding]]:
+    """What the log says beside the files: torn and repeated lines, events without a file, files without an event."""
+    files = {(one.entity.name, one.entity.old_id): one for one in folder.files.values()}
+    named: set[tuple[str, str]] = set()
+    lines = torn = repeated = backwards = 0
+    seen: set[bytes] = set()
+    findings: list[Finding] = []
+    last = ""
+    for log in sorted(logs):
+        for number, line in _lines(os.path.join(root, log)):
+            lines += 1
+            event = _event(line)
+            if event is None:
+                torn += 1
+                if torn <= _TORN_LISTED_MAX:
+                    findings.append(Finding("torn_line", f"{log}:{number}", "not a JSON object"))
+                continue
+            digest = sha256(line)[:16]
+            repeated += digest in seen
+            seen.add(digest)
+            backwards += bool(last and event.ts and event.ts < last)
+            last = event.ts or last
+            if event.item_id:
+                named.add((event.name, event.item_id))
+    by_id = {old_id for _, old_id in files}
+    orphans = sorted(key for key in named if key not in files and (key[0] or key[1] not in by_id))
+    findings += [Finding("orphan_event", f"{name or '?'} {old_id}", "the log names it, no file holds it")
+                 for name, old_id in orphans]  # fmt: skip
+    ids_named = {old_id for name, old_id in named if not name}
+    findings += [
+        Finding("unnamed_file", one.path, "the log never names it")
+        for key, one in sorted(files.items())
+        if key not in named and key[1] not in ids_named
+    ]
+    return LogCounts(lines, torn, repeated, backwards, len(orphans)), findings
+
+
+class _Event(NamedTuple):
+    name: str
+    item_id: str
+    ts: str
+
+
+def _event(line: bytes) -> _Event | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict):
+        return None
+    kind = next((event[key] for key in ("item_type", "type", "entity_type") if isinstance(event.get(key), str)), "")
+    item_id = next((event[key] for key in ("item_id", "id", "entity_id") if isinstance(event.get(key), str | int)), "")
+    ts = next((event[key] for key in ("ts", "timestamp", "time", "created_at") if isinstance(event.get(key), str)), "")
+    return _Event(type_name(kind) if kind else "", str(item_id), ts)
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of each line that is not blank; what of a line is over the limit is cut off, which tears it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    with open(fd, "rb") as file:
+        number = 0
+        while line := file.readline(_LINE_BYTES_MAX):
+            number += 1
+            whole = line
+            while not whole.endswith(b"\n") and (whole := file.readline(_LINE_BYTES_MAX)):
+                line = b"\0"  # longer than any event
+            line = line.removeprefix(b"\xef\xbb\xbf").strip()
+            if line:
+                yield number, line
+
+
+def _stat(status: os.stat_result) -> Stat:
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,148 @@
+"""Copies that a migration keeps in the store's ``archive/``: the v1 folder before each step, and the log when parked.
+
+A copy counts when it was read back and has the digest of what was copied; a backup when its ``MANIFEST.json`` is there,
+which is written last. Nothing in the archive is ever changed or removed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["back_up", "park_logs", "restore_logs"]
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from typing import Final
+
+from periplus.base.errors import EnvironmentFailure, environment_failure
+from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all, write_atomic
+from periplus.interop.v1_folder import list_folder
+from periplus.project.keeper import MigrationPlaces, make_folder
+
+Progress = Callable[[int, int], None]
+MANIFEST: Final = "MANIFEST.json"
+_PIECE: Final = 1 << 20
+
+
+def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
+    """Copy ``source`` aside; gives the backup's folder within the store. The same content is copied once."""
+    found = _walk(source)
+    digests = {path: _digest(os.path.join(source, path)) for path in found}
+    whole = hashlib.sha256()
+    for path in sorted(digests):
+        whole.update(os.fsencode(path) + b"\0" + digests[path])
+    name = f"archive/v1-{whole.hexdigest()[:16]}"
+    folder = os.path.join(root, name)
+    manifest = os.path.join(folder, MANIFEST)
+    if os.path.lexists(manifest):
+        return name
+    make_folder(files, MigrationPlaces(root).archive)
+    make_folder(files, folder)
+    for number, path in enumerate(sorted(digests)):
+        progress(number, len(digests))
+        target = os.path.join(folder, "files", path)
+        make_folder(files, os.path.dirname(target))
+        _copy(files, os.path.join(source, path), target, digests[path])
+    progress(len(digests), max(1, len(digests)))
+    document = {
+        "format": 1,
+        "source": source,
+        "files": [{"path": path, "sha256": digests[path].hex()} for path in sorted(digests)],
+    }
+    write_atomic(files, manifest, (json.dumps(document, indent=1) + "\n").encode(), mode=0o600)
+    return name
+
+
+def park_logs(files: Files, source: str, root: str) -> None:
+    """Move the log into the archive: copied, read back, then taken out of the folder."""
+    places = MigrationPlaces(root)
+    for name in sorted(list_folder(source).logs):
+        path, target = os.path.join(source, name), os.path.join(places.parked_log, name)
+        make_folder(files, places.archive)
+        make_folder(files, places.parked_log)
+        digest = _digest(path)
+        if os.path.lexists(target) and _digest(target) != digest:
+            older = _digest(target)
+            make_folder(files, os.path.join(places.parked_log, "older"))
+            _copy(files, target, os.path.join(places.parked_log, "older", f"{older.hex()[:12]}-{name}"), older)
+        if not os.path.lexists(target) or _digest(target) != digest:
+            _copy(files, path, target, digest)
+        if _digest(path) != digest:
+            raise _moved(path)
+        try:
+            files.unlink(path)
+        except OSError as error:
+            raise environment_failure(error, "park", path) from error
+
+
+def restore_logs(files: Files, source: str, root: str) -> None:
+    """Put a parked log back where none has been begun since; the archive keeps its copy."""
+    parked = MigrationPlaces(root).parked_log
+    try:
+        names = sorted(entry.name for entry in os.scandir(parked) if entry.is_file(follow_symlinks=False))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise environment_failure(error, "list", parked) from error
+    for name in names:
+        target = os.path.join(source, name)
+        if name.startswith("events") and not os.path.lexists(target):
+            _copy(files, os.path.join(parked, name), target, _digest(os.path.join(parked, name)), mode=0o644)
+
+
+def _walk(source: str) -> list[str]:
+    """Every plain file below ``source``, git's own aside; links and the like are no content."""
+    found: list[str] = []
+
+    def raised(error: OSError) -> None:
+        raise environment_failure(error, "back up", error.filename) from error
+
+    for folder, folders, names in os.walk(source, onerror=raised):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in names:
+            path = os.path.join(folder, name)
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                found.append(os.path.relpath(path, source))
+    return found
+
+
+def _digest(path: str) -> bytes:
+    whole = hashlib.sha256()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            while piece := file.read(_PIECE):
+                whole.update(piece)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    return whole.digest()
+
+
+def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 0o600) -> None:
+    """Copy a file of any size; ``target`` appears when it is whole, and is read back."""
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        with open(os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            try:
+                while piece := file.read(_PIECE):
+                    write_all(files, fd, piece)
+                files.sync(fd)
+            finally:
+                files.close(fd)
+        files.replace(temporary, target)
+        files.sync_folder(folder)
+    except OSError as error:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # the first error is the one to tell
+        raise environment_failure(error, "copy to", target) from error
+    if _digest(target) != digest:
+        raise _moved(source)
+
+
+def _moved(path: str) -> EnvironmentFailure:
+    return EnvironmentFailure(f"{path} changed while it was copied", safe="Nothing was changed in the folder.",
+                              mend="Stop the program that writes there, then repeat the command.")  # fmt: skip
