@@ -47,6 +47,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
+    Command("head", "sign and print the tree head: one hash over every record", "proof"),
     Command("verify", "check a proof", "proof"),
     Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
     Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),

@@ -1,4 +1,4 @@
-"""``prove`` and ``verify``: proofs that leave the store."""
+"""``prove``, ``head`` and ``verify``: proofs that leave the store."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.cli.face import Face, number, visible
+
+if TYPE_CHECKING:
+    from periplus.journal.heads import TreeHead
+    from periplus.journal.proof import ProofVerdict, Prover
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     if command == "prove":
-        add("seq", nargs="?", type=number(1), metavar="SEQ", help="the record to prove; see `periplus log`")
+        add("seq", nargs="*", type=number(1), metavar="SEQ", help="the record to prove; see `periplus log`")
         add(
             "--from",
             dest="first",
@@ -23,41 +28,42 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="prove instead that the journal only grew since it had A records",
         )
         add("--to", dest="second", type=number(1), metavar="B", help="… until it had B (default: now)")
-        add("--out", metavar="FILE", help="default: record-SEQ.proof or growth-A-B.proof in this folder")
+        add("--bundle", action="store_true", help="several records, and --from A too if given, in one file")
+        add("--out", metavar="FILE", help="default: record-SEQ.proof, growth-A-B.proof or bundle.proof in this folder")
+    elif command == "head":
+        add("--out", metavar="FILE", help="write it to a file as well, for `verify`; keep that outside this machine")
     else:
-        add("proof", metavar="PROOF", help="a proof file")
+        add("proof", metavar="PROOF", help="a proof file, or a head of `periplus head --out`")
         add("--key", metavar="HEX|FILE", help="the public key of the store that it must come from")
-        add("--head", metavar="SIZE:ROOT", help="the tree head that it must speak of")
+        add("--head", metavar="SIZE:ROOT|FILE", help="the tree head that it must speak of")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    return _prove(face, arguments) if arguments.command == "prove" else _verify(face, arguments)
+    commands = {"prove": _prove, "head": _head, "verify": _verify}
+    return commands[arguments.command](face, arguments)
+
+
+# -- prove and head --------------------------------------------------------------------------------------------------
 
 
 def _prove(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import UsageError
     from periplus.base.files import Files, write_atomic
     from periplus.cli.schemas import ProveOut
     from periplus.journal.proof import verify_proof
 
-    if (arguments.seq is None) == (arguments.first is None) or (
-        arguments.second is not None and arguments.first is None
-    ):
-        raise UsageError("give either a SEQ, or --from A and perhaps --to B", mend="See `periplus prove --help`.")
+    _check_request(arguments)
     with face.open() as project:
-        if arguments.seq is not None:
-            data, kind, name = project.prove(arguments.seq), "inclusion", f"record-{arguments.seq}.proof"
-        else:
-            data, kind = project.prove_consistency(arguments.first, arguments.second), "consistency"
-            name = f"growth-{arguments.first}-{arguments.second or 'now'}.proof"
+        data, kind, name = _made(project.prover(face.progress("reading the records")), arguments)
         key = project.public_key()
+    face.clear_progress()
     verdict = verify_proof(data, key=key)
     assert verdict.holds, verdict.reason
     assert verdict.statement is not None
     path = os.path.join(face.cwd, arguments.out or name)
     write_atomic(Files(), path, data)
     head = verdict.statement.head
-    result = ProveOut(path, kind, head.size, head.root, key.hex(), len(data))
+    seqs = sorted(set(arguments.seq))
+    result = ProveOut(path, kind, head.size, head.root, key.hex(), len(data), seqs, list(verdict.stubs))
 
     def lines() -> Iterator[str]:
         import shlex
@@ -65,58 +71,229 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
         name = shlex.quote(os.path.basename(path))
         yield f"Wrote {visible(path)} ({len(data):,} bytes)"
         yield f"  against the head of {head.size:,} record{'s' if head.size != 1 else ''}, root {head.root}"
+        yield from _told_stubs(verdict.stubs)
         yield f"Whoever has it checks it without the store: periplus verify {visible(name)} --key {key.hex()}"
 
     face.emit(result, lines)
     return 0
 
 
+def _check_request(arguments: argparse.Namespace) -> None:
+    from periplus.base.errors import UsageError
+
+    has_records, has_growth = bool(arguments.seq), arguments.first is not None
+    if arguments.bundle:
+        is_clear = (has_records or has_growth) and arguments.second is None
+        wanted = "give --bundle one or more SEQ, perhaps --from A, and no --to"
+    else:
+        is_clear = has_records != has_growth and len(arguments.seq) <= 1 and (has_growth or arguments.second is None)
+        wanted = "give either a SEQ, or --from A and perhaps --to B; for several at once --bundle"
+    if not is_clear:
+        raise UsageError(wanted, mend="See `periplus prove --help`.")
+
+
+def _made(prover: Prover, arguments: argparse.Namespace) -> tuple[bytes, str, str]:
+    """The proof asked for, its kind, and the name of its file."""
+    if arguments.bundle:
+        return prover.bundle(arguments.seq, arguments.first or 0), "bundle", "bundle.proof"
+    if arguments.first is None:
+        return prover.record(arguments.seq[0]), "inclusion", f"record-{arguments.seq[0]}.proof"
+    name = f"growth-{arguments.first}-{arguments.second or 'now'}.proof"
+    return prover.growth(arguments.first, arguments.second), "consistency", name
+
+
+def _head(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.files import Files, write_atomic
+    from periplus.cli.schemas import HeadOut
+
+    with face.open() as project:
+        prover = project.prover(face.progress("reading the records"))
+        head, key, signature = prover.head()
+        data = prover.head_file()
+    face.clear_progress()
+    path = ""
+    if arguments.out:
+        path = os.path.join(face.cwd, arguments.out)
+        write_atomic(Files(), path, data)
+    result = HeadOut(head.store, head.lineage, head.size, head.root, key.hex(), signature.hex(), path)
+
+    def lines() -> Iterator[str]:
+        yield f"{head.size}:{head.root}"
+        yield f"  lineage   {visible(head.lineage)} of store {visible(head.store)}"
+        yield f"  key       {key.hex()}"
+        yield f"  signature {signature.hex()}"
+        if path:
+            yield f"Wrote {visible(path)}. Keep it elsewhere: `periplus verify` here finds out if records go missing."
+
+    face.emit(result, lines)
+    return 0
+
+
+# -- verify ----------------------------------------------------------------------------------------------------------
+
+
+class _Compared(NamedTuple):
+    """How the head of a proof and the records of the store at hand go together."""
+
+    here: str  # "", "extends", "behind", "differs" or "unknown"
+    told: str
+    is_bad: bool
+
+
 def _verify(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import PeriplusError
     from periplus.cli.inputs import read_file, read_public_key
     from periplus.cli.schemas import VerifyOut
-    from periplus.journal.proof import PROOF_BYTES_MAX, InclusionProof, verify_proof
+    from periplus.journal.proof import PROOF_BYTES_MAX, verify_proof
 
     key = read_public_key(arguments.key) if arguments.key else None
-    head = _head(arguments.head) if arguments.head else None
-    path = os.path.join(face.cwd, arguments.proof)
-    data = read_file(path, PROOF_BYTES_MAX)
+    head = _read_head(face, arguments.head) if arguments.head else None
+    data = read_file(os.path.join(face.cwd, arguments.proof), PROOF_BYTES_MAX)
     verdict = verify_proof(data, key=key, head=head)
-    statement = verdict.statement
-    kind = "" if statement is None else "inclusion" if isinstance(statement, InclusionProof) else "consistency"
-    seq = statement.seq if isinstance(statement, InclusionProof) else 0
-    record = verdict.line.decode("utf-8", "replace")
-    result = VerifyOut(
-        verdict.holds, verdict.signer, verdict.reason, kind,
-        statement.head.store if statement else "", statement.head.lineage if statement else "",
-        statement.head.size if statement else 0, statement.head.root if statement else "", seq, verdict.key.hex(), record,
-    )  # fmt: skip
+    compared = _Compared("", "", is_bad=False)
+    if verdict.holds and key is None and head is None:
+        try:
+            verdict, compared = _verify_at_hand(face, data, verdict)
+        except PeriplusError as error:
+            if face.store is not None:
+                raise
+            compared = _Compared("unknown", f"the store here cannot be asked: {error}", is_bad=False)
+    result = VerifyOut(verdict.holds, verdict.signer, verdict.reason, *_stated(verdict), compared.here)
 
     def lines() -> Iterator[str]:
         paint = face.palette
-        if not verdict.holds or statement is None:
+        if not verdict.holds or verdict.statement is None:
             yield f"{paint.bad}does not hold{paint.end}: {visible(verdict.reason)}"
             return
-        whose = ""
-        if verdict.signer:
-            whose = f"signed by {verdict.signer}" if verdict.signer.startswith("key") else "of the head given"
-        yield f"{paint.good}holds{paint.end}: " + (whose or "consistent, but not whose: give --key or --head to know")
-        if kind == "inclusion":
-            yield f"Record {seq:,} of the {statement.head.size:,} of lineage {visible(statement.head.lineage)}:"
-            yield visible(record, face.width)
-        else:
-            yield f"The {statement.head.size:,} records of lineage {visible(statement.head.lineage)} begin with the earlier ones."
+        whose = f"signed by {verdict.signer}" if verdict.signer.startswith("key") else "of the head given"
+        yield f"{paint.good}holds{paint.end}: " + visible(
+            whose if verdict.signer else "consistent, but not whose: give --key or --head to know"
+        )
+        yield from _told(verdict, face.width)
+        if compared.told:
+            yield f"{paint.bad if compared.is_bad else paint.dim}{visible(compared.told)}{paint.end}"
 
     face.emit(result, lines)
-    return 0 if verdict.holds else 3
+    return 3 if not verdict.holds or compared.is_bad else 0
 
 
-def _head(text: str) -> tuple[int, bytes]:
+def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[ProofVerdict, _Compared]:
+    """Whose the proof is by the keys that the store at hand knows, and whether its own records lead to the same head."""
+    from periplus.base.errors import NotAStoreError
+    from periplus.journal.heads import pinned_key
+    from periplus.journal.layout import Layout, find_root
+    from periplus.journal.proof import verify_proof
+
+    assert verdict.statement is not None
+    head, nothing = verdict.statement.head, _Compared("", "", is_bad=False)
+    try:
+        root = find_root(face.cwd, face.store)
+    except NotAStoreError:
+        if face.store is not None:
+            raise
+        return verdict, nothing
+    layout = Layout(root)
+    layout.refuse_links()
+    pinned = pinned_key(layout, head.lineage)
+    if pinned is None:
+        return verdict, nothing
+    verdict = verify_proof(data, key=pinned.key)
+    if not verdict.holds:
+        return verdict._replace(reason=f"{verdict.reason}: the one {pinned.whose}"), nothing
+    verdict = verdict._replace(signer=f"{verdict.signer}, {pinned.whose}")
+    return verdict, _compare(face, head)
+
+
+def _compare(face: Face, head: TreeHead) -> _Compared:
+    from periplus.base.errors import PeriplusError
+    from periplus.journal.heads import extends
+
+    try:
+        with face.open() as project:
+            journal = project.journal
+            is_own = head.lineage in (journal.lineage, journal.copied_from)
+            held = journal.end(head.lineage).next_seq - 1
+            found = extends(journal, head) if held else None
+    except PeriplusError as error:
+        return _Compared("unknown", f"not compared with the records here: {error}", is_bad=False)
+    finally:
+        face.clear_progress()
+    if found:
+        return _Compared("extends", "The records here begin with the ones it speaks of.", is_bad=False)
+    if found is None:
+        told = f"Here are only {held:,} of the {head.size:,} records that it speaks of"
+        lost = ": this store was cut short, or an older copy was put in its place." if is_own else "."
+        return _Compared("behind", told + lost, is_bad=is_own)
+    told = f"The first {head.size:,} records here are others: rewritten, or another past (a fork)."
+    return _Compared("differs", told, is_bad=True)
+
+
+def _stated(verdict: ProofVerdict) -> tuple[str, str, str, int, str, int, str, str, list[int], list[str], list[int]]:
+    """The columns of ``VerifyOut`` that say what the proof speaks of."""
+    from periplus.journal.proof import BundleProof, InclusionProof
+
+    statement = verdict.statement
+    texts = [line.decode("utf-8", "replace") for line in verdict.lines]
+    if statement is None:
+        return "", "", "", 0, "", 0, verdict.key.hex(), "", [], [], []
+    seqs = [statement.seq] if isinstance(statement, InclusionProof) else []
+    if isinstance(statement, BundleProof):
+        seqs = list(statement.seqs)
+    head, kind = statement.head, str(statement.__struct_config__.tag)
+    seq, text = (seqs[0], texts[0] if texts else "") if isinstance(statement, InclusionProof) else (0, "")
+    return (
+        kind, head.store, head.lineage, head.size, head.root, seq, verdict.key.hex(), text, seqs, texts,
+        list(verdict.stubs),
+    )  # fmt: skip
+
+
+def _told(verdict: ProofVerdict, width: int | None) -> Iterator[str]:
+    """What a proof that holds says."""
+    kind, _, lineage, size, root, _, _, _, seqs, texts, stubs = _stated(verdict)
+    if kind == "head":
+        yield f"The head of the first {size:,} records of lineage {visible(lineage)}, root {root}"
+    if kind == "consistency":
+        yield f"The {size:,} records of lineage {visible(lineage)} begin with the earlier ones."
+    if kind == "bundle":
+        yield f"{len(seqs):,} of the {size:,} records of lineage {visible(lineage)}:"
+    for seq, text in zip(seqs, texts, strict=True):
+        if kind == "inclusion":
+            yield f"Record {seq:,} of the {size:,} of lineage {visible(lineage)}:"
+        if seq not in stubs:
+            yield visible(text, width)
+    yield from _told_stubs(tuple(stubs))
+    statement = verdict.statement
+    first = getattr(statement, "first_size", 0) if kind == "bundle" else 0
+    if first:
+        yield f"They begin with the {first:,} records of the earlier head."
+
+
+def _told_stubs(stubs: tuple[int, ...]) -> Iterator[str]:
+    if stubs:
+        names = ", ".join(map(str, stubs[:20])) + (" …" if len(stubs) > 20 else "")
+        yield f"The content of {names} was taken out: place and leaf hash are proved, nothing that a stub says besides."
+
+
+def _read_head(face: Face, text: str) -> tuple[int, bytes]:
+    """SIZE:ROOT, or a file of `periplus head --out`."""
     from periplus.base.digests import parse_digest
     from periplus.base.errors import UsageError
+    from periplus.cli.inputs import read_file
+    from periplus.journal.proof import PROOF_BYTES_MAX, HeadStatement, verify_proof
 
+    path = os.path.join(face.cwd, text)
+    if os.path.isfile(path):
+        found_head = verify_proof(read_file(path, PROOF_BYTES_MAX))
+        if not found_head.holds or not isinstance(found_head.statement, HeadStatement):
+            raise UsageError(
+                f"{visible(text)} is not a file of a tree head{': ' * bool(found_head.reason)}{found_head.reason}",
+                mend="Write one with `periplus head --out FILE`.",
+            )
+        return found_head.statement.head.size, bytes.fromhex(found_head.statement.head.root)
     size, found, root = text.partition(":")
-    if not found or not size.isdigit() or len(size) > 15:
+    if not found or not (size.isascii() and size.isdigit()) or len(size) > 15:
         raise UsageError(
-            f"{text[:80]!r} is not a tree head", mend="It is SIZE:ROOT, as `periplus prove --json` prints them."
+            f"{text[:80]!r} is not a tree head",
+            mend="It is SIZE:ROOT, as `periplus head` prints it, or a file that `periplus head --out` wrote.",
         )
     return int(size), parse_digest(root)

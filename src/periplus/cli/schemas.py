@@ -16,6 +16,7 @@ __all__ = [
     "FileOut",
     "FindingOut",
     "GapOut",
+    "HeadOut",
     "HitOut",
     "InitOut",
     "LeftOut",
@@ -282,7 +283,11 @@ class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.ver
 
 
 class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
-    """``size`` and ``root`` are the tree head, ``key`` the public key that its signature is checked with."""
+    """``size`` and ``root`` are the tree head, ``key`` the public key that its signature is checked with.
+
+    ``kind`` is inclusion, consistency or bundle; ``seqs`` are the records proved, ``stubs`` those whose content was taken
+    out: of these nothing but place and leaf hash is proved.
+    """
 
     path: str
     kind: str
@@ -290,6 +295,20 @@ class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
     root: str
     key: str
     bytes: int
+    seqs: list[int]
+    stubs: list[int]
+
+
+class HeadOut(msgspec.Struct, tag_field="schema", tag="periplus.head/1"):
+    """The signed tree head of all durable records; ``path`` is empty where no file was written."""
+
+    store: str
+    lineage: str
+    size: int
+    root: str
+    key: str
+    signature: str
+    path: str
 
 
 class TargetOut(msgspec.Struct):
@@ -320,7 +339,12 @@ class RedactOut(msgspec.Struct, tag_field="schema", tag="periplus.redact/1"):
 
 
 class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
-    """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given."""
+    """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given or known.
+
+    ``kind`` is inclusion, consistency, bundle or head; ``seq`` and ``record`` are those of an inclusion, ``seqs`` and
+    ``records`` of every kind; ``stubs``: as for ``prove``. ``here`` compares with the records of the store at hand, if it
+    knows the lineage: extends, behind (fewer are here), differs (a fork), unknown.
+    """
 
     holds: bool
     signer: str
@@ -333,6 +357,10 @@ class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
     seq: int
     key: str
     record: str
+    seqs: list[int]
+    records: list[str]
+    stubs: list[int]
+    here: str
 
 
 class ProblemOut(msgspec.Struct):
@@ -404,6 +432,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail list": TrailListOut,
     "trail verify": TrailVerifyOut,
     "prove": ProveOut,
+    "head": HeadOut,
     "verify": VerifyOut,
     "redact": RedactOut,
     "doctor": DoctorOut,

@@ -71,6 +71,7 @@ class _Findings:
         self.removed_objects: set[str] = set()
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
+        self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
         self.records = 0
         self.segments = 0
 
@@ -95,6 +96,7 @@ def examine(
     try:
         for lineage in journal.lineages():
             problems += _check_lineage(journal, lineage, found, references, progress)
+        problems += _check_trees(journal, found)
         problems += _check_marks(journal)
         problems += _check_versions(journal, found)
         problems += _check_stubs(found)
@@ -130,6 +132,7 @@ def _check_lineage(
     if segments and segments[0] != 1:
         yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
                       "Restore them from a backup.")  # fmt: skip
+    found.leaves[lineage] = bytearray()
     found.rebuilt.begin_write()
     try:
         for number, chunk in enumerate(reader.read_from(START, durable_seq, salvage=True)):
@@ -156,6 +159,7 @@ def _check_lineage(
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
+            found.leaves[lineage] += b"".join([entry.leaf for entry in chunk.entries])
             found.records += len(changes)
             found.rebuilt.apply(changes, lineage, chunk.segment)
     except PeriplusError as error:
@@ -204,6 +208,23 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
             if name.endswith(POISON_SUFFIX):
                 yield Problem("warning", "a sync of this segment failed: nothing is written to it any more, the next write begins "
                               "a new one", os.path.join(reader.folder, name), mend="Check the disk.")  # fmt: skip
+
+
+def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
+    """Tiles and the heads that were seen, against the records that were read; of lineages whose records are gone, too."""
+    from periplus.journal.heads import peers
+    from periplus.journal.tree_check import check_tree
+
+    if journal.damage is not None:
+        return  # which records are missing is told already
+    try:
+        remembered = {peer.lineage for peer in peers(journal.layout) if peer.seen is not None}
+    except PeriplusError:
+        remembered = set()  # told of the lineage whose file it is
+    for lineage in sorted(found.leaves.keys() | remembered):
+        for one in check_tree(journal, lineage, bytes(found.leaves.get(lineage, b""))):
+            severity: Severity = "error" if one.is_error else "warning"
+            yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)
 
 
 def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:

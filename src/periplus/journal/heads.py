@@ -23,6 +23,7 @@ from __future__ import annotations
 
 __all__ = [
     "Peer",
+    "Pinned",
     "Seen",
     "TreeHead",
     "check_head",
@@ -30,12 +31,13 @@ __all__ = [
     "head_message",
     "peers",
     "pin_key",
+    "pinned_key",
     "read_peer",
     "remember_head",
 ]
 
 import os
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -44,8 +46,9 @@ from periplus.base.errors import DamageError, RefusedError, UsageError, environm
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.journal import Journal
-from periplus.journal.keys import fingerprint, verify_signature
+from periplus.journal.keys import fingerprint, public_key, verify_signature
 from periplus.journal.layout import Layout
+from periplus.journal.settings import read_lineage
 from periplus.journal.tiles import LineageTree, no_longer_extends
 
 _PEER_BYTES_MAX: Final = 65_536
@@ -78,6 +81,13 @@ class Peer(msgspec.Struct, frozen=True):
     own: bool = False
     name: str = ""
     v: int = 1
+
+
+class Pinned(NamedTuple):
+    """The key that heads of a lineage must be signed with; ``whose`` says it to people."""
+
+    key: bytes
+    whose: str
 
 
 def head_message(head: TreeHead) -> bytes:
@@ -149,6 +159,17 @@ def pin_key(journal: Journal, lineage: str, store: str, key: bytes, name: str = 
     return changed
 
 
+def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
+    """The key by which this store knows ``lineage``: its own, or one pinned at first sight. Raises as ``read_peer``."""
+    own = read_lineage(layout)
+    if own is not None and own.lineage == lineage:
+        return Pinned(public_key(layout, lineage), "this store's own")
+    peer = read_peer(layout, lineage)
+    if peer is None or not peer.key:
+        return None
+    return Pinned(bytes.fromhex(peer.key), f"pinned for {peer.name or lineage}")
+
+
 def check_head(journal: Journal, lineage: str = "", tree: LineageTree | None = None) -> Peer | None:
     """Whether the records of ``lineage`` (our own by default) still lead to the head remembered of it.
 
@@ -190,6 +211,8 @@ def remember_head(
 def extends(journal: Journal, head: TreeHead, tree: LineageTree | None = None) -> bool | None:
     """Whether the records held lead to ``head``; None where fewer are held. Raises as ``LineageTree``."""
     tree = tree or LineageTree(journal, head.lineage)
+    if tree.size < head.size:
+        tree.refresh(at_least=head.size)
     return tree.root(head.size).hex() == head.root if head.size <= tree.size else None
 
 

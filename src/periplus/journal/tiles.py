@@ -25,7 +25,7 @@ kept in memory, for this process.
 
 from __future__ import annotations
 
-__all__ = ["TREE_VERSION", "LineageTree", "TileHead", "no_longer_extends", "read_tile_head"]
+__all__ = ["TREE_FILES_MEND", "TREE_VERSION", "LineageTree", "TileHead", "no_longer_extends", "read_tile_head"]
 
 import hmac
 import os
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 TREE_VERSION: Final = 1
+TREE_FILES_MEND: Final = "The next proof that needs them makes them again; or remove the folder: it is derived."
 _HEAD_BYTES_MAX: Final = 4096
 _SEAL: Final = b"PPLS/tile-head/1\0"
 _Found = TypeVar("_Found")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination, Problem
     from periplus.journal.history import News, Page, RecordFilter
+    from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
     from periplus.journal.takein import TakenIn
     from periplus.project.keeper import Keeper, ModeFile
@@ -387,17 +388,17 @@ class Project:
 
     # -- proofs and care ---------------------------------------------------------------------------------------------
 
-    def prove(self, seq: int) -> bytes:
-        from periplus.journal.proof import prove_record
+    def prover(self, progress: Progress | None = None) -> Prover:
+        """What makes proofs and signed heads of this store's own records; see ``periplus.journal.proof``."""
+        from periplus.journal.proof import Prover
 
-        self.journal.refresh()
-        return prove_record(self.journal, seq)
+        return Prover(self.journal, progress or no_progress)
+
+    def prove(self, seq: int) -> bytes:
+        return self.prover().record(seq)
 
     def prove_consistency(self, first: int, second: int | None = None) -> bytes:
-        from periplus.journal.proof import prove_consistency
-
-        self.journal.refresh()
-        return prove_consistency(self.journal, first, second)
+        return self.prover().growth(first, second)
 
     def public_key(self) -> bytes:
         from periplus.journal.keys import public_key

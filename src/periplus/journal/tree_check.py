@@ -1,0 +1,88 @@
+"""What ``doctor`` finds wrong with a lineage's tiles and with the heads that were seen of it."""
+
+from __future__ import annotations
+
+__all__ = ["TreeFinding", "check_tree"]
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from periplus.base.errors import DamageError, EnvironmentFailure
+from periplus.base.files import read_plain
+from periplus.journal.heads import read_peer
+from periplus.journal.journal import Journal
+from periplus.journal.tiles import TREE_FILES_MEND, no_longer_extends, read_tile_head
+from periplus.merkle import HASH_BYTES, Frontier
+
+
+class TreeFinding(NamedTuple):
+    """``is_error``: acknowledged records are affected, not only what is derived from them."""
+
+    is_error: bool
+    what: str
+    path: str
+    offset: int = -1
+    mend: str = ""
+
+
+def check_tree(journal: Journal, lineage: str, leaves: bytes) -> Iterator[TreeFinding]:
+    """Compare tiles and heads with ``leaves``, the leaf hashes of all the lineage's records as their lines have them."""
+    held = len(leaves) // HASH_BYTES
+    frontier = Frontier()
+    yield from _check_tiles(journal, lineage, leaves, frontier)
+    path = journal.layout.peer_file(lineage)
+    try:
+        peer = read_peer(journal.layout, lineage)
+    except (DamageError, EnvironmentFailure) as error:
+        yield TreeFinding(False, error.wrong, path, mend=error.mend)
+        return
+    if peer is None or peer.seen is None:
+        return
+    seen = (peer.seen.size, bytes.fromhex(peer.seen.root))
+    if held < seen[0]:
+        yield _lost(no_longer_extends(lineage, seen, held), path)
+        return
+    if seen[0] < frontier.size:
+        frontier = Frontier()
+    frontier.extend(_split(leaves, frontier.size, seen[0]))
+    if frontier.root() != seen[1]:
+        yield _lost(no_longer_extends(lineage, seen, seen[0], frontier.root()), path)
+
+
+def _check_tiles(journal: Journal, lineage: str, leaves: bytes, frontier: Frontier) -> Iterator[TreeFinding]:
+    folder = journal.layout.tree_folder(lineage)
+    if not os.path.isdir(folder):
+        return
+    head = read_tile_head(journal, lineage)
+    path = os.path.join(folder, "head")
+    if head is None:
+        yield TreeFinding(False, "the tiles' head is missing or not what was written", path, mend=TREE_FILES_MEND)
+        return
+    held = len(leaves) // HASH_BYTES
+    known = (head.size, bytes.fromhex(head.root))
+    if held < head.size:
+        yield _lost(no_longer_extends(lineage, known, held), path)
+        return
+    added = frontier.extend(_split(leaves, 0, head.size))
+    if frontier.root() != known[1]:
+        yield _lost(no_longer_extends(lineage, known, head.size, frontier.root()), path)
+        return
+    for level, _, wanted in added:
+        path = os.path.join(folder, f"level-{level}")
+        try:
+            found = read_plain(path, len(wanted))
+        except OSError as error:
+            yield TreeFinding(False, f"tiles cannot be read: {error.strerror}", path, mend=TREE_FILES_MEND)
+            continue
+        if found != wanted:
+            place = next((at for at, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), len(found))
+            yield TreeFinding(False, "tiles that do not lead to the records' root", path, place, TREE_FILES_MEND)
+
+
+def _split(leaves: bytes, first: int, end: int) -> list[bytes]:
+    return [leaves[at : at + HASH_BYTES] for at in range(first * HASH_BYTES, end * HASH_BYTES, HASH_BYTES)]
+
+
+def _lost(error: DamageError, path: str) -> TreeFinding:
+    return TreeFinding(True, error.wrong, path, mend="Restore the newest copy of the journal.")
