@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
-from periplus.base.errors import NotFoundError
+from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.journal.keys import public_key
-from periplus.journal.proof import prove_consistency, prove_record, verify_proof
-from support import WRITER, item, make_store, open_journal
+from periplus.journal.proof import (
+    BUNDLE_RECORDS_MAX,
+    BundleProof,
+    HeadStatement,
+    Prover,
+    prove_consistency,
+    prove_record,
+    verify_proof,
+)
+from periplus.journal.record import decode_line, seal_line
+from periplus.journal.stub import make_stub
+from support import WRITER, item, make_store, open_journal, segment_path
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +97,183 @@ def test_forgeries_with_a_mended_container_are_refused(made):
 def test_any_bytes_give_a_verdict(data):
     assert not verify_proof(data).holds
     assert not verify_proof(b"PPLS\x02\x03" + data).holds
+
+
+# ---- several records in one file, and heads
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    with open_journal(make_store(tmp_path_factory.mktemp("bundles"))) as journal:
+        for number in range(11):
+            journal.mutate(lambda t, n=number: t.put("decision", item(n), {"text": f"number {n}"}), WRITER)
+        prover = Prover(journal)
+        key = public_key(journal.layout, journal.lineage)
+        yield journal, prover, key
+
+
+def sections_of(data):
+    return {tag: data[start:end] for tag, (start, end) in unpack(data, KIND_PROOF).items()}
+
+
+def test_a_bundle_proves_several_records_and_the_growth(several):
+    _, prover, key = several
+    data = prover.bundle([7, 2, 11, 2], 4)
+    verdict = verify_proof(data, key=key)
+    assert verdict.holds, verdict.reason
+    assert isinstance(verdict.statement, BundleProof)
+    assert (verdict.statement.seqs, verdict.statement.first_size) == ((2, 7, 11), 4)
+    assert [decode_line(line)[0].seq for line in verdict.lines] == [2, 7, 11]
+    assert verdict.line == verdict.lines[0]
+    for seqs, first in (([], 1), ([], 11), ([1], 0), (range(1, 12), 11)):
+        verdict = verify_proof(prover.bundle(seqs, first), key=key)
+        assert verdict.holds, verdict.reason
+        assert len(verdict.lines) == len(seqs)
+    alone = verify_proof(prover.growth(4), key=key).statement
+    assert (alone.first_root, alone.head) == (
+        verify_proof(data).statement.first_root,
+        verify_proof(data).statement.head,
+    )
+
+
+def test_every_changed_bit_of_a_bundle_is_refused(several):
+    _, prover, key = several
+    data = prover.bundle([3, 4, 9], 5)
+    for place in range(len(data)):
+        forged = bytearray(data)
+        forged[place] ^= 1
+        assert not verify_proof(bytes(forged), key=key).holds
+    sections = sections_of(data)
+    for tag, content in sections.items():
+        for place in range(len(content)):
+            changed = bytearray(content)
+            changed[place] ^= 1
+            forged = pack(KIND_PROOF, {**sections, tag: bytes(changed)})
+            assert not verify_proof(forged, key=key).holds, f"section {tag}, byte {place}"
+        assert not verify_proof(pack(KIND_PROOF, {t: c for t, c in sections.items() if t != tag}), key=key).holds
+
+
+def test_a_bundle_claims_no_more_than_it_shows(several):
+    """The statement is not signed but for its head: every way to say more than the paths show must be refused."""
+    _, prover, key = several
+    sections = sections_of(prover.bundle([3, 9], 5))
+    statement = decode_canonical(sections[1])
+
+    def holds(lines=sections[2], path=sections[3], **changes):
+        forged = pack(KIND_PROOF, {**sections, 1: canonical(statement | changes), 2: lines, 3: path})
+        return verify_proof(forged, key=key).holds
+
+    assert holds()
+    nodes, lines = statement["nodes"], sections[2].split(b"\n")
+    assert not holds(seqs=[9, 3])
+    assert not holds(seqs=[3, 9, 10])
+    assert not holds(seqs=[3])
+    assert not holds(seqs=[3, 3], lines=lines[0] + b"\n" + lines[0])
+    assert not holds(seqs=[3, 8])
+    assert not holds(seqs=[0, 9])
+    assert not holds(seqs=[-1, 9])
+    assert not holds(first_size=0)
+    assert not holds(first_size=6)
+    assert not holds(first_root="")
+    assert not holds(first_root="11" * 32)
+    assert not holds(first_size=12)
+    assert not holds(nodes=nodes[:-1])
+    assert not holds(nodes=[*nodes, 0])
+    assert not holds(nodes=[nodes[0] + 1, nodes[1] - 1, nodes[2]])
+    assert not holds(nodes=[2**40, *nodes[1:]])
+    assert not holds(nodes=[-1, *nodes[1:]])
+    assert not holds(lines=b"\n".join(reversed(lines)))
+    assert not holds(lines=sections[2] + b"\n")
+    assert not holds(path=sections[3] + bytes(32))
+    assert not holds(format=2)
+    assert not holds(more=1)
+    assert not holds(kind="head")
+    assert not holds(seqs=[], nodes=[], first_size=0, first_root="", lines=b"", path=b"")
+
+
+def test_a_bundle_that_cannot_be(several):
+    journal, prover, _ = several
+    with pytest.raises(NotFoundError, match="there is no record 12"):
+        prover.bundle([3, 12])
+    with pytest.raises(NotFoundError, match="not from 12"):
+        prover.bundle([3], 12)
+    with pytest.raises(UsageError, match="too many for one proof"):
+        prover.bundle(range(1, BUNDLE_RECORDS_MAX + 2))
+    for number in range(20, 24):
+        text = "long " * 12_000
+        journal.mutate(
+            lambda t, n=number, x=text: [t.put("note", item(n * 10 + i, "not"), {"text": x}) for i in range(5)], WRITER
+        )
+    with pytest.raises(UsageError, match="bytes are too many"):
+        prover.bundle(range(12, 32))
+    assert verify_proof(prover.bundle(range(12, 22))).holds
+
+
+def test_a_head_counts_through_its_signature_alone(several):
+    _, prover, key = several
+    data = prover.head_file()
+    verdict = verify_proof(data, key=key)
+    assert verdict.holds, verdict.reason
+    assert isinstance(verdict.statement, HeadStatement)
+    sections = sections_of(data)
+    for tag in (4, 5):
+        assert not verify_proof(pack(KIND_PROOF, {t: c for t, c in sections.items() if t != tag})).holds
+    statement = decode_canonical(sections[1])
+    statement["head"]["size"] += 1
+    assert not verify_proof(pack(KIND_PROOF, {**sections, 1: canonical(statement)})).holds
+
+
+def test_a_prover_sees_what_came_since_and_needs_no_index(several):
+    journal, prover, key = several
+    size = prover.head().head.size
+    journal.mutate(lambda t: t.put("note", item(900, "not"), {"text": "one more"}), WRITER)
+    assert prover.head().head.size == size + 1
+    line = verify_proof(prover.record(size + 1), key=key).line
+    journal.index.db.execute("DELETE FROM records")
+    assert verify_proof(prover.record(size + 1), key=key).line == line
+    assert verify_proof(prover.record(3), key=key).holds
+
+
+def test_the_stub_of_a_record_proves_its_place_and_nothing_that_is_put_into_it(several):
+    _, prover, key = several
+    sections = sections_of(prover.record(5))
+    record, leaf = decode_line(sections[2])
+    stub = make_stub(sections[2], leaf, "")[:-1]
+    verdict = verify_proof(pack(KIND_PROOF, {**sections, 2: stub}), key=key)
+    assert (verdict.holds, verdict.stubs) == (True, (5,))
+    for words in (b',"payload":{"text":"never said"}', b',"summary":"never said"', b',"salt":"AAAA"',
+                  b',"payload_ref":{"sha256":"%b","bytes":1}' % leaf.hex().encode()):  # fmt: skip
+        forged = seal_line(stub[:-26].rstrip() + words)[0][:-1]
+        assert decode_line(forged)[1] == leaf
+        verdict = verify_proof(pack(KIND_PROOF, {**sections, 2: forged}), key=key)
+        assert (verdict.holds, verdict.reason) == (False, "the record has a content that its leaf hash does not cover")
+    assert record.seq == 5
+
+
+def test_where_nothing_is_durable_nothing_is_proved(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        with pytest.raises(NotFoundError, match="no records of its own"):
+            Prover(journal).head()
+        with pytest.raises(NotFoundError, match="there is no record 1"):
+            Prover(journal).record(1)
+    config = tmp_path / ".periplus/config.toml"
+    config.write_text(config.read_text().replace('"mutation"\n', '"never"\n'))
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "perhaps"}), WRITER)
+        with pytest.raises(NotFoundError, match=r"none of the 1 records .* is known to be on disk"):
+            Prover(journal).head()
+
+
+def test_a_damaged_record_is_not_proved_but_its_neighbours_are(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(4):
+            journal.mutate(lambda t, n=number: t.put("decision", item(n), {"text": f"number {n}"}), WRITER)
+        prover = Prover(journal)
+        whole = prover.record(2)
+        path = segment_path(journal)
+        path.write_bytes(path.read_bytes().replace(b"number 2", b"nummer 2"))
+        with pytest.raises(DamageError, match="cannot be read"):
+            prover.record(3)
+        assert prover.record(2) == whole

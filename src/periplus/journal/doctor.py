@@ -212,16 +212,12 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
 
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
     """Tiles and the heads that were seen, against the records that were read; of lineages whose records are gone, too."""
-    from periplus.journal.heads import peers
+    from periplus.journal.heads import remembered
     from periplus.journal.tree_check import check_tree
 
     if journal.damage is not None:
         return  # which records are missing is told already
-    try:
-        remembered = {peer.lineage for peer in peers(journal.layout) if peer.seen is not None}
-    except PeriplusError:
-        remembered = set()  # told of the lineage whose file it is
-    for lineage in sorted(found.leaves.keys() | remembered):
+    for lineage in sorted(found.leaves.keys() | set(remembered(journal.layout))):
         for one in check_tree(journal, lineage, bytes(found.leaves.get(lineage, b""))):
             severity: Severity = "error" if one.is_error else "warning"
             yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)

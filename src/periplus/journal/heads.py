@@ -34,6 +34,7 @@ __all__ = [
     "pinned_key",
     "read_peer",
     "remember_head",
+    "remembered",
 ]
 
 import os
@@ -124,6 +125,11 @@ def read_peer(layout: Layout, lineage: str) -> Peer | None:
 
 def peers(layout: Layout) -> list[Peer]:
     """All that is remembered, by lineage. Raises as ``read_peer``."""
+    return [peer for lineage in remembered(layout) if (peer := read_peer(layout, lineage)) is not None]
+
+
+def remembered(layout: Layout) -> list[str]:
+    """The lineages of which something is remembered."""
     try:
         names = sorted(os.listdir(layout.peers))
     except FileNotFoundError:
@@ -131,7 +137,7 @@ def peers(layout: Layout) -> list[Peer]:
     except OSError as error:
         raise environment_failure(error, "list", layout.peers) from error
     lineages = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return [peer for name in lineages if is_id(name) and (peer := read_peer(layout, name)) is not None]
+    return [name for name in lineages if name.startswith("lin_") and is_id(name)]
 
 
 def pin_key(journal: Journal, lineage: str, store: str, key: bytes, name: str = "") -> Peer:
