@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -168,3 +171,150 @@ def test_a_reader_of_a_store_that_may_only_be_read_is_told(sh):
         assert "cursors" in done.err
     finally:
         os.chmod(store, 0o755)
+
+
+# -- show --at, blame ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def known(sh):
+    """A decision (record 4) that a session replaced by another (record 5), which ended the first (record 6)."""
+    sh("remember", "Hash passwords with bcrypt", "--type", "decision", "--rationale", "it is there", "--as", "grace")
+    first = sh.json("log", "--limit", "1").records[0].id
+    sh(
+        "remember",
+        "Hash passwords with argon2id",
+        "--type",
+        "decision",
+        "--supersedes",
+        first,
+        env={"PERIPLUS_SESSION": "s-1"},
+    )
+    second = sh.json("log", "--action", "create", "--limit", "1").records[0].id
+    return sh, first, second
+
+
+def test_show_as_it_was(known):
+    sh, first, second = known
+    now, then = sh.json("show", first), sh.json("show", first, "--at", "4")
+    assert (now.entity.value["state"], now.at, [r.seq for r in now.history]) == ("superseded", 0, [6, 4])
+    assert (then.entity.value["state"], then.at, [r.seq for r in then.history]) == ("accepted", 4, [4])
+    assert "  state       accepted\n" in sh("show", first, "--at", "5").out
+    sh.fails("show", second, "--at", "4", code=1, wrong="was not there at record 4")
+    sh.fails("show", first, "--at", "7", code=2, wrong="there is no record 7: the newest of lin_")
+    sh.fails("show", first, "--at", "0", code=2, wrong="there is no record 0")
+    sh.fails("show", first, "--at", "x", code=2, wrong="'x' is not a whole number")
+
+
+def test_blame_names_the_record_of_each_field(known):
+    sh, first, _ = known
+    found = sh.json("blame", first)
+    origins = {
+        field.name: [(one.record.seq, one.record.writer, one.certain) for one in field.origins]
+        for field in found.fields
+    }
+    assert origins.pop("state") == [(6, "ada", True)]
+    assert set(map(tuple, origins.values())) == {((4, "grace", True),)}
+    assert {field.name: field.value for field in found.fields} == found.entity.value
+    text = sh("blame", first).out
+    assert "  state            6  " in text
+    assert "transition by ada (s-1)  decision superseded" in text
+    sh.fails("blame", "dec_", code=2, wrong="several ids")
+    sh.fails("blame", "dec_zzz", code=1, wrong="nothing has an id that begins")
+    sh.fails("blame", "\udc80", code=2, wrong="ID is not UTF-8")
+
+
+# -- undo ----------------------------------------------------------------------------------------------------------------
+
+
+def test_undo_of_a_session_and_back(known):
+    sh, first, second = known
+    plan = sh.json("undo", "--session", "s-1", "--dry-run")
+    assert [(one.id, one.outcome, one.seqs, one.fields) for one in plan.entities][1] == (
+        first,
+        "restored",
+        [6],
+        ["state"],
+    )
+    assert (plan.dry_run, plan.seqs, plan.first_seq, plan.last_seq, plan.key) == (True, [5, 6], 0, 0, "")
+    assert sh("undo", "--session", "s-1", "--dry-run").lines[-1] == "Nothing was written: this is what would be done."
+    done = sh("undo", "--session", "s-1")
+    assert done.lines[-1] == "Undone by record 7-8. To take that back: periplus undo --seq 7-8"
+    assert sh.json("show", first).entity.value["state"] == "accepted"
+    sh.fails("show", second, code=1, wrong="nothing has an id")
+    assert sh.json("log", "--limit", "1").records[0].summary == "undo of seq 5-6, session s-1"
+    assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written."
+    back = sh.json("undo", "--seq", "7", "--seq", "8")
+    assert (back.first_seq, back.last_seq) == (9, 10)
+    assert sh.json("show", second).entity.value["text"] == "Hash passwords with argon2id"
+    assert sh("doctor").lines[-1].startswith("sound")
+
+
+def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
+    sh, first, second = known
+    sh("undo", "--seq", "6")  # somebody decided that the first still holds
+    sh("remember", "argon2id it is not", "--type", "decision", "--supersedes", second)
+    done = sh.json("undo", "--session", "s-1", code=5)
+    assert [(one.id, one.outcome, one.reason) for one in done.entities] == [
+        (second, "conflict", "it was created there, and changed since: state"),
+        (first, "unchanged", "nothing of it is left"),
+    ]
+    out = sh("undo", "--session", "s-1", code=5).out
+    assert "1 in conflict: left as it is." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "wrong"),
+    [
+        ([], 2, "one of the arguments --seq --session is required"),
+        (["--seq", "1", "--session", "s"], 2, "not allowed with argument"),
+        (["--seq", "0"], 2, "0 is too small"),
+        (["--seq", "3-1"], 2, "'3-1' is no range"),
+        (["--seq", "1-99999999"], 2, "is no range of 1 to 20,000 records"),
+        (["--seq", "x-2"], 2, "'x' is not a whole number"),
+        (["--seq", "9"], 2, "there is no record 9: the newest of lin_"),
+        (["--session", "nobody"], 1, "session 'nobody' changed nothing"),
+        (["--session", "\udc80"], 2, "--session is not UTF-8"),
+        (["--seq", "1", "--lineage", "lin_zzz"], 1, "the store holds no lineage 'lin_zzz'"),
+    ],
+)
+def test_wrong_undo_is_said_and_changes_nothing(sh, words, code, wrong):
+    sh.fails("undo", *words, code=code, wrong=wrong)
+    assert seqs(sh.json("log")) == [3, 2, 1]
+
+
+def test_blame_and_undo_fit_a_narrow_terminal(known):
+    sh, first, _ = known
+    for words in (["blame", first], ["undo", "--session", "s-1", "--dry-run"]):
+        raw, shown = on_terminal(sh, *words, width=50)
+        assert [line for line in shown.splitlines() if wide(line) > 50] == []
+        assert "\x1b[" in raw
+
+
+def test_the_page_on_history_is_run(tmp_path):
+    """Every command of docs/history.md, in order, prints what the page shows."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "history.md").read_text()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    shell = Shell(tmp_path / "project", tmp_path / "home")
+    shell("init")
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    commands = [chunk for block in blocks for chunk in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    assert len(commands) >= 8
+    ids: dict[str, str] = {}
+    for chunk in commands:
+        typed, _, shown = chunk.partition("\n")
+        environment = {}
+        words = shlex.split(typed)
+        while "=" in words[0]:
+            name, _, content = words.pop(0).partition("=")
+            environment[name] = content
+        assert words.pop(0) == "periplus"
+        out = shell(*(ids.get(word, word) for word in words), env=environment).out
+        for found in re.findall(r"\b(?:dec|not)_[0-9a-z]{16}\b", out):
+            if found not in ids.values():
+                ids[f"{found[:4]}{'abcdef'[len(ids)] * 16}"] = found
+        for name, real in ids.items():
+            out = out.replace(real, name)
+        out = re.sub(r"20\d\d-\d\d-\d\d(T[\d:.]+Z?)?", lambda m: "TIME" if m[1] else "DATE", out)
+        assert re.sub(r"version [0-9a-f]{12}", "version VERSION", out) == shown, typed

@@ -1,4 +1,4 @@
-"""``log``: what was written, when, by whom."""
+"""``log``, ``blame``, ``undo``: what was written, when, by whom, and how it is taken back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import RecordOut
+    from periplus.cli.schemas import RecordOut, UndoOut
     from periplus.journal import IndexedRecord
     from periplus.journal.cursors import Reader
     from periplus.journal.history import Gap, RecordFilter
@@ -22,6 +22,7 @@ _NARROW: Final = 76
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
+_UNDONE_MAX: Final = 20_000
 
 
 class _Places(NamedTuple):
@@ -32,7 +33,14 @@ class _Places(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
-    del command
+    {"log": _configure_log, "blame": _configure_blame, "undo": _configure_undo}[command](parser)
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    return {"log": _log, "blame": _blame, "undo": _undo}[arguments.command](face, arguments)
+
+
+def _configure_log(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--limit", type=number(1), metavar="N",
         help="at most N records: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
@@ -65,10 +73,22 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add("--follow", action="store_true", help="go on with new records as they come, until Ctrl-C; --json: one a line")
 
 
-def execute(face: Face, arguments: argparse.Namespace) -> int:
-    for option, value in _filters(arguments):
-        plain(value, f"--{option}")
-    return _log(face, arguments)
+def _configure_blame(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("reference", metavar="ID", help="an id, or its unique beginning")
+
+
+def _configure_undo(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seq", type=_range, action="append", metavar="SEQ",
+                      help="a record, or FIRST-LAST (repeatable)")  # fmt: skip
+    what.add_argument("--session", default="", metavar="ID", help="all that was written in this session")
+    parser.add_argument("--lineage", default="", metavar="ID", help="whose records they are (default: our own)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would become of each entity, and write nothing"
+    )
+    parser.add_argument(
+        "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
+    )
 
 
 def _actions() -> tuple[str, ...]:
@@ -93,9 +113,21 @@ def _places(text: str) -> _Places:
     return _Places(None, found)
 
 
+def _range(text: str) -> range:
+    """The type of an argument that is ``SEQ`` or ``FIRST-LAST``."""
+    first, dash, last = text.partition("-")
+    read = number(1)
+    found = range(read(first), read(last if dash else first) + 1)
+    if not found or len(found) > _UNDONE_MAX:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no range of 1 to {_UNDONE_MAX:,} records")
+    return found
+
+
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
 
+    for option, value in _filters(arguments):
+        plain(value, f"--{option}")
     is_new = bool(arguments.reader or arguments.since_seq is not None)
     if arguments.before is not None and (is_new or arguments.follow):
         raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
@@ -320,3 +352,101 @@ def _record_lines(face: Face, records: Sequence[RecordOut], own: str) -> Iterato
         head = f"{seq}  {visible(record.ts[:19])}  {action} "
         room = width - len(head) - len(name) - 6 if width else None
         yield f"{head}{paint.name}{name}{paint.end} {rev:>3}{mark} {visible(record.summary, room)}".rstrip()
+
+
+# -- blame -------------------------------------------------------------------------------------------------------------
+
+
+def _blame(face: Face, arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    from periplus.cli.convert import entity_out, records_out
+    from periplus.cli.schemas import BlamedOut, BlameOut, OriginOut
+
+    with face.open() as project:
+        entity, fields = project.blame(plain(arguments.reference, "ID"))
+        found = []
+        for field in fields:
+            records = records_out(project.journal, [origin.record for origin in field.origins])
+            origins = [
+                OriginOut(record, origin.is_certain) for record, origin in zip(records, field.origins, strict=True)
+            ]
+            found.append(BlamedOut(field.name, msgspec.json.decode(field.value), origins))
+        own = project.journal.lineage
+        face.warn(project.journal.damage)
+    result = BlameOut(entity_out(entity), found)
+
+    def lines() -> Iterator[str]:
+        paint, width = face.palette, face.width
+        yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}"
+        if entity.is_in_conflict:
+            yield f"{paint.warn}in conflict{paint.end}: {len(entity.heads)} versions stand beside each other"
+        for field in found:
+            if field.name == "v":  # the number of the schema says nothing to a person
+                continue
+            for origin in field.origins:
+                record = origin.record
+                seq = f"{record.seq}@{record.lineage[-6:]}" if record.lineage != own else f"{record.seq}"
+                session = f" ({record.session})" if record.session else ""
+                doubt = "" if origin.certain else "at the latest, for what was before cannot be read; "
+                line = (
+                    f"{seq:>6}  {record.ts[:10]}  {record.action} by {record.writer}{session}  {doubt}{record.summary}"
+                )
+                yield f"  {visible(field.name, 11):11} {visible(line, width - 14 if width else None)}"
+            text = field.value if isinstance(field.value, str) else _json_text(field.value)
+            yield f"  {'':11} {paint.dim}{visible(text, width - 14 if width else None)}{paint.end}"
+
+    face.emit(result, lines)
+    return 0
+
+
+def _json_text(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+def _undo(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.schemas import UndoneOut, UndoOut
+
+    for name in ("session", "lineage", "key"):
+        plain(getattr(arguments, name), f"--{name}")
+    seqs = sorted({seq for part in arguments.seq or () for seq in part})
+    with face.open() as project:
+        lineage = _lineages(project, arguments.lineage, all_by_default=False)[0] if arguments.lineage else ""
+        done = project.undo(seqs=seqs, session=arguments.session, lineage=lineage, key=arguments.key,
+                            dry_run=arguments.dry_run)  # fmt: skip
+    entities = [
+        UndoneOut(one.item_type, one.item_id, one.outcome, list(one.seqs), list(one.fields), list(one.kept), one.reason)
+        for one in done.entities
+    ]
+    written = done.receipt if done.receipt is not None and done.receipt.last_seq >= done.receipt.first_seq else None
+    result = UndoOut(
+        arguments.dry_run, done.lineage, list(done.seqs), entities, written.first_seq if written else 0,
+        written.last_seq if written else 0, written.key if written else "",
+    )  # fmt: skip
+    conflicts = sum(one.outcome == "conflict" for one in entities)
+    face.emit(result, lambda: _undo_lines(face, result, conflicts))
+    return 5 if conflicts else 0
+
+
+def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
+    paint, width = face.palette, face.width
+    colours = {"restored": paint.good, "deleted": paint.good, "unchanged": paint.dim, "conflict": paint.bad}
+    for one in result.entities:
+        said = one.reason or ", ".join(one.fields if one.outcome == "restored" else ())
+        said += f" (changed since and kept: {', '.join(one.kept)})" if one.kept else ""
+        room = max(1, width - 12 - len(visible(one.id))) if width else None
+        yield f"{colours[one.outcome]}{one.outcome:9}{paint.end} {paint.name}{visible(one.id)}{paint.end}  {visible(said, room)}".rstrip()
+    if conflicts:
+        yield f"{conflicts:,} in conflict: left as {'it is' if conflicts == 1 else 'they are'}. See `periplus blame ID`."
+    if result.dry_run:
+        yield "Nothing was written: this is what would be done."
+    elif result.first_seq:
+        span = f"{result.first_seq}-{result.last_seq}" if result.last_seq > result.first_seq else f"{result.first_seq}"
+        yield f"Undone by record {span}. To take that back: periplus undo --seq {span}"
+    else:
+        yield "Nothing was written."

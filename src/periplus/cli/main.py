@@ -45,6 +45,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("brief", "what an agent should know before a task, within a budget", "memory"),
     Command("show", "one entity, whole, with its history", "memory"),
     Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
+    Command("blame", "which record set each field of an entity, when and by whom", "history"),
+    Command("undo", "take back what records or a session changed, by new records", "history"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("head", "sign and print the tree head: one hash over every record", "proof"),

@@ -97,6 +97,9 @@ def _configure_brief(parser: argparse.ArgumentParser) -> None:
 
 def _configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reference", metavar="ID", help="an id, or its unique beginning")
+    parser.add_argument(
+        "--at", type=number(0), metavar="SEQ", help="as it was when our own record SEQ had been written"
+    )
 
 
 def _remember(face: Face, arguments: argparse.Namespace) -> int:
@@ -272,12 +275,15 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.memory import stale_paths
 
     with face.open() as project:
-        entity = project.show(arguments.reference)
-        history = project.history(entity)
+        if arguments.at is None:
+            entity = project.show(arguments.reference)
+            history = project.history(entity)
+        else:
+            entity, history = project.show_at(arguments.reference, arguments.at)
         records = records_out(project.journal, history)
         stale = stale_paths(entity, project.folder)
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), records)
+    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0)
 
     def lines() -> Iterator[str]:
         paint = face.palette

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 __all__ = [
     "SCHEMAS",
+    "BlameOut",
+    "BlamedOut",
     "BriefOut",
     "DoctorOut",
     "EntityOut",
@@ -23,6 +25,7 @@ __all__ = [
     "LogLineOut",
     "LogOut",
     "MigrateOut",
+    "OriginOut",
     "ProblemOut",
     "ProveOut",
     "RecallOut",
@@ -41,6 +44,8 @@ __all__ = [
     "TrailListOut",
     "TrailOut",
     "TrailVerifyOut",
+    "UndoOut",
+    "UndoneOut",
     "VerifyOut",
 ]
 
@@ -190,9 +195,12 @@ class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
 
 
 class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
+    """``at`` is the record as of which it is shown, 0 for the present."""
+
     entity: EntityOut
     stale: list[str]
     history: list[RecordOut]
+    at: int
 
 
 class GapOut(msgspec.Struct):
@@ -220,6 +228,52 @@ class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
     gaps: list[GapOut]
     seen: dict[str, int]
     more: bool
+
+
+class OriginOut(msgspec.Struct):
+    """``certain`` is false where the content of a version before it was redacted or is not held: the value may be older."""
+
+    record: RecordOut
+    certain: bool
+
+
+class BlamedOut(msgspec.Struct):
+    """A field, and the record that set its present value; several where that was merged from several heads."""
+
+    name: str
+    value: Any
+    origins: list[OriginOut]
+
+
+class BlameOut(msgspec.Struct, tag_field="schema", tag="periplus.blame/1"):
+    entity: EntityOut
+    fields: list[BlamedOut]
+
+
+class UndoneOut(msgspec.Struct):
+    """``outcome`` is restored, deleted, unchanged or conflict; ``fields`` go back, ``kept`` were changed since by others and
+    stay; ``reason`` says why there is a conflict, or nothing to do. ``seqs`` are the records that it speaks of.
+    """
+
+    type: str
+    id: str
+    outcome: str
+    seqs: list[int]
+    fields: list[str]
+    kept: list[str]
+    reason: str
+
+
+class UndoOut(msgspec.Struct, tag_field="schema", tag="periplus.undo/1"):
+    """``first_seq`` to ``last_seq`` are the new records, 0 where none was written; ``key`` repeats the write."""
+
+    dry_run: bool
+    lineage: str
+    seqs: list[int]
+    entities: list[UndoneOut]
+    first_seq: int
+    last_seq: int
+    key: str
 
 
 class LogLineOut(msgspec.Struct, tag_field="schema", tag="periplus.log.line/1"):
@@ -428,6 +482,8 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "show": ShowOut,
     "log": LogOut,
     "log --follow": LogLineOut,
+    "blame": BlameOut,
+    "undo": UndoOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
     "trail verify": TrailVerifyOut,

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
     from periplus.journal.takein import TakenIn
+    from periplus.journal.undo import Undoing
+    from periplus.journal.versions import Blamed
     from periplus.project.keeper import Keeper, ModeFile
 
 Progress = Callable[[int, int], None]
@@ -240,9 +242,38 @@ class Project:
         self.journal.refresh()
         return self.journal.find(reference)
 
+    def show_at(self, reference: str, seq: int, lineage: str = "") -> tuple[Entity, list[IndexedRecord]]:
+        """The entity as our own lineage, or ``lineage``, had it when it had written ``seq``, and its records until then.
+
+        See ``journal.versions``.
+        """
+        from periplus.journal.versions import Versions, entity_at, find_ever
+
+        entity = entity_at(self.journal, *find_ever(self.journal, reference), seq, lineage)
+        held = Versions(self.journal, entity.item_type, entity.item_id).ancestors(entity.heads)
+        return entity, [record for record in self.history(entity) if record.version in held]
+
+    def blame(self, reference: str) -> tuple[Entity, list[Blamed]]:
+        """The entity, and where the present value of each of its fields comes from."""
+        from periplus.journal.versions import blame
+
+        entity = self.show(reference)
+        return entity, blame(self.journal, entity)
+
+    def undo(
+        self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False
+    ) -> Undoing:
+        """Take back what records or a session changed; see ``journal.undo``."""
+        from periplus.journal.undo import plan_undo, undo
+
+        if dry_run:
+            return plan_undo(self.journal, seqs=seqs, session=session, lineage=lineage)
+        return undo(self.journal, self.writer, seqs=seqs, session=session, lineage=lineage, key=key)
+
     def history(self, entity: Entity) -> list[IndexedRecord]:
         """The records of one entity, newest first."""
         self.journal.project()
+        self.journal.need_history()
         where = "item_type = ? AND item_id = ? ORDER BY lineage, seq DESC"
         return self.journal.index.records(where, (entity.item_type, entity.item_id), -1)
 

@@ -1,0 +1,212 @@
+"""The versions of one entity: what it was at a seq, and which record set each of its fields.
+
+A version's content is read from its record's own line, checksum and all; the index says where that lies and what its
+parents are. Where two records hold one version (the same change made in two clones) the one whose content is there speaks
+for it, and of those the earliest.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Blamed", "Origin", "Versions", "blame", "entity_at", "find_ever"]
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.journal.graph import is_before
+from periplus.journal.record import decode_line
+from periplus.journal.segment import Entry
+from periplus.journal.state import Entity, Head, change_of, entity_of, head_of
+
+if TYPE_CHECKING:
+    from periplus.journal.index import IndexedRecord
+    from periplus.journal.journal import Journal
+
+Fields = dict[str, bytes]  # each top-level field's canonical JSON: equal if and only if the values are
+
+
+class Origin(NamedTuple):
+    """The record that set a value. Not ``is_certain``: content of a version before it was taken out or is not held."""
+
+    record: IndexedRecord
+    is_certain: bool
+
+
+class Blamed(NamedTuple):
+    """A top-level field of an entity and where its present value comes from.
+
+    Several origins where the value was merged from several heads and none of them has it as it is shown.
+    """
+
+    name: str
+    value: bytes
+    origins: tuple[Origin, ...]
+
+
+class Versions:
+    """Reads what it needs when it is asked for. Raises DamageError where a record's line is not what was written."""
+
+    def __init__(self, journal: Journal, item_type: str, item_id: str) -> None:
+        self._journal = journal
+        self.item_type, self.item_id = item_type, item_id
+        journal.refresh()
+        journal.project()
+        journal.need_history()
+        self.records: dict[str, list[IndexedRecord]] = {}
+        where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
+        for record in journal.index.records(where, (item_type, item_id), -1):
+            self.records.setdefault(record.version, []).append(record)
+        self._heads: dict[str, Head] = {}
+        self._fields: dict[str, Fields] = {}
+
+    def parents(self, version: str) -> tuple[str, ...]:
+        """Held or not; none of a version that is not held itself."""
+        found = self.records.get(version)
+        return found[0].parents if found is not None else ()
+
+    def head(self, version: str) -> Head | None:
+        """The version with its content, as a head would be; None where it is not held."""
+        if version not in self.records:
+            return None
+        known = self._heads.get(version)
+        if known is None:
+            for record in self.records[version]:
+                found = self._read(record)
+                if known is None or is_before(found, known):
+                    known = found
+            assert known is not None
+            self._heads[version] = known
+        return known
+
+    def fields(self, version: str) -> Fields:
+        """Nothing for a tombstone, for what was redacted and for what is not held."""
+        known = self._fields.get(version)
+        if known is None:
+            head = self.head(version)
+            known = self._fields[version] = fields_of(head.payload if head is not None else b"")
+        return known
+
+    def is_known(self, version: str) -> bool:
+        """Whether its content, or that it is a tombstone, can be told."""
+        head = self.head(version)
+        return head is not None and not head.is_stub
+
+    def record_of(self, version: str) -> IndexedRecord:
+        """The record that speaks for a version that is held."""
+        head = self.head(version)
+        assert head is not None
+        return next(one for one in self.records[version] if (one.lineage, one.seq) == (head.lineage, head.seq))
+
+    def ancestors(self, versions: Iterable[str]) -> set[str]:
+        """``versions`` and all that they descend from, as far as they are held."""
+        found: set[str] = set()
+        todo = [version for version in versions if version in self.records]
+        while todo:
+            version = todo.pop()
+            if version not in found:
+                found.add(version)
+                todo += [parent for parent in self.parents(version) if parent in self.records]
+        return found
+
+    def shown(self, versions: Iterable[str]) -> Entity | None:
+        """The entity as these versions show it if they are its heads; None where none of them is held."""
+        return entity_of(head for version in sorted(versions) if (head := self.head(version)) is not None)
+
+    def _read(self, record: IndexedRecord) -> Head:
+        found, _ = decode_line(self._journal.line_at(record))
+        entry = Entry(found, record.offset, record.length, record.leaf)
+        change = change_of(entry, record.lineage, record.segment, self._journal.load_object, record.version)
+        assert change is not None
+        return head_of(change, record.rev)
+
+
+def fields_of(payload: bytes) -> Fields:
+    return {name: bytes(raw) for name, raw in msgspec.json.decode(payload, type=dict[str, msgspec.Raw]).items()} \
+        if payload else {}  # fmt: skip
+
+
+def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
+    """Type and id of the entity, deleted ones too, whose id begins so. Raises NotFoundError, or UsageError naming them."""
+    journal.refresh()
+    journal.project()
+    try:
+        found = journal.index.ids_with_prefix(prefix)
+    except UnicodeEncodeError:
+        found = []  # half a character: no id has one
+    exact = [key for key in found if key[1] == prefix]
+    if len(exact) == 1 or len(found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
+    names = ", ".join(item_id for _, item_id in found[:5])
+    raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
+
+
+def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage: str = "") -> Entity:
+    """The entity as ``lineage`` (our own by default) had it when it had written ``seq``.
+
+    That is: of the versions that its records up to ``seq`` made, and all that those descend from in whatever lineage, the
+    ones that no other of them descends from. What came from other lineages and had not been built upon by then is not in
+    it: nothing is written when it arrives, so nobody can tell what had.
+
+    Raises UsageError for a seq that there is not, NotFoundError where the entity was not there or had been deleted.
+    """
+    lineage = lineage or journal.lineage
+    versions = Versions(journal, item_type, item_id)
+    end = journal.end(lineage).next_seq - 1
+    if not 1 <= seq <= end:
+        raise UsageError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
+                         safe="Nothing was changed.")  # fmt: skip
+    written = [r for records in versions.records.values() for r in records if r.lineage == lineage]
+    held = versions.ancestors(record.version for record in written if record.seq <= seq)
+    if not held:
+        first = min((record.seq for record in written), default=0)
+        raise NotFoundError(
+            f"{item_id} was not there at record {seq:,}",
+            mend=f"Its first record there is {first:,}." if first else f"{lineage} never wrote it: see `periplus log --lineage all --id {item_id}`.",
+        )  # fmt: skip
+    superseded = {parent for version in held for parent in versions.parents(version)}
+    entity = versions.shown(held - superseded)
+    assert entity is not None
+    if entity.deleted:
+        raise NotFoundError(f"{item_id} had been deleted at record {seq:,}",
+                            mend=f"Record {entity.seq:,} of {entity.lineage} deleted it; look before that.")  # fmt: skip
+    return entity
+
+
+def blame(journal: Journal, entity: Entity) -> list[Blamed]:
+    """Where the present value of each top-level field comes from.
+
+    A version that has a parent with the same value did not set it: that parent is followed. Where several parents have
+    it, the one of the lowest rev is, so the first who wrote it is named.
+    """
+    versions = Versions(journal, entity.item_type, entity.item_id)
+    found = []
+    for name, value in fields_of(entity.payload).items():
+        sources = _having(versions, entity.heads, name, value)[:1]
+        if sources:
+            origins = {_origin(versions, sources[0], name, value)}
+        else:  # merged from the heads: each that has the field has a part in it
+            origins = {_origin(versions, head, name, versions.fields(head)[name])
+                       for head in entity.heads if name in versions.fields(head)}  # fmt: skip
+        found.append(Blamed(name, value, tuple(sorted(origins, key=lambda one: (one.record.lineage, one.record.seq)))))
+    return found
+
+
+def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin:
+    seen = {version}  # a circle, which only forgery can make, ends
+    while True:
+        parents = versions.parents(version)
+        same = [one for one in _having(versions, parents, name, value) if one not in seen]
+        if not same:
+            return Origin(versions.record_of(version), all(map(versions.is_known, parents)))
+        version = same[0]
+        seen.add(version)
+
+
+def _having(versions: Versions, candidates: Iterable[str], name: str, value: bytes) -> list[str]:
+    """Those that have this value, the lowest rev first."""
+    found = [one for one in candidates if versions.fields(one).get(name) == value]
+    return sorted(found, key=lambda one: (versions.record_of(one).rev, one))
