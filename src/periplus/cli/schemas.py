@@ -24,6 +24,7 @@ __all__ = [
     "LeftOut",
     "LogLineOut",
     "LogOut",
+    "MendedOut",
     "MigrateOut",
     "OriginOut",
     "ProblemOut",
@@ -428,11 +429,20 @@ class ProblemOut(msgspec.Struct):
     next: str
 
 
+class MendedOut(msgspec.Struct):
+    """What ``--repair`` mended: in which file, of which record (0 where it is none)."""
+
+    what: str
+    path: str
+    seq: int
+
+
 class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
     root: str
     sound: bool
     counts: dict[str, int]
     problems: list[ProblemOut]
+    mended: list[MendedOut] = []
 
 
 class FindingOut(msgspec.Struct):

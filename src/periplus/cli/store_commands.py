@@ -13,6 +13,7 @@ from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import StatusOut
+    from periplus.journal.repair import Repair
 
 _FILES_SHOWN_MAX: Final = 10
 _AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
@@ -21,6 +22,14 @@ _AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "init":
         parser.add_argument("folder", nargs="?", metavar="FOLDER", help="a folder of the project (default: this one)")
+    if command == "doctor":
+        parser.add_argument(
+            "--repair",
+            action="store_true",
+            help="mend what can be mended; what gives way is parked, nothing is deleted",
+        )
+        parser.add_argument("--from", dest="sources", metavar="PATH", action="append", default=[],
+                            help="with --repair: a folder that may hold copies, such as a backup or another clone (repeat for more)")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -28,7 +37,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         return _init(face, arguments.folder)
     if arguments.command == "status":
         return _status(face)
-    return _doctor(face)
+    return _doctor(face, arguments)
 
 
 def _init(face: Face, folder: str | None) -> int:
@@ -111,19 +120,29 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
         yield f"         and {len(found.left) - _FILES_SHOWN_MAX:,} more: periplus status --json"
 
 
-def _doctor(face: Face) -> int:
-    from periplus.cli.schemas import DoctorOut, ProblemOut
+def _doctor(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.schemas import DoctorOut, MendedOut, ProblemOut
 
+    rescued = _rescued(face, arguments)
     with face.open() as project:
+        sources = [os.path.join(face.cwd, source) for source in arguments.sources]
+        repaired = project.repair(sources=sources, progress=face.progress("repairing")) if arguments.repair else []
         found = project.examine(face.progress("checking"))
         root = project.root
     face.clear_progress()
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
-    result = DoctorOut(root, found.exit_code == 0, found.counts, problems)
+    mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
+    result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended)
 
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{visible(root)}: " + ", ".join(_counted(count, name) for name, count in found.counts.items())
+        for one in mended:
+            place = visible(os.path.relpath(one.path, root)) if one.path else ""
+            place += f"{', ' if place else ''}seq {one.seq}" if one.seq else ""
+            yield f"{paint.good}mended{paint.end}   {visible(one.what)}"
+            if place:
+                yield f"         {place}"
         colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
         for problem in found.problems:
             place = visible(os.path.relpath(problem.path, root)) if problem.path else ""
@@ -139,6 +158,22 @@ def _doctor(face: Face) -> int:
 
     face.emit(result, lines)
     return found.exit_code
+
+
+def _rescued(face: Face, arguments: argparse.Namespace) -> list[Repair]:
+    """With --repair, what had to be mended before the store could be opened at all."""
+    from periplus.base.errors import UsageError
+
+    if not arguments.repair:
+        if arguments.sources:
+            raise UsageError("--from goes with --repair", safe="Nothing was changed.")
+        return []
+    missing = [source for source in arguments.sources if not os.path.isdir(os.path.join(face.cwd, source))]
+    if missing:
+        raise UsageError(f"--from {missing[0]!r} is not a folder", safe="Nothing was changed.")
+    from periplus.project import Project
+
+    return Project.rescue(face.cwd, store=face.store)
 
 
 def _counted(count: int, name: str) -> str:

@@ -19,6 +19,7 @@ from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, NullIndexer
 from periplus.journal.journal import Journal
+from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.segment import Entry
@@ -35,6 +36,7 @@ _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
+_REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
 
 
 class Problem(NamedTuple):
@@ -128,10 +130,10 @@ def _check_lineage(
     durable_seq = mark.seq if mark is not None and is_marked else 0
     segments = reader.segments()
     if not segments and durable_seq:
-        yield Problem("error", "every segment is missing", reader.folder, 0, 1, "Restore the folder from a backup.")
+        yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
     if segments and segments[0] != 1:
         yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
-                      "Restore them from a backup.")  # fmt: skip
+                      _REPAIR)  # fmt: skip
     found.leaves[lineage] = bytearray()
     found.rebuilt.begin_write()
     try:
@@ -146,7 +148,7 @@ def _check_lineage(
                     yield problem
                 if is_marked and mark is not None and entry.record.seq == mark.seq and entry.leaf.hex() != mark.leaf:
                     yield Problem("error", "the last durable record is another than the one acknowledged", chunk.path,
-                                  entry.offset, entry.record.seq, "Restore the segment from a backup.")  # fmt: skip
+                                  entry.offset, entry.record.seq, _REPAIR)  # fmt: skip
                 if change is not None:
                     version = entity_of([head_of(change, 0)])
                     assert version is not None
@@ -186,7 +188,7 @@ def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
         )
         yield Problem(
             "error", f"damage to acknowledged data: {damage.reason}; {lost} cannot be read", chunk.path, damage.offset,
-            damage.first_seq, "Restore the segment from a backup; nothing is written over the damage.",
+            damage.first_seq, _REPAIR,
         )  # fmt: skip
     for offset, length in chunk.voided:
         yield Problem("note", f"{length:,} bytes of an unfinished write, voided by the next batch", chunk.path, offset)
@@ -238,7 +240,7 @@ def _check_stubs(found: _Findings) -> Iterator[Problem]:
     for key, (path, offset) in found.stubs.items():
         if key not in found.audited:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
-                          "Restore the segment from a backup or another clone.")  # fmt: skip
+                          _REPAIR)  # fmt: skip
 
 
 def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> Iterator[Problem]:
@@ -347,7 +349,9 @@ def _stray(journal: Journal, path: str) -> Problem:
 
 def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     layout = journal.layout
-    for folder, _, names in os.walk(layout.root):
+    for folder, folders, names in os.walk(layout.root):
+        if folder == layout.root and PARKED_FOLDER in folders:
+            folders.remove(PARKED_FOLDER)
         for name in names:
             if name.endswith(TEMPORARY_SUFFIX):
                 yield Problem("note", "a temporary file of a write that did not end; it counts for nothing",

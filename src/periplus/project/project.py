@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from periplus.journal.history import News, Page, RecordFilter
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
+    from periplus.journal.repair import Repair
     from periplus.journal.takein import TakenIn
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
@@ -435,6 +436,22 @@ class Project:
         from periplus.journal.keys import public_key
 
         return public_key(self.journal.layout, self.journal.lineage)
+
+    @staticmethod
+    def rescue(folder: str, *, store: str | None = None, clock: Clock | None = None) -> list[Repair]:
+        """Make a store openable whose settings or identity cannot be read; see ``periplus.journal.repair.rescue``."""
+        from periplus.journal.repair import rescue
+
+        root = os.path.abspath(store) if store is not None else os.path.join(project_root(folder), STORE_FOLDER)
+        if store is not None and os.path.isdir(os.path.join(root, STORE_FOLDER)):
+            root = os.path.join(root, STORE_FOLDER)
+        return rescue(root, Files(), clock or SystemClock())
+
+    def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
+        """Mend what can be mended; see ``periplus.journal.repair``."""
+        from periplus.journal.repair import repair
+
+        return repair(self.journal, self.writer, sources=sources, progress=progress or no_progress)
 
     def examine(self, progress: Progress | None = None) -> Examination:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""

@@ -1,0 +1,113 @@
+"""Copies of a store's records and objects: its archive, other clones, backups, exchange folders. Only read.
+
+A copy is believed as far as it proves itself: a line by its checksum and, where it is known, its leaf hash; an object
+by its digest.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Copies"]
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.files import Files, read_plain
+from periplus.base.ids import is_id
+from periplus.journal.journal import Journal
+from periplus.journal.lineage import SEGMENT_READ_MAX
+from periplus.journal.record import RECORD_VERSION, decode_line
+from periplus.journal.segment import segment_first_seq
+from periplus.objects.store import ObjectStore
+
+_FOLDERS_MAX: Final = 200_000
+_PARKED: Final = (".parked", ".jsonl")
+
+
+class Copies:
+    """What lies below ``folders``, found once."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._segments: dict[str, list[tuple[int, str]]] = {}
+        self._objects: list[ObjectStore] = []
+        self._held: tuple[str, bytes] = ("", b"")
+        for folder in folders:
+            self._look_in(folder)
+        for found in self._segments.values():
+            found.sort(reverse=True)
+
+    def segments(self, lineage: str) -> set[int]:
+        """First seqs of the segments of ``lineage`` that lie under their own names."""
+        return {first for first, path in self._segments.get(lineage, ()) if path.endswith(".jsonl")}
+
+    def line(self, lineage: str, seq: int) -> bytes | None:
+        """A sound line of the record, without its newline; None where no copy has one."""
+        start = b'\n{"v":%d,"seq":%d,' % (RECORD_VERSION, seq)
+        for first, path in self._segments.get(lineage, ()):
+            if first > seq:
+                continue
+            data = self._read(path)
+            place = data.find(start)
+            while place >= 0:
+                end = data.find(b"\n", place + 1)
+                line = data[place + 1 : end if end >= 0 else len(data)]
+                if _is_sound(line):
+                    return line
+                place = data.find(start, place + 1)
+        return None
+
+    def object(self, digest: bytes) -> bytes | None:
+        for store in self._objects:
+            try:
+                return store.get(digest)
+            except PeriplusError:
+                continue
+        return None
+
+    def named_objects(self, journal: Journal) -> set[bytes]:
+        """The objects that records of the store name as their payload."""
+        found: set[bytes] = set()
+        for lineage in journal.lineages():
+            try:
+                for _, entry in journal.entries(lineage, salvage=True):
+                    ref = entry.record.payload_ref
+                    if ref is not None and is_digest_text(ref.sha256):
+                        found.add(bytes.fromhex(ref.sha256))
+            except PeriplusError:
+                continue  # what cannot be read names nothing; it was told of before
+        return found
+
+    def _look_in(self, top: str) -> None:
+        for count, (folder, folders, names) in enumerate(os.walk(top)):
+            if count > _FOLDERS_MAX:
+                break
+            folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
+            if os.path.basename(folder) == "objects":
+                self._objects.append(ObjectStore(folder, Files()))
+                folders.clear()
+                continue
+            lineage = next(
+                (part for part in reversed(folder.split(os.sep)) if part.startswith("lin_") and is_id(part)), ""
+            )
+            for name in names if lineage else ():
+                first = segment_first_seq(name.removesuffix(".parked"))
+                if first is not None and name.endswith(_PARKED):
+                    self._segments.setdefault(lineage, []).append((first, os.path.join(folder, name)))
+
+    def _read(self, path: str) -> bytes:
+        if self._held[0] != path:
+            try:
+                self._held = (path, b"\n" + read_plain(path, SEGMENT_READ_MAX))
+            except OSError:
+                self._held = (path, b"")
+        return self._held[1]
+
+
+def _is_sound(line: bytes) -> bool:
+    try:
+        decode_line(line)
+    except FormatError:
+        return False
+    return True

@@ -1,0 +1,460 @@
+"""Repair: what is derived is built anew, what was damaged is restored from wherever a copy is; nothing is deleted.
+
+Every file that is about to change is parked first, byte for byte, under ``parked/<time>/``. Records come back by
+``periplus.journal.mending``; where a record's content is lost for good, a stub keeps its place, an audit record says
+so, and the entity's content is written again from a checkpoint, an entity file or the index where one of them has
+just that version: the same content from the same parents is the same version, so the graph is whole again.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Repair", "repair", "rescue"]
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from periplus.base.canonical import JSONValue, canonical, decode_canonical
+from periplus.base.clock import Clock, format_ms
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    FormatError,
+    NewerFormatError,
+    NotAStoreError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
+from periplus.journal.copies import Copies
+from periplus.journal.journal import Journal
+from periplus.journal.layout import PARKED_FOLDER, Layout
+from periplus.journal.lineage import SEGMENT_READ_MAX, read_durable
+from periplus.journal.mending import Known, Mended, Restored, restore_segment
+from periplus.journal.projection import FILE_BYTES_MAX, Progress, has_file, no_progress
+from periplus.journal.record import RECORD_VERSION, version_id
+from periplus.journal.segment import Header, decode_header, encode_header, scan, segment_first_seq
+from periplus.journal.settings import new_settings_text, read_lineage, read_settings
+from periplus.journal.stub import AUDIT_RECORDS_MAX
+from periplus.journal.transaction import Transaction, Writer
+
+_PLAN: Final = "lost.json"
+_PLAN_BYTES_MAX: Final = 1 << 26
+_HOW: Final = {
+    "copy": "restored from a copy",
+    "byte": "one byte mended by its checksum",
+    "stub": "its content is lost, its place is kept",
+    "header": "the header is written anew",
+}
+
+
+class Repair(NamedTuple):
+    """One thing that was mended: what, in which file, of which record (0 where it is none)."""
+
+    what: str
+    path: str
+    seq: int = 0
+
+
+class _Content(msgspec.Struct):
+    """What a lost record said, as something else than the record holds it; ``payload`` is canonical JSON."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    payload: str
+
+
+class _Plan(msgspec.Struct):
+    """Records whose content was lost: named in a file before their stubs are written, audited after."""
+
+    lineage: str
+    records: list[tuple[int, str]]
+    contents: list[_Content]
+
+
+def repair(
+    journal: Journal, writer: Writer, *, sources: Sequence[str] = (), progress: Progress = no_progress
+) -> list[Repair]:
+    """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
+
+    Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure.
+    """
+    done: list[Repair] = []
+    yard = _Yard(journal.layout, journal.files, journal.clock)
+    copies = Copies([journal.layout.root, *sources])
+    rows = _IndexRows(journal.layout.index)
+    try:
+        with journal.writing():
+            for lineage in journal.lineages():
+                done += _restore_lineage(journal, lineage, copies, rows, yard, progress)
+    finally:
+        rows.close()
+    done += _restore_objects(journal, copies, yard, progress)
+    done += _tidy(journal, yard)
+    if done:
+        journal.damage = None
+        journal.renew_derived()
+    done += _audit_lost(journal, writer)
+    return done
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+def _restore_lineage(
+    journal: Journal, lineage: str, copies: Copies, rows: _IndexRows, yard: _Yard, progress: Progress
+) -> Iterator[Repair]:
+    reader = journal.reader(lineage)
+    mark = read_durable(journal.layout.durable)
+    durable = mark.seq if mark is not None and mark.lineage == lineage else 0
+    known_segments = rows.segments(lineage) | copies.segments(lineage)
+    present = set(reader.segments())
+    segments = sorted(present | {first for first in known_segments if first <= max(durable, rows.last(lineage))})
+    before: str | None = ""  # the sum that the next header names; None where it is not known
+    for number, first in enumerate(segments):
+        progress(number, len(segments))
+        following = segments[number + 1] if number + 1 < len(segments) else 0
+        path = reader.path_of(first)
+        data = _read(path)
+        header = encode_header(Header(RECORD_VERSION, RECORD_VERSION, journal.store_id, lineage, first, before or ""))
+        last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
+        look = _look(data, header if before is not None else b"", first, last)
+        if look.is_damaged:
+            restored = restore_segment(
+                data or b"",
+                first=first,
+                last=last if following else max(last, look.last),
+                header=header,
+                known=lambda seq: rows.get(lineage, seq),
+                copy_of=lambda seq: copies.line(lineage, seq),
+                allow_stubs=lineage == journal.lineage,
+            )
+            if restored.mended:
+                plan = _plan(journal, lineage, restored.mended, rows)
+                yield from _write_restored(journal, path, data, restored, plan, yard)
+            look = _look(restored.data, b"", first, last)
+        before = look.sum if look.last == last or not following else None
+
+
+class _Look(NamedTuple):
+    """What a segment looks like: its last sound seq, and the sum of that record (or of the header)."""
+
+    is_damaged: bool
+    last: int
+    sum: str
+
+
+def _look(data: bytes | None, header: bytes, first: int, last: int) -> _Look:
+    """``last`` is the seq that the segment should reach; ``header`` what it should begin with, empty where unknown."""
+    if data is None:
+        return _Look(True, 0, "")
+    try:
+        found, start = decode_header(data)
+    except FormatError:
+        start = data.find(b"\n") + 1
+        found = None
+    read = scan(data[start:], base=start, next_seq=first, durable_seq=last, salvage=True)
+    entries = [entry for entry in read.entries if entry.record.seq <= last] if last >= first else read.entries
+    reached = entries[-1].record.seq if entries else first - 1
+    is_damaged = found is None or not data.startswith(header) or bool(read.damages) or reached < last
+    end = entries[-1].leaf[:8].hex() if entries else data[start - 19 : start - 3].decode("ascii", "replace")
+    return _Look(is_damaged, reached, end)
+
+
+def _write_restored(
+    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: _Plan, yard: _Yard
+) -> Iterator[Repair]:
+    if old is not None:
+        yard.park(path)
+    if plan.records:
+        yard.write(_PLAN, msgspec.json.encode(plan))
+    write_atomic(journal.files, path, restored.data)
+    for one in restored.mended:
+        yield Repair(_HOW[one.how], path, one.seq)
+
+
+def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: _IndexRows) -> _Plan:
+    plan = _Plan(lineage, [], [])
+    for one in mended:
+        if one.how != "stub":
+            continue
+        plan.records.append((one.seq, one.leaf.hex()))
+        row = rows.get(lineage, one.seq)
+        if row is None or not row.version or row.action == "delete":
+            continue
+        for payload in (rows.payload(row.version), _payload_in_file(journal, row)):
+            if payload and row.version == version_id(
+                row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
+            ):
+                plan.contents.append(_Content(row.item_type, row.item_id, row.version, row.parents, payload.decode()))
+                break
+    return plan
+
+
+def _payload_in_file(journal: Journal, row: Known) -> bytes:
+    """What the entity's file says, if it can be read; whether it is the version wanted its id tells."""
+    import json
+
+    if not has_file(journal.types, row.item_type, row.item_id):
+        return b""
+    try:
+        document = json.loads(read_plain(journal.layout.entity_file(row.item_type, row.item_id), FILE_BYTES_MAX))
+        return canonical(document["entity"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, UsageError):
+        return b""
+
+
+class _IndexRows:
+    """What the index's file remembers, read beside the journal, which believes nothing of it."""
+
+    def __init__(self, path: str) -> None:
+        self._db: sqlite3.Connection | None = None
+        if os.path.exists(path):
+            from urllib.parse import quote
+
+            self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def last(self, lineage: str) -> int:
+        rows = self._rows("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,))
+        return int(str(rows[0][0])) if rows and rows[0][0] is not None else 0
+
+    def segments(self, lineage: str) -> set[int]:
+        return {
+            int(str(row[0])) for row in self._rows("SELECT DISTINCT segment FROM records WHERE lineage = ?", (lineage,))
+        }
+
+    def get(self, lineage: str, seq: int) -> Known | None:
+        rows = self._rows(
+            "SELECT seq, offset, length, leaf, ts, writer, session, action, item_type, item_id, parents, version, key FROM records"
+            " WHERE lineage = ? AND seq = ?",
+            (lineage, seq),
+        )
+        if not rows or not isinstance(rows[0][3], bytes):
+            return None
+        *fields, parents, version, key = rows[0]
+        batch = [int(str(row[0])) for row in self._rows(
+            "SELECT seq FROM records WHERE lineage = ? AND key = ? AND key <> '' ORDER BY seq", (lineage, key))]  # fmt: skip
+        txn = (batch.index(seq) + 1, len(batch)) if len(batch) > 1 else None
+        held = tuple(str(parents).split(",")) if parents else ()
+        return Known(*fields, held, version, key, txn)  # type: ignore[call-arg, arg-type]  # the columns are the fields
+
+    def payload(self, version: str) -> bytes:
+        rows = self._rows("SELECT payload FROM heads WHERE version = ?", (version,))
+        return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else b""
+
+    def _rows(self, statement: str, arguments: tuple[object, ...]) -> list[tuple[object, ...]]:
+        if self._db is None:
+            return []
+        try:
+            return self._db.execute(statement, arguments).fetchall()
+        except sqlite3.Error:
+            return []  # damaged itself, or of another version: it remembers nothing
+
+
+# -- what was lost ---------------------------------------------------------------------------------------------------
+
+
+def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
+    """Audit the stubs of this repair and of those that were stopped; then write the lost content that something holds."""
+    for path, plan in _plans(journal):
+        if plan.lineage == journal.lineage and journal.damage is None:
+            parts = [plan.records[at : at + AUDIT_RECORDS_MAX] for at in range(0, len(plan.records), AUDIT_RECORDS_MAX)]
+
+            def write(transaction: Transaction, parts: list[list[tuple[int, str]]] = parts) -> None:
+                for part in parts:
+                    payload: dict[str, JSONValue] = {
+                        "lineage": journal.lineage,
+                        "objects": [],
+                        "reason": "lost to damage",
+                        "records": [[seq, leaf] for seq, leaf in part],
+                    }
+                    transaction.meta("redact", payload, summary=f"{len(part)} records lost to damage")
+
+            journal.mutate(write, writer)
+            yield from _write_contents(journal, writer, plan)
+            journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
+            yield Repair(f"{len(plan.records)} records whose content is lost are written down as such", path)
+
+
+def _write_contents(journal: Journal, writer: Writer, plan: _Plan) -> Iterator[Repair]:
+    """The lost content once more: a version of the same content from the same parents is the same version."""
+    for content in plan.contents:
+        if content.item_type not in journal.types:
+            continue
+        value = decode_canonical(content.payload.encode())
+        assert isinstance(value, dict)
+
+        def write(transaction: Transaction, content: _Content = content, value: dict[str, JSONValue] = value) -> None:
+            transaction.place(
+                "import", content.item_type, content.item_id, value, content.parents, summary="restored after damage"
+            )
+
+        receipt = journal.mutate(write, writer, key=f"restore {content.version}")
+        if not receipt.repeated:
+            yield Repair("the content of a lost record is written again", "", receipt.first_seq)
+
+
+def _plans(journal: Journal) -> list[tuple[str, _Plan]]:
+    yard = os.path.join(journal.layout.root, PARKED_FOLDER)
+    found = []
+    for folder in sorted(os.listdir(yard)) if os.path.isdir(yard) else []:
+        for name in sorted(os.listdir(os.path.join(yard, folder))):
+            if name.startswith("lost") and name.endswith(".json") and not name.endswith(".audited.json"):
+                path = os.path.join(yard, folder, name)
+                try:
+                    found.append((path, msgspec.json.decode(read_plain(path, _PLAN_BYTES_MAX), type=_Plan)))
+                except (OSError, msgspec.DecodeError):
+                    continue  # its stubs were never written: the file comes first, whole
+    return found
+
+
+# -- objects and the rest ----------------------------------------------------------------------------------------------
+
+
+def _restore_objects(journal: Journal, copies: Copies, yard: _Yard, progress: Progress) -> Iterator[Repair]:
+    held = set(journal.objects.digests())
+    wanted = held | copies.named_objects(journal)
+    for number, digest in enumerate(sorted(wanted)):
+        progress(number, len(wanted))
+        if journal.objects.check(digest) is None:
+            continue
+        data = copies.object(digest)
+        if data is None:
+            continue
+        path = journal.objects.path_of(digest)
+        if os.path.exists(path):
+            yard.park(path)
+        journal.objects.put(data)
+        yield Repair("the object is restored from a copy", path)
+
+
+def _tidy(journal: Journal, yard: _Yard) -> Iterator[Repair]:
+    layout = journal.layout
+    with journal.writing():
+        for folder, folders, names in os.walk(layout.root):
+            if folder == layout.root and PARKED_FOLDER in folders:
+                folders.remove(PARKED_FOLDER)
+            for name in sorted(names):
+                if name.endswith(TEMPORARY_SUFFIX):
+                    path = os.path.join(folder, name)
+                    yard.move(path)
+                    yield Repair("a temporary file of a write that did not end is parked", path)
+    for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
+        path = os.path.join(layout.keys, name)
+        if not name.endswith(".public") and os.stat(path).st_mode & 0o077:
+            os.chmod(path, 0o600)
+            yield Repair("a private key is for its owner only again", path)
+
+
+class _Yard:
+    """Where files are kept that had to give way: ``parked/<time>/`` with their path within the store."""
+
+    def __init__(self, layout: Layout, files: Files, clock: Clock) -> None:
+        self._root = layout.root
+        self._files = files
+        stamp = format_ms(clock.now_ms()).replace(":", "").replace("-", "")
+        self._folder = os.path.join(layout.root, PARKED_FOLDER, stamp)
+        self._plans = 0
+
+    def park(self, path: str) -> None:
+        """Keep a copy of ``path``, durable before this returns."""
+        data = _read(path)
+        if data is not None:
+            self._write(self._place(path), data)
+
+    def move(self, path: str) -> None:
+        target = self._place(path)
+        try:
+            self._files.make_folder(os.path.dirname(target))
+            self._files.replace(path, target)
+        except OSError as error:
+            raise environment_failure(error, "park", path) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        self._plans += 1
+        stem, suffix = os.path.splitext(name)
+        self._write(os.path.join(self._folder, f"{stem}-{self._plans}{suffix}"), data)
+
+    def _place(self, path: str) -> str:
+        return os.path.join(self._folder, os.path.relpath(path, self._root))
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            self._files.make_folder(os.path.dirname(path))
+        except OSError as error:
+            raise environment_failure(error, "create", os.path.dirname(path)) from error
+        write_atomic(self._files, path, data)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        data = read_plain(path, SEGMENT_READ_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    if len(data) > SEGMENT_READ_MAX:
+        raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
+    return data
+
+
+# -- a store that cannot be opened -------------------------------------------------------------------------------------
+
+
+def rescue(root: str, files: Files, clock: Clock) -> list[Repair]:
+    """Make a store at ``root`` one that can be opened: settings and identity, of which the segments tell enough.
+
+    Settings that cannot be read are parked and made anew with the store's id; an identity that cannot be read is
+    parked, and the next write begins a lineage of its own. Raises NotAStoreError where there is no journal either.
+    """
+    layout = Layout(root)
+    layout.refuse_links()
+    done: list[Repair] = []
+    yard = _Yard(layout, files, clock)
+    try:
+        read_settings(layout)
+    except NewerFormatError:
+        raise
+    except (UsageError, EnvironmentFailure) as error:
+        store_id = _store_id_in(layout)
+        if not store_id:
+            raise NotAStoreError(
+                f"{root} has no settings that can be read, and no segment that names the store",
+                safe="Nothing was changed.",
+            ) from error
+        if os.path.lexists(layout.config):
+            yard.move(layout.config)
+        write_atomic(files, layout.config, new_settings_text(store_id).encode())
+        done.append(Repair("the settings are made anew, with the store's id as its segments have it", layout.config))
+    try:
+        read_lineage(layout)
+    except NewerFormatError:
+        raise
+    except DamageError:
+        yard.move(layout.lineage)
+        done.append(
+            Repair("an identity that cannot be read is parked: the next write begins a new lineage", layout.lineage)
+        )
+    return done
+
+
+def _store_id_in(layout: Layout) -> str:
+    """The store's id as the headers of its segments state it; nothing where they state none, or several."""
+    found = set()
+    for folder, _, names in os.walk(layout.journal):
+        for name in names:
+            if segment_first_seq(name) is not None:
+                try:
+                    found.add(decode_header(read_plain(os.path.join(folder, name), 4096))[0].store)
+                except (OSError, FormatError):
+                    continue
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,84 @@
+"""``periplus doctor --repair`` as a person types it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from cli_support import Shell, fill
+
+
+@pytest.fixture
+def shell(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    folder.mkdir()
+    shell = Shell(folder, home)
+    fill(shell, *(f"note number {number} about the engine" for number in range(5)))
+    return shell
+
+
+def segment(shell):
+    return next((shell.folder / ".periplus").glob("journal/lin_*/*.jsonl"))
+
+
+def test_one_byte_is_mended(shell):
+    path = segment(shell)
+    good = path.read_bytes()
+    path.write_bytes(good[:900] + b"#" + good[901:])
+    assert "damage to acknowledged data" in shell("doctor", code=3).out
+    done = shell("doctor", "--repair")
+    assert "mended   one byte mended by its checksum" in done.out
+    assert "sound" in done.lines[-1]
+    assert path.read_bytes() == good
+    assert shell.json("doctor", "--repair").mended == []
+
+
+def test_a_backup_brings_records_back(shell, tmp_path):
+    shutil.copytree(shell.folder / ".periplus", tmp_path / "backup")
+    path = segment(shell)
+    good = path.read_bytes()
+    path.write_bytes(good[:500])
+    (shell.folder / ".periplus/index.sqlite").unlink()
+    shell("doctor", "--repair", code=3)
+    document = shell.json("doctor", "--repair", "--from", tmp_path / "backup")
+    assert document.sound
+    assert len([one for one in document.mended if one.what == "restored from a copy"]) == 5
+    assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("content", [None, b"[store\n", b'[store]\nid = "nonsense"\nformat = 2\n'])
+def test_settings_that_are_gone(shell, content):
+    path = shell.folder / ".periplus/config.toml"
+    good = path.read_bytes()
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    shell("doctor", code=2)
+    assert "the settings are made anew" in shell("doctor", "--repair").out
+    assert path.read_bytes() == good
+    assert "note number 3" in shell("recall", "engine").out
+
+
+def test_an_identity_that_cannot_be_read(shell):
+    path = shell.folder / ".periplus/journal/lineage.json"
+    path.write_bytes(b"{}")
+    shell("remember", "cannot be written", "--type", "note", code=3)
+    assert "begins a new lineage" in shell("doctor", "--repair", code=1).out
+    shell("remember", "can be written", "--type", "note")
+    found = shell("recall", "engine").out
+    assert "note number 3" in found
+    assert "sound" in shell("doctor").out
+
+
+def test_wrong_input(shell):
+    shell.fails("doctor", "--from", ".", code=2, wrong="--from goes with --repair")
+    shell.fails("doctor", "--repair", "--from", "absent", code=2, wrong="'absent' is not a folder")
+
+
+def test_no_store_at_all(shell):
+    shutil.rmtree(shell.folder / ".periplus")
+    shell.fails("doctor", "--repair", code=2, wrong="no segment that names the store")
+    assert not (shell.folder / ".periplus").exists()
