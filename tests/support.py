@@ -116,6 +116,11 @@ class StoppingFiles(Files):
             raise Stop
         super().unlink(path)
 
+    def remove_folder(self, path):
+        if self._count("remove_folder"):
+            raise Stop
+        super().remove_folder(path)
+
 
 class FailingFiles(Files):
     """The system call ``name`` fails with ``error`` from its ``after``-th use on; a write may be short instead."""

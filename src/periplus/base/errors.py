@@ -14,6 +14,7 @@
     ├── LockTimeoutError      somebody else is writing, longer than the caller would wait  exit 4
     └── RefusedError          policy: a conflict, a secret, a claim of somebody else       exit 5
         ├── ConflictError         the entity is no longer what the caller had read
+        ├── ForkError             two writers wrote different records under one lineage's seqs
         └── SecretFoundError      a secret in what was to be stored
 
 An error carries up to three sentences: what is wrong, what is still safe, what to type next. Translate
@@ -26,6 +27,7 @@ __all__ = [
     "ConflictError",
     "DamageError",
     "EnvironmentFailure",
+    "ForkError",
     "FormatError",
     "LockTimeoutError",
     "NewerFormatError",
@@ -154,6 +156,10 @@ class RefusedError(PeriplusError):
 
 class ConflictError(RefusedError):
     code = "conflict"
+
+
+class ForkError(RefusedError):
+    code = "fork"
 
 
 class SecretFoundError(RefusedError):

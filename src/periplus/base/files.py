@@ -91,6 +91,10 @@ class Files:
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
+    def remove_folder(self, path: str) -> None:
+        """An empty folder."""
+        os.rmdir(path)
+
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
 

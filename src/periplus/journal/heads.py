@@ -35,6 +35,7 @@ __all__ = [
     "read_peer",
     "remember_head",
     "remembered",
+    "write_peer",
 ]
 
 import os
@@ -44,7 +45,7 @@ import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import DamageError, RefusedError, UsageError, environment_failure
-from periplus.base.files import read_plain, write_atomic
+from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, verify_signature
@@ -234,9 +235,14 @@ def _require(journal: Journal, lineage: str, size: int, root: bytes, tree: Linea
         raise no_longer_extends(lineage, (size, root), size, found)
 
 
-def _write(journal: Journal, peer: Peer) -> None:
+def write_peer(layout: Layout, files: Files, peer: Peer) -> None:
+    """Remember ``peer`` in the place of what was remembered. Raises EnvironmentFailure."""
     try:
-        journal.files.make_folder(journal.layout.peers)
+        files.make_folder(layout.peers)
     except OSError as error:
-        raise environment_failure(error, "make", journal.layout.peers) from error
-    write_atomic(journal.files, journal.layout.peer_file(peer.lineage), canonical(msgspec.to_builtins(peer)) + b"\n")
+        raise environment_failure(error, "make", layout.peers) from error
+    write_atomic(files, layout.peer_file(peer.lineage), canonical(msgspec.to_builtins(peer)) + b"\n")
+
+
+def _write(journal: Journal, peer: Peer) -> None:
+    write_peer(journal.layout, journal.files, peer)

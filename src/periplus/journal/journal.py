@@ -316,6 +316,22 @@ class Journal:
             self.after_mutation()
         return receipt
 
+    def leave_lineage(self) -> str:
+        """Write to a lineage of our own from now on; gives the one that is left, which stays as it is.
+
+        For a store that was put back to an earlier state: others hold records of its lineage that it has not got.
+        """
+        with self._lock.holding():
+            left = self._own_lineage()
+            if self._writer is not None:
+                self._writer.close()
+            self.copied_from, self.durable_seq = left, 0
+            self._own = self._mint()
+            self._own_place = _place(self.layout.lineage)
+            self._forget()
+        self.refresh()
+        return left
+
     def project(
         self,
         patience_s: float = 0.0,

@@ -5,7 +5,16 @@ Private keys are readable by their owner only and never leave ``journal/keys``; 
 
 from __future__ import annotations
 
-__all__ = ["fingerprint", "make_keys", "public_key", "retire_key", "sign", "trail_key", "verify_signature"]
+__all__ = [
+    "fingerprint",
+    "keep_public_key",
+    "make_keys",
+    "public_key",
+    "retire_key",
+    "sign",
+    "trail_key",
+    "verify_signature",
+]
 
 import hashlib
 import os
@@ -25,6 +34,17 @@ def make_keys(layout: Layout, files: Files, lineage: str) -> None:
     write_atomic(files, _public_path(layout, lineage), key.public_key().public_bytes_raw().hex().encode() + b"\n")
     if not os.path.exists(_trail_path(layout)):
         write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
+
+
+def keep_public_key(layout: Layout, files: Files, lineage: str, key: bytes) -> None:
+    """Put the public key of a foreign lineage beside our own, at first sight."""
+    path = _public_path(layout, lineage)
+    if not os.path.lexists(path):
+        try:
+            files.make_folder(layout.keys, 0o700)
+        except OSError as error:
+            raise environment_failure(error, "make", layout.keys) from error
+        write_atomic(files, path, key.hex().encode() + b"\n")
 
 
 def retire_key(layout: Layout, files: Files, lineage: str) -> None:

@@ -1,0 +1,244 @@
+"""A folder as a carrier: another store, our own, or an exchange folder (a USB stick, what rsync brought).
+
+An exchange folder has the layout of a store with less in it: ``exchange.json`` says of which store, ``journal/`` has a
+folder of segments and a ``head.json`` for each lineage, ``objects/`` the objects that records name. Nobody writes
+records there, so what counts is what its owner's signed head covers.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EXCHANGE_FILE", "FolderCarrier", "StoreCarrier", "is_folder_carrier", "open_folder"]
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from periplus.base.errors import DamageError, NotFoundError, UsageError, environment_failure
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.ids import is_id
+from periplus.journal.carriers.carrier import (
+    HEAD_BYTES_MAX,
+    LINEAGES_MAX,
+    SignedHead,
+    decode_head,
+    is_lineage_name,
+)
+from periplus.journal.keys import public_key
+from periplus.journal.layout import STORE_FOLDER, Layout
+from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
+from periplus.journal.settings import read_lineage, read_settings
+from periplus.objects.store import ObjectStore
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+EXCHANGE_FILE: Final = "exchange.json"
+HEAD_FILE: Final = "head.json"
+
+
+class ExchangeFile(msgspec.Struct, frozen=True):
+    """``exchange.json``: what makes a folder one for the exchange of a store's lineages."""
+
+    format: int
+    store: str
+
+
+class FolderCarrier:
+    """The lineages in the folder ``root``, a store's ``.periplus`` or an exchange folder."""
+
+    def __init__(self, root: str, files: Files, *, store: str, is_store: bool) -> None:
+        self.place = root
+        self.root = root
+        self.files = files
+        self.layout = Layout(root)
+        self.layout.refuse_links()
+        self.needs_heads = not is_store
+        self.is_store = is_store
+        self.objects = ObjectStore(self.layout.objects, files)
+        self._store = store
+
+    def store_id(self) -> str:
+        return self._store
+
+    def written_lineage(self) -> str:
+        own = read_lineage(self.layout) if self.is_store else None
+        return own.lineage if own is not None else ""
+
+    def lineages(self) -> list[str]:
+        try:
+            found = sorted(filter(is_lineage_name, os.listdir(self.layout.journal)))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise environment_failure(error, "list", self.layout.journal) from error
+        if len(found) > LINEAGES_MAX:
+            raise DamageError(f"over {LINEAGES_MAX:,} lineages", path=self.layout.journal)
+        return found
+
+    def head(self, lineage: str) -> SignedHead | None:
+        path = self.head_path(lineage)
+        try:
+            data = _read(path, HEAD_BYTES_MAX)
+        except NotFoundError:
+            return None
+        return decode_head(data, path)
+
+    def key(self, lineage: str) -> bytes | None:
+        head = self.head(lineage)
+        if head is not None:
+            return head.public_key
+        try:
+            return public_key(self.layout, lineage)
+        except NotFoundError:
+            return None
+
+    def durable_seq(self, lineage: str) -> int | None:
+        if not self.is_store or lineage != self.written_lineage():
+            return None  # nobody writes it here: it came as a copy of what was durable
+        if read_settings(self.layout).journal.sync == "never":
+            return None  # its owner knows no more of it than we do
+        mark = read_durable(self.layout.durable)
+        return mark.seq if mark is not None and mark.lineage == lineage else 0
+
+    def segments(self, lineage: str) -> list[int]:
+        folder = self.layout.lineage_folder(lineage)
+        for path in (self.layout.journal, folder):
+            _refuse_link(path)
+        return self.reader(lineage).segments()
+
+    def fetch(self, lineage: str, segment: int) -> bytes:
+        path = self.reader(lineage).path_of(segment)
+        data = _read(path, SEGMENT_READ_MAX + 1)
+        if len(data) > SEGMENT_READ_MAX:
+            raise DamageError(f"a segment over {SEGMENT_READ_MAX:,} bytes", path=path)
+        return data
+
+    def object(self, lineage: str, digest: bytes) -> bytes:
+        del lineage  # one folder of objects serves all
+        return self.objects.get(digest)
+
+    def reader(self, lineage: str) -> LineageReader:
+        return LineageReader(self.layout.lineage_folder(lineage), self._store, lineage)
+
+    def head_path(self, lineage: str) -> str:
+        return os.path.join(self.layout.lineage_folder(lineage), HEAD_FILE)
+
+    def prepare(self, store: str) -> None:
+        """Make an exchange folder of the place, where it is none yet. Raises EnvironmentFailure."""
+        try:
+            self.files.make_folder(self.layout.journal)
+            self.files.make_folder(self.layout.objects)
+        except OSError as error:
+            raise environment_failure(error, "make", self.layout.journal) from error
+        if not self.is_store and not self._store:
+            text = msgspec.json.format(msgspec.json.encode(ExchangeFile(1, store)), indent=2) + b"\n"
+            write_atomic(self.files, os.path.join(self.root, EXCHANGE_FILE), text)
+            self._store = store
+
+
+class StoreCarrier(FolderCarrier):
+    """Our own store, whose journal is open: it signs the head of what it gives away, and ``remembers`` it."""
+
+    def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
+        super().__init__(journal.layout.root, journal.files, store=journal.store_id, is_store=True)
+        self._journal = journal
+        self._remembers = remembers
+        self._signed: SignedHead | None = None
+
+    def written_lineage(self) -> str:
+        return self._journal.lineage
+
+    def head(self, lineage: str) -> SignedHead | None:
+        if not lineage or lineage != self._journal.lineage:
+            return super().head(lineage)
+        if self._signed is None:
+            from periplus.journal.exchange import sign_head
+
+            self._signed = sign_head(self._journal, remembers=self._remembers)
+        return self._signed
+
+    def durable_seq(self, lineage: str) -> int | None:
+        known = super().durable_seq(lineage)
+        if known is None or lineage != self._journal.lineage:
+            return known
+        return max(known, self._journal.durable_seq)
+
+
+def is_folder_carrier(path: str) -> bool:
+    """Whether there is a store or an exchange folder at ``path``."""
+    return os.path.isfile(os.path.join(path, EXCHANGE_FILE)) or _store_in(path) is not None
+
+
+def open_folder(path: str, files: Files) -> FolderCarrier:
+    """The store or exchange folder at ``path``, or a folder that will become one: it is empty, or not there yet.
+
+    Raises UsageError for any other folder.
+    """
+    path = os.path.abspath(path)
+    store = _store_in(path)
+    if store is not None:
+        return FolderCarrier(store, files, store=read_settings(Layout(store)).store.id, is_store=True)
+    exchange = os.path.join(path, EXCHANGE_FILE)
+    try:
+        found = msgspec.json.decode(_read(exchange, HEAD_BYTES_MAX), type=ExchangeFile)
+    except NotFoundError:
+        return FolderCarrier(_new_folder(path), files, store="", is_store=False)
+    except msgspec.DecodeError as error:
+        raise DamageError(f"not an exchange file: {error}", path=exchange, safe="Nothing was changed.") from error
+    if found.format != 1 or not is_id(found.store):
+        raise DamageError("not an exchange file of this format", path=exchange, safe="Nothing was changed.")
+    return FolderCarrier(path, files, store=found.store, is_store=False)
+
+
+def _store_in(path: str) -> str | None:
+    path = os.path.abspath(path)
+    for candidate in (path, os.path.join(path, STORE_FOLDER)):
+        if os.path.basename(candidate) == STORE_FOLDER and os.path.isfile(os.path.join(candidate, "config.toml")):
+            return candidate
+    return None
+
+
+def _new_folder(path: str) -> str:
+    try:
+        names = os.listdir(path)
+    except FileNotFoundError:
+        if os.path.isdir(os.path.dirname(path)):
+            return path
+        raise UsageError(
+            f"there is no folder {os.path.dirname(path)}", safe="Nothing was changed.", mend="Make it first."
+        ) from None
+    except OSError as error:
+        raise environment_failure(error, "list", path) from error
+    ours = {"journal", "objects"}  # these two are made before exchange.json
+    if any(name not in ours and not name.startswith(f".{EXCHANGE_FILE}.") for name in names):
+        raise UsageError(
+            f"{path} is neither a store nor an exchange folder, and not empty",
+            safe="Nothing was changed.",
+            mend=f"Name a folder of its own, such as {os.path.join(path, 'periplus')}.",
+        )
+    return path
+
+
+def _refuse_link(path: str) -> None:
+    try:
+        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise environment_failure(error, "look at", path) from error
+    if is_link:
+        raise DamageError("a symbolic link; nothing within a store is one", path=path,
+                          safe="It was not followed and nothing was changed.")  # fmt: skip
+
+
+def _read(path: str, bytes_max: int) -> bytes:
+    """A plain file that no link leads to. Raises NotFoundError, DamageError, EnvironmentFailure."""
+    _refuse_link(path)
+    try:
+        return read_plain(path, bytes_max)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no {path}") from error
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error

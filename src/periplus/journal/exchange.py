@@ -1,0 +1,323 @@
+"""Exchange of lineages between the clones of one project: what others wrote comes beside ours, ours goes to them.
+
+State is a function of the set of records held, so there is nothing to negotiate: each side gets the records that it
+lacks, verbatim, and shows the same as the other. Each lineage is written by its owner only; ``Arrival`` checks whatever
+comes. A lineage that is refused (a fork, a key that changed, damage) does not keep the others from coming.
+
+Rules kept here:
+
+* only one sync at a time works on a store (``journal/sync.lock``); its writers are kept waiting for renames only;
+* nobody but its owner adds to a lineage that a store writes, ours included. Where another place holds more of our own
+  lineage than we do, our store was put back to an earlier state: we leave that lineage, mint another, and take the
+  rest of the old one back as a foreign one;
+* a dry run looks at the same things and writes outside the stores only.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SyncReport", "Transfer", "sign_head", "sync"]
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from periplus.base.errors import NotFoundError, PeriplusError, RefusedError, UsageError, environment_failure
+from periplus.base.files import Files
+from periplus.base.locks import Lock
+from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
+from periplus.journal.heads import TreeHead, head_message, remember_head
+from periplus.journal.incoming import Arrival, References, objects_of
+from periplus.journal.journal import Journal
+from periplus.journal.keys import public_key, sign
+from periplus.journal.lineage import START
+from periplus.journal.tiles import LineageTree
+from periplus.merkle import Frontier
+
+Direction: TypeAlias = Literal["in", "out"]
+Progress: TypeAlias = Callable[[int, int], None]
+_PATIENCE_S: Final = 30.0
+_NOTHING: Final[References] = lambda _entity, _lend: set()  # noqa: E731 - a constant
+
+
+class Transfer(NamedTuple):
+    """What came or went of one lineage: records ``first_seq`` to ``last_seq``, none where ``records`` is 0.
+
+    ``held`` is how many of its records the receiving side has now. ``objects_missing`` are objects that neither side
+    has. ``refused`` says why nothing was taken, None where nothing was wrong.
+    """
+
+    lineage: str
+    direction: Direction
+    records: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    size: int = 0
+    objects: int = 0
+    object_bytes: int = 0
+    objects_missing: int = 0
+    held: int = 0
+    refused: PeriplusError | None = None
+
+
+class SyncReport(NamedTuple):
+    """``conflicts`` are type and id of entities that are in conflict by what came; ``left`` is the lineage that this store
+    wrote until others turned out to hold more of it.
+    """
+
+    place: str
+    store: str
+    transfers: list[Transfer]
+    conflicts: list[tuple[str, str]]
+    left: str
+    dry_run: bool
+
+    @property
+    def refusals(self) -> list[PeriplusError]:
+        return [transfer.refused for transfer in self.transfers if transfer.refused is not None]
+
+
+class Outlet(Carrier, Protocol):
+    """A carrier that is no folder: it takes a lineage from its owner only, as a whole."""
+
+    def has_object(self, lineage: str, digest: bytes) -> bool: ...
+
+    def holds(self, lineage: str, segment: int, data: bytes) -> bool | None:
+        """Whether its copy of the segment begins ``data``; None where it has none."""
+        ...
+
+    def push(
+        self, lineage: str, head: SignedHead, segments: Iterable[tuple[int, bytes]],
+        objects: Iterable[tuple[bytes, bytes]], *, anew: bool,
+    ) -> None:  # fmt: skip
+        """Add these; ``anew``: in the place of all that was there."""
+        ...
+
+
+def sync(
+    journal: Journal,
+    other: FolderCarrier | Outlet,
+    *,
+    references: References = _NOTHING,
+    dry_run: bool = False,
+    progress: Progress = lambda _done, _total: None,
+) -> SyncReport:
+    """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
+    a layer above needs, reading objects through what it is handed.
+
+    Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
+    """
+    if other.store_id() not in ("", journal.store_id):
+        raise RefusedError(
+            f"{other.place} is of another project: its store is {other.store_id()}, this one is {journal.store_id}",
+            safe="Nothing was changed.",
+            mend="Its memory can come as candidates, to accept or refuse: add --candidates.",
+        )
+    if isinstance(other, FolderCarrier) and os.path.realpath(other.root) == os.path.realpath(journal.layout.root):
+        raise UsageError(f"{other.place} is this very store", safe="Nothing was changed.")
+    journal.refresh()
+    if journal.damage is not None:
+        raise journal.damage
+    run = _Run(journal, other, references, dry_run=dry_run)
+    names = other.lineages()
+    for number, lineage in enumerate(names):
+        run.bring(lineage)
+        progress(number + 1, 2 * len(names))
+    journal.refresh()
+    journal.project()
+    held = journal.lineages()
+    for number, lineage in enumerate(held):
+        run.send(lineage)
+        progress(len(held) + number + 1, 2 * len(held))
+    conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
+    return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run)
+
+
+class _Run:
+    def __init__(
+        self, journal: Journal, other: FolderCarrier | Outlet, references: References, *, dry_run: bool
+    ) -> None:
+        self.transfers: list[Transfer] = []
+        self.touched: set[tuple[str, str]] = set()
+        self.left = ""
+        self._refused: set[str] = set()
+        self._journal = journal
+        self._other = other
+        self._references = references
+        self._dry_run = dry_run
+
+    def bring(self, lineage: str) -> None:
+        transfer = self._carried(StoreCarrier(self._journal, remembers=not self._dry_run), self._other, lineage, "in")
+        if transfer is not None:
+            if transfer.refused is not None:
+                self._refused.add(lineage)
+            self.transfers.append(transfer)
+
+    def send(self, lineage: str) -> None:
+        if lineage == self._other.written_lineage() or not self._journal.end(lineage).segment:
+            return
+        source = StoreCarrier(self._journal, remembers=not self._dry_run)
+        if self._other.needs_heads and lineage != source.written_lineage() and source.head(lineage) is None:
+            return  # its owner has not signed what we hold, and nobody else can
+        if isinstance(self._other, FolderCarrier):
+            if not self._dry_run:
+                self._other.prepare(self._journal.store_id)
+            transfer = self._carried(self._other, source, lineage, "out")
+            if transfer is not None:
+                self.transfers.append(transfer)
+        elif lineage == source.written_lineage() and lineage not in self._refused:
+            try:
+                self.transfers.append(self._pushed(self._other, source, lineage))
+            except PeriplusError as error:
+                self.transfers.append(Transfer(lineage, "out", refused=error))
+
+    def _carried(self, target: FolderCarrier, source: Carrier, lineage: str, direction: Direction) -> Transfer | None:
+        try:
+            with _staging(target, lineage, dry_run=self._dry_run) as staging:
+                if source.needs_heads and lineage == target.written_lineage() and source.head(lineage) is None:
+                    return None  # we stopped before it was complete there, and send the rest now
+                arrival = Arrival(target, source, lineage, self._journal.store_id, staging)
+                if not source.segments(lineage):
+                    return None
+                arrival.examine()
+                if arrival.new_records and lineage == target.written_lineage():
+                    if direction == "out":
+                        return None  # its owner is at it and ahead of what it told us
+                    self._leave()
+                taken = arrival.take_objects(self._references, dry_run=self._dry_run)
+                if direction == "in":
+                    self.touched |= arrival.touched
+                if not self._dry_run and lineage != target.written_lineage():
+                    arrival.commit()
+        except PeriplusError as error:
+            return Transfer(lineage, direction, refused=error)
+        last = arrival.end.next_seq - 1
+        count = arrival.new_records
+        return Transfer(lineage, direction, count, last - count + 1 if count else 0, last if count else 0,
+                        arrival.new_bytes, *taken, held=last)  # fmt: skip
+
+    def _pushed(self, outlet: Outlet, source: StoreCarrier, lineage: str) -> Transfer:
+        head = source.head(lineage)
+        assert head is not None
+        known = outlet.head(lineage)
+        size, before = head.head.size, known.head.size if known is not None else 0
+        cuts: dict[int, int] = {}
+        changed: list[int] = []
+        is_anew = False
+        for chunk in source.reader(lineage).read_from(START):
+            taken = [entry for entry in chunk.entries if entry.record.seq <= size]
+            if not taken:
+                break
+            cuts[chunk.segment] = taken[-1].offset + taken[-1].length
+            data = source.fetch(lineage, chunk.segment)[: cuts[chunk.segment]]
+            held = outlet.holds(lineage, chunk.segment, data)
+            is_anew |= held is False  # what was taken out here is still there
+            if held is None or taken[-1].record.seq > before:
+                changed.append(chunk.segment)
+        wanted = sorted(cuts) if is_anew else changed
+        sizes: list[int] = []
+
+        def objects() -> Iterator[tuple[bytes, bytes]]:
+            for digest in self._objects_of(outlet, source, lineage, 0 if is_anew else before, size):
+                try:
+                    data = source.objects.get(digest)
+                except NotFoundError:
+                    continue  # `periplus doctor` names it
+                sizes.append(len(data))
+                yield digest, data
+
+        if self._dry_run:
+            for _ in objects():
+                pass
+        elif wanted:
+            segments = ((segment, source.fetch(lineage, segment)[: cuts[segment]]) for segment in wanted)
+            outlet.push(lineage, head, segments, objects(), anew=is_anew)
+        count = max(0, size - before)
+        return Transfer(lineage, "out", count, before + 1 if count else 0, size if count else 0,
+                        sum(cuts[segment] for segment in wanted), len(sizes), sum(sizes), held=size)  # fmt: skip
+
+    def _objects_of(self, outlet: Outlet, source: StoreCarrier, lineage: str, after: int, end: int) -> list[bytes]:
+        found: dict[bytes, None] = {}
+        for chunk in source.reader(lineage).read_from(START):
+            for entry in chunk.entries:
+                if after < entry.record.seq <= end:
+                    for digest, _ in objects_of(entry, lineage, chunk.segment, self._references, source.objects.get):
+                        if not after or not outlet.has_object(lineage, digest):
+                            found[digest] = None
+        return list(found)
+
+    def _leave(self) -> None:
+        self.left = self._journal.lineage
+        if not self._dry_run:
+            self._journal.leave_lineage()
+
+
+def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
+    """The signed head of all that is durable of our own lineage; of all there is where nothing is known to be.
+
+    What is given away is remembered, and must be extended ever after; without ``remembers`` nothing is written.
+    """
+    lineage = journal.lineage
+    size = journal.end().next_seq - 1
+    if journal.settings.journal.sync != "never":
+        known = FolderCarrier.durable_seq(StoreCarrier(journal), lineage) or 0
+        size = min(size, max(known, journal.durable_seq))
+    if remembers:
+        tiles = LineageTree(journal)
+        tiles.refresh(at_least=size)
+        root = tiles.root(size)
+    else:
+        tree = Frontier()
+        for _, entry in journal.entries(lineage):
+            if tree.size < entry.record.seq <= size:
+                tree.extend([entry.leaf])
+        root = tree.root()
+    head, key = TreeHead(journal.store_id, lineage, size, root.hex()), public_key(journal.layout, lineage)
+    signature = sign(journal.layout, lineage, head_message(head))
+    if remembers and size:
+        remember_head(journal, head, signature=signature, key=key)
+    return SignedHead(1, head, key.hex(), signature.hex())
+
+
+@contextmanager
+def _staging(target: FolderCarrier, lineage: str, *, dry_run: bool) -> Iterator[str]:
+    """A folder to set a lineage aside in, on the file system of the target; elsewhere in a dry run, which changes nothing.
+
+    Whoever stopped here before left files that count for nothing: they go first.
+    """
+    if dry_run:
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+        return
+    files, journal = target.files, target.layout.journal
+    try:
+        files.make_folder(journal)
+    except OSError as error:
+        raise environment_failure(error, "make", journal) from error
+    lock = Lock(os.path.join(journal, "sync.lock"))
+    incoming = os.path.join(journal, "incoming")
+    try:
+        with lock.holding(_PATIENCE_S):
+            _sweep(files, incoming)
+            try:
+                yield os.path.join(incoming, lineage)
+            except Exception:  # whatever kept it from coming: what was set aside goes
+                _sweep(files, incoming)
+                raise
+            _sweep(files, incoming)
+    except OSError as error:
+        raise environment_failure(error, "set aside in", incoming) from error
+    finally:
+        lock.close()
+
+
+def _sweep(files: Files, incoming: str) -> None:
+    if not os.path.isdir(incoming):
+        return
+    for folder, folders, names in os.walk(incoming, topdown=False):
+        for name in names:
+            files.unlink(os.path.join(folder, name))
+        for name in folders:
+            files.remove_folder(os.path.join(folder, name))
+    files.remove_folder(incoming)

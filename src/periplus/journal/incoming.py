@@ -1,0 +1,498 @@
+"""One lineage on its way from a carrier into a folder: compared, set aside, checked whole, then renamed into place.
+
+Theory of operation
+-------------------
+What we hold of the lineage is a prefix of what its owner wrote. The segments that the source has beyond it are written
+aside, and a ``LineageReader`` reads on from our own end into them: every checksum, batch, header and the chain of
+segments is checked just as for our own files, and what does not count at the end is cut off. What both hold must be the
+same bytes, or at least the same leaves (a stub and the record that it was made of have one leaf): else the lineage has
+forked, or the copy is damaged, and nothing of it is taken. Where a signed head covers the records their tree must have
+its root.
+
+Only then anything is changed, in an order in which a stop at every call leaves a valid prefix: objects before the
+records that name them, segments rising, each renamed whole, the head behind what it covers. A growing segment is
+replaced, never appended to, so that no reader meets half a batch.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "objects_of"]
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import (
+    ConflictError,
+    DamageError,
+    ForkError,
+    NotFoundError,
+    PeriplusError,
+    RefusedError,
+    environment_failure,
+)
+from periplus.base.files import read_plain, write_all, write_atomic
+from periplus.base.locks import Lock
+from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
+from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
+from periplus.journal.heads import Peer, Seen, read_peer, write_peer
+from periplus.journal.keys import fingerprint, keep_public_key
+from periplus.journal.lineage import START, Chunk, LineageReader, Position
+from periplus.journal.segment import Entry, decode_header, scan, segment_name
+from periplus.journal.state import Entity, change_of, entity_of, head_of
+from periplus.journal.stub import unaudited
+from periplus.merkle import Frontier
+
+Lender: TypeAlias = Callable[[bytes], bytes]
+References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
+_UNTOUCHED: Final = "Nothing of it was taken; what we hold is as it was."
+_PATIENCE_S: Final = 30.0
+
+
+class ObjectCount(NamedTuple):
+    """Objects that go along, their bytes, and those that the source has not got either."""
+
+    objects: int
+    size: int
+    missing: int
+
+
+class _Part(NamedTuple):
+    """A staged segment, and how many of its bytes count."""
+
+    segment: int
+    size: int
+
+
+class Arrival:
+    """What ``source`` has of ``lineage`` beyond what the folder ``target`` holds; ``staging`` is a folder for it alone."""
+
+    def __init__(self, target: FolderCarrier, source: Carrier, lineage: str, store: str, staging: str) -> None:
+        self.lineage = lineage
+        self.new_bytes = 0
+        self.new_records = 0
+        self.touched: set[tuple[str, str]] = set()
+        self._target = target
+        self._source = source
+        self._store = store
+        self._files = target.files
+        self._staging = staging
+        self._reader = LineageReader(target.layout.lineage_folder(lineage), store, lineage)
+        self._staged = LineageReader(staging, store, lineage)
+        self.head: SignedHead | None = None
+        self._peer: Peer | None = None
+        self._key: bytes | None = None
+        self.position, self._tail_leaves = held_end(self._reader)
+        self._reader_start = self.position
+        self.parts: list[_Part] = []
+        self.end = self.position
+        self._has_stubs = False
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def examine(self) -> None:
+        """Compare, set aside and check. Raises ForkError, RefusedError (a key that changed), DamageError."""
+        try:
+            self._check_key()
+            limit, required = self._limits()
+            if self._stage() and (limit is None or limit >= self.position.next_seq or self._has_stubs):
+                self._verify(limit, required)
+            self._check_roots()
+        except DamageError as error:
+            raise self._refused(error) from error
+
+    def objects(self, references: References) -> Iterator[tuple[bytes, bool]]:
+        """The objects that the new records need and the target lacks; True for those that a record cannot be without."""
+        seen: set[bytes] = set()
+        for chunk, entries in self._new_chunks():
+            for entry in entries:
+                record = entry.record
+                if record.item_type and record.item_id:
+                    self.touched.add((record.item_type, record.item_id))
+                for digest, is_needed in self._named_by(entry, chunk.segment, references):
+                    if digest not in seen and not self._target.objects.has(digest):
+                        yield digest, is_needed
+                    seen.add(digest)
+
+    def lend(self, digest: bytes) -> bytes:
+        """An object from wherever it is."""
+        try:
+            return self._target.objects.get(digest)
+        except (NotFoundError, DamageError):
+            return self._source.object(self.lineage, digest)
+
+    # -- taking over -------------------------------------------------------------------------------------------------
+
+    def take_objects(self, references: References, *, dry_run: bool) -> ObjectCount:
+        """Copy the objects that the new records need, or only count them. Raises RefusedError where one is missing."""
+        count = size = missing = 0
+        for digest, is_needed in self.objects(references):
+            try:
+                data = self._source.object(self.lineage, digest)
+            except NotFoundError as error:
+                if is_needed:
+                    raise RefusedError(
+                        f"{self._source.place}: object {digest.hex()[:16]} that a record of {self.lineage} names is missing",
+                        safe=_UNTOUCHED,
+                        mend="Finish the copy there, then repeat the command.",
+                    ) from error
+                missing += 1
+                continue
+            count += 1
+            size += len(data)
+            if not dry_run:
+                self._target.objects.put(data)
+        return ObjectCount(count, size, missing)
+
+    def commit(self) -> None:
+        """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
+        files, layout = self._files, self._target.layout
+        self._remember(None)
+        folder = layout.lineage_folder(self.lineage)
+        try:
+            for part in self.parts:
+                self._finish_staged(part)
+            if self.parts:
+                files.make_folder(folder)
+                with Lock(layout.lock).holding(_PATIENCE_S):
+                    if held_end(self._reader)[0] != self._reader_start:
+                        raise ConflictError(f"{self.lineage} changed while it was copied", safe=_UNTOUCHED,
+                                            mend="Repeat the command.")  # fmt: skip
+                    for part in self.parts:
+                        files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
+                    files.sync_folder(folder)
+                files.sync_folder(layout.journal)
+        except OSError as error:
+            raise environment_failure(error, "write", folder) from error
+        held = self._target.head(self.lineage)
+        if self.head is not None and self._covers(self.head) and (held is None or held.head.size < self.head.head.size):
+            files.make_folder(folder)
+            write_atomic(files, self._target.head_path(self.lineage), encode_head(self.head))
+        self._remember(self.head)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_key(self) -> None:
+        source, lineage = self._source, self.lineage
+        self.head = source.head(lineage)
+        key = source.key(lineage)
+        if self.head is not None:
+            if (self.head.head.store, self.head.head.lineage) != (self._store, lineage):
+                raise DamageError(f"the signed head there is of {self.head.head.lineage}")
+            if not self.head.is_signed():
+                raise DamageError("the signed head there is not signed by the key that it names")
+        elif source.needs_heads or self._target.needs_heads:
+            raise RefusedError(f"{source.place}: {lineage} has no signed head", safe=_UNTOUCHED,
+                               mend="Its owner takes it there with `periplus sync`.")  # fmt: skip
+        self._peer = read_peer(self._target.layout, lineage) if self._target.is_store else None
+        is_pinned = self._peer is not None and self._peer.key
+        pinned = bytes.fromhex(self._peer.key) if self._peer is not None and is_pinned else self._target.key(lineage)
+        if pinned is not None and key is not None and key != pinned:
+            raise RefusedError(
+                f"{source.place}: {lineage} comes with key {fingerprint(key)}, but was first seen with key {fingerprint(pinned)}",
+                safe=_UNTOUCHED,
+                mend="Ask its owner which of the two is theirs. Somebody may be writing in their name.",
+            )
+        self._key = pinned or key
+
+    def _limits(self) -> tuple[int | None, int]:
+        """``(the last seq to take, the last that must be there)``."""
+        known = self._source.durable_seq(self.lineage)
+        if self._source.needs_heads or self._target.needs_heads:
+            assert self.head is not None
+            return self.head.head.size, self.head.head.size
+        return known, known or 0
+
+    def _stage(self) -> bool:
+        """Write the segments that the source has beyond ours aside; False where there are none."""
+        held = set(self._reader.segments())
+        last = self.position.segment
+        theirs = self._source.segments(self.lineage)
+        if len(theirs) > SEGMENTS_MAX:
+            raise DamageError(f"over {SEGMENTS_MAX:,} segments")
+        is_new = last_staged = False
+        for segment in theirs:
+            data = self._source.fetch(self.lineage, segment)
+            if segment not in held:
+                if segment < last:
+                    raise DamageError(f"a segment that begins at seq {segment}, between two that we hold without it")
+                self._write_staged(segment, data)
+                is_new = True
+                continue
+            ours = self._target.fetch(self.lineage, segment)
+            if segment == last:
+                ours = ours[: self.position.offset]
+            if segment != last and data == ours:
+                continue
+            merged, has_more = self._merged(segment, ours, data)
+            if segment == last:
+                self._write_staged(segment, merged)
+                last_staged = True
+                is_new |= has_more
+            elif merged != ours:
+                self._has_stubs = True
+        if self._has_stubs:
+            return self._stage_stubs(held, theirs)
+        if is_new and last and not last_staged:
+            self._write_staged(last, self._target.fetch(self.lineage, last)[: self.position.offset])
+        return is_new
+
+    def _merged(self, segment: int, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
+        """``(the segment's bytes of both, whether theirs goes on behind ours)``. Raises ForkError."""
+        if theirs.startswith(ours):
+            return theirs, len(theirs) > len(ours)
+        if ours.startswith(theirs):
+            return ours, False
+        mine, other = _entries(ours, segment), _entries(theirs, segment)
+        theirs_by_seq = {entry.record.seq: entry for entry in other}
+        merged = bytearray(theirs if len(theirs) > len(ours) else ours)
+        for entry in mine:
+            match = theirs_by_seq.get(entry.record.seq)
+            if match is None:
+                continue
+            self._check_leaf(entry.record.seq, entry.leaf, match.leaf)
+            if (entry.offset, entry.length) != (match.offset, match.length):
+                raise DamageError(f"record {entry.record.seq} lies at another place than in our copy")
+            stub = ours if entry.record.is_stub else theirs
+            merged[entry.offset : entry.offset + entry.length] = stub[entry.offset : entry.offset + entry.length]
+        self._has_stubs |= bytes(merged[: len(ours)]) != ours
+        return bytes(merged), len(other) > len(mine)
+
+    def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
+        """A record was taken out of its copy there: the whole lineage is set aside and read anew."""
+        for segment in sorted(held):
+            ours = self._target.fetch(self.lineage, segment)
+            data = self._source.fetch(self.lineage, segment) if segment in theirs else ours
+            counted = ours if segment != self.position.segment else ours[: self.position.offset]
+            self._write_staged(segment, self._merged(segment, counted, data)[0] if data != ours else ours)
+        self.position = START
+        return True
+
+    def _check_leaf(self, seq: int, ours: bytes, theirs: bytes) -> None:
+        if ours != theirs:
+            raise ForkError(
+                f"{self.lineage} has forked: record {seq} is {ours.hex()} here and {theirs.hex()} in {self._source.place}",
+                safe=_UNTOUCHED,
+                mend="Two stores wrote one lineage: find which is the copy, and keep the other's records.",
+            )
+
+    def _verify(self, limit: int | None, required: int) -> None:
+        if limit is not None:
+            limit = max(limit, self._reader_start.next_seq - 1)  # nothing that we hold is given up
+        end = self.position
+        tail: Entry | None = None
+        for chunk in self._staged.read_from(self.position, required):
+            taken = [entry for entry in chunk.entries if limit is None or entry.record.seq <= limit]
+            for entry in taken:
+                if entry.record.seq in self._tail_leaves:
+                    self._check_leaf(entry.record.seq, self._tail_leaves[entry.record.seq], entry.leaf)
+                self._has_stubs |= entry.record.is_stub
+            is_whole = len(taken) == len(chunk.entries)
+            if taken:
+                tail = taken[-1]
+                end = Position(chunk.segment, tail.offset + tail.length, tail.record.seq + 1, tail.leaf[:8].hex())
+                self.parts.append(_Part(chunk.segment, chunk.size))
+                self.new_records += sum(entry.record.seq >= self._reader_start.next_seq for entry in taken)
+            if not is_whole:
+                break
+        if tail is not None and tail.record.txn is not None and tail.record.txn[0] != tail.record.txn[1]:
+            raise DamageError("the head covers half a batch", seq=tail.record.seq)
+        if self.parts:
+            self.parts[-1] = _Part(end.segment, end.offset)
+        self.end = max(end, self._reader_start, key=lambda place: place.next_seq)
+        before = {self._reader_start.segment: self._reader_start.offset}
+        self.new_bytes = sum(max(0, part.size - before.get(part.segment, 0)) for part in self.parts)
+        if self._has_stubs:
+            self._check_stubs()
+
+    def _check_stubs(self) -> None:
+        strangers = unaudited((entry for _, entry in self._all_entries()), self.lineage)
+        if strangers:
+            seq = strangers[0].record.seq
+            raise DamageError(f"the content of record {seq} was taken out and no record says so", seq=seq)
+
+    def _check_roots(self) -> None:
+        """The records have the root that the owner signed, and the one that we remember."""
+        wanted = {}
+        if self.head is not None and self._covers(self.head) and self.head.head.size:
+            wanted[self.head.head.size] = self.head.head.root
+        seen = self._peer.seen if self._peer is not None else None
+        if seen is not None and seen.size < self.end.next_seq:
+            if wanted.get(seen.size, seen.root) != seen.root:
+                raise self._another_past(seen.size, wanted[seen.size])
+            if seen.size >= self._reader_start.next_seq:
+                wanted[seen.size] = seen.root  # we had it once, and lost it
+            elif not self._has_stubs:
+                wanted.pop(seen.size, None)  # it held when it was remembered
+        if not wanted:
+            return
+        tree = Frontier()
+        for _, entry in self._all_entries():
+            if entry.record.seq <= tree.size:
+                continue  # a later segment supersedes the last records of the one before it
+            tree.extend([entry.leaf])
+            root = wanted.pop(tree.size, None)
+            if root is not None and tree.root().hex() != root:
+                raise self._another_past(tree.size, root)
+        assert not wanted, "a head that covers more than there is"
+
+    def _another_past(self, size: int, root: str) -> ForkError:
+        return ForkError(
+            f"{self.lineage} has another past: the {size:,} records do not have the root {root} of the head in {self._source.place}",
+            safe=_UNTOUCHED,
+            mend="Two stores wrote one lineage, or records were changed: compare both with `periplus doctor`.",
+        )
+
+    def _covers(self, head: SignedHead) -> bool:
+        """Whether we will hold all that ``head`` speaks of."""
+        return head.head.size < self.end.next_seq
+
+    def _all_entries(self) -> Iterator[tuple[int, Entry]]:
+        """What the target will hold: its own records up to where the staged ones begin, then those."""
+        if self.position != START:
+            for chunk in self._reader.read_from(START):
+                for entry in chunk.entries:
+                    if entry.record.seq < self.position.next_seq:
+                        yield chunk.segment, entry
+        for chunk, entries in self._new_chunks(from_start=True):
+            for entry in entries:
+                yield chunk.segment, entry
+
+    def _new_chunks(self, *, from_start: bool = False) -> Iterator[tuple[Chunk, list[Entry]]]:
+        if not self.parts:
+            return
+        first = 1 if from_start else self._reader_start.next_seq
+        for chunk in self._staged.read_from(self.position):
+            entries = [entry for entry in chunk.entries if first <= entry.record.seq < self.end.next_seq]
+            if entries:
+                yield chunk, entries
+            if chunk.segment == self.parts[-1].segment:
+                return
+
+    def _named_by(self, entry: Entry, segment: int, references: References) -> Iterator[tuple[bytes, bool]]:
+        try:
+            yield from objects_of(entry, self.lineage, segment, references, self.lend)
+        except DamageError as error:
+            raise RefusedError(f"{self._source.place}: record {entry.record.seq} of {self.lineage}: {error}",
+                               safe=_UNTOUCHED) from error  # fmt: skip
+
+    # -- files aside -------------------------------------------------------------------------------------------------
+
+    def _staged_path(self, segment: int) -> str:
+        return os.path.join(self._staging, segment_name(segment))
+
+    def _write_staged(self, segment: int, data: bytes) -> None:
+        path = self._staged_path(segment)
+        try:
+            self._files.make_folder(self._staging)
+            fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                write_all(self._files, fd, data)
+            finally:
+                self._files.close(fd)
+        except OSError as error:
+            raise environment_failure(error, "write", path) from error
+
+    def _finish_staged(self, part: _Part) -> None:
+        """Cut off what does not count, and see that it is on the disk before it gets its name."""
+        path = self._staged_path(part.segment)
+        data = read_plain(path, part.size)
+        if os.path.getsize(path) != part.size:
+            self._write_staged(part.segment, data)
+        fd = self._files.open(path, os.O_RDONLY)
+        try:
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+
+    def _remember(self, head: SignedHead | None) -> None:
+        """Pin the owner's key at first sight, and the largest head that held."""
+        target = self._target
+        if not target.is_store or self._key is None:
+            return
+        peer = self._peer or Peer(self.lineage, self._store)
+        seen = peer.seen
+        if head is not None and self._covers(head) and head.head.size > (seen.size if seen is not None else 0):
+            seen = Seen(head.head.size, head.head.root, head.signature)
+        peer = msgspec.structs.replace(peer, key=self._key.hex(), seen=seen)
+        if peer != self._peer:
+            write_peer(target.layout, self._files, peer)
+            self._peer = peer
+        keep_public_key(target.layout, self._files, self.lineage, self._key)
+
+    def _refused(self, error: DamageError) -> DamageError:
+        where = f", seq {error.seq}" if error.seq else ""
+        where += f", byte {error.offset:,}" if error.offset is not None else ""
+        segment = f" {os.path.basename(error.path)}" if error.path is not None else ""
+        kind = type(error)
+        return kind(
+            f"{self._source.place}: {self.lineage}{segment}{where}: {error.wrong}",
+            safe=_UNTOUCHED,
+            mend="Finish or repeat the copy there; run `periplus doctor` where it came from.",
+        )
+
+
+def held_end(reader: LineageReader) -> tuple[Position, dict[int, bytes]]:
+    """Where a copy of a lineage ends, and the leaves of its newest segment by seq. Raises DamageError."""
+    segments = reader.segments()
+    if not segments:
+        return START, {}
+    newest = segments[-1]
+    path = reader.path_of(newest)
+    try:
+        data = read_plain(path, 1 << 30)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    try:
+        _, start = decode_header(data)
+    except PeriplusError as error:
+        raise DamageError(error.wrong, path=path, offset=0, seq=newest, mend="Run `periplus doctor`.") from error
+    found = scan(data[start:], base=start, next_seq=newest)
+    if found.damages:
+        worst = found.damages[0]
+        raise DamageError(
+            worst.reason, path=path, offset=worst.offset, seq=worst.first_seq, mend="Run `periplus doctor`."
+        )
+    if not found.entries:
+        return Position(newest, start, newest, data[start - 19 : start - 3].decode("ascii", "replace")), {}
+    last = found.entries[-1]
+    end = Position(newest, last.offset + last.length, last.record.seq + 1, last.leaf[:8].hex())
+    return end, {entry.record.seq: entry.leaf for entry in found.entries}
+
+
+def objects_of(
+    entry: Entry, lineage: str, segment: int, references: References, lend: Lender
+) -> Iterator[tuple[bytes, bool]]:
+    """The objects that a record names, True for its payload; those of the layer above are read through ``lend``.
+
+    Raises DamageError for a payload that cannot be read.
+    """
+    ref = entry.record.payload_ref
+    if ref is not None and is_digest_text(ref.sha256):
+        yield bytes.fromhex(ref.sha256), True
+    try:
+        change = change_of(entry, lineage, segment, lambda sha256: lend(_digest(sha256)))
+    except NotFoundError:
+        return  # its object was named above
+    entity = entity_of([head_of(change, 0)]) if change is not None else None
+    if entity is not None and not entity.deleted:
+        for digest in sorted(references(entity, lend)):
+            yield digest, False
+
+
+def _digest(sha256: str) -> bytes:
+    if not is_digest_text(sha256):
+        raise DamageError(f"{sha256[:80]!r} is no name of an object")
+    return bytes.fromhex(sha256)
+
+
+def _entries(data: bytes, segment: int) -> list[Entry]:
+    """The records of a segment's bytes, as far as they are sound: whether all are is looked at by whoever takes them."""
+    try:
+        _, start = decode_header(data)
+    except PeriplusError as error:
+        raise DamageError(error.wrong, offset=0, seq=segment) from error
+    return scan(data[start:], base=start, next_seq=segment, salvage=True).entries
