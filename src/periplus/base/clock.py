@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Clock", "FixedClock", "SystemClock", "format_ms", "parse_ms"]
 
+import functools
 import time
 from typing import Protocol
 
@@ -38,10 +39,15 @@ class FixedClock:
 def format_ms(ms: int) -> str:
     """RFC 3339 in UTC with milliseconds, as ``2026-01-31T09:30:00.250Z``; years 0001 to 9999."""
     seconds, rest = divmod(ms, 1000)
+    return f"{_second_text(seconds)}.{rest:03d}Z"
+
+
+@functools.lru_cache(maxsize=8)
+def _second_text(seconds: int) -> str:
     days, second_of_day = divmod(seconds, 86_400)
     year, month, day = _civil_from_days(days)
     hour, minute = divmod(second_of_day // 60, 60)
-    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second_of_day % 60:02d}.{rest:03d}Z"
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second_of_day % 60:02d}"
 
 
 def _civil_from_days(days: int) -> tuple[int, int, int]:

@@ -6,12 +6,13 @@ particular to a system (which sync reaches the disk) stands here and nowhere els
 
 from __future__ import annotations
 
-__all__ = ["TEMPORARY_SUFFIX", "Files", "read_plain", "write_all", "write_atomic"]
+__all__ = ["TEMPORARY_SUFFIX", "Files", "FolderWatch", "read_plain", "write_all", "write_atomic"]
 
 import errno
 import os
 import stat
 import sys
+import time
 from typing import Final
 
 from periplus.base.errors import environment_failure
@@ -110,6 +111,36 @@ def _boot_time() -> str:
     size = ctypes.c_size_t(ctypes.sizeof(value))
     failed = ctypes.CDLL(None).sysctlbyname(b"kern.boottime", ctypes.byref(value), ctypes.byref(size), None, 0)
     return f"unknown {os.urandom(8).hex()}" if failed else f"started {value[0]}"
+
+
+class FolderWatch:
+    """Whether a folder still has the names it had when it was listed, at the price of one ``stat``.
+
+    A file system may keep times no finer than two seconds, so that a change soon after another leaves no trace: a
+    listing of a folder that had changed within _SETTLED_NS of it is not relied on.
+    """
+
+    _SETTLED_NS: Final = 2_500_000_000
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._names: list[str] = []
+        self._stamp: tuple[int, int, int, int] | None = None
+
+    def names(self) -> list[str]:
+        """The folder's names, in no order; not to be changed. The same list as long as it is relied on. Raises OSError."""
+        status = os.stat(self.path)
+        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        if stamp != self._stamp:
+            self._names = os.listdir(self.path)
+            is_settled = 0 < max(stamp[2:]) < time.time_ns() - self._SETTLED_NS
+            self._stamp = stamp if is_settled else None
+        return self._names
+
+    @property
+    def last_names(self) -> list[str]:
+        """What ``names`` gave last."""
+        return self._names
 
 
 def read_plain(path: str, bytes_max: int, offset: int = 0) -> bytes:

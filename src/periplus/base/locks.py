@@ -5,7 +5,10 @@ Rules kept here:
 * ``flock``, not ``lockf``: the latter is dropped when any descriptor of the file is closed;
 * after taking it the inode is compared with the path's, so that a swapped lock file never makes two writers;
 * threads of one process go through a mutex; a forked child gives its copy of the descriptor up;
-* the text in the file (pid, host, since, command) is advice for people and never decides anything.
+* the text in the file (pid, host, since, command) is advice for people and never decides anything. It is written
+  when the holder is another than before, and again when what it says is older than a second;
+* who has waited longer asks more often, so that nobody starves; while the holder stays the same for long, everybody
+  asks less often. A lock whose holder died is had within _POLL_MAX_S.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,8 +30,13 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import LockTimeoutError, environment_failure
 
 LOCK_PATIENCE_S: Final = 5.0
-_POLL_MIN_S: Final = 0.0005
+_POLL_FIRST_S: Final = 0.0004
+_POLL_MIN_S: Final = 0.00005
 _POLL_MAX_S: Final = 0.02
+_AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
+_STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
+_SIGNED_S: Final = 1.0
+_TEXT_BYTES: Final = 200
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
@@ -36,21 +44,37 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 class Lock:
     """An exclusive advisory lock on the file ``path``; re-usable, not re-entrant."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_guard: bool = True) -> None:
+        """``is_guard=False`` for a lock that saves work and protects nothing: no text, and a swapped file is no matter."""
         self._path = path
+        self._is_guard = is_guard
         self._mutex = threading.Lock()
         self._fd = -1
+        self._place = (0, 0)
+        self._text = b""
+        self._text_s = 0.0
         _held.add(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the lock's file was there when it was last taken."""
+        return self._fd >= 0
+
     @contextmanager
-    def holding(self, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
-        """Hold the lock. Raises LockTimeoutError, naming the holder, when it is not had in ``patience_s``."""
+    def holding(
+        self, patience_s: float = LOCK_PATIENCE_S, meanwhile: Callable[[], object] | None = None
+    ) -> Iterator[None]:
+        """Hold the lock. Raises LockTimeoutError, naming the holder, when it is not had in ``patience_s``.
+
+        ``meanwhile`` is work that is done once where the lock has to be waited for.
+        """
         deadline = time.monotonic() + patience_s
         mutex = self._mutex  # a forked child that leaves this block releases what it entered with
         if not mutex.acquire(timeout=max(patience_s, 0.0)):
             raise self._timeout(patience_s)
         try:
-            self._take(deadline, patience_s)
+            if not self._try():
+                self._wait(deadline, patience_s, meanwhile)
             try:
                 yield
             finally:
@@ -58,28 +82,62 @@ class Lock:
         finally:
             mutex.release()
 
+    def try_take(self) -> bool:
+        """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
+        if not self._mutex.acquire(blocking=False):
+            return False
+        try:
+            is_taken = self._try()
+        except BaseException:  # whatever it was, the mutex is nobody's
+            self._mutex.release()
+            raise
+        if not is_taken:
+            self._mutex.release()
+        return is_taken
+
+    def release(self) -> None:
+        """Give back what ``try_take`` took."""
+        self._release()
+        if self._mutex.locked():  # not so in a forked child, which never had it
+            self._mutex.release()
+
     def close(self) -> None:
         with self._mutex:
             self._drop()
 
-    def _take(self, deadline: float, patience_s: float) -> None:
-        pause_s = _POLL_MIN_S
+    def _wait(self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
+        begun_s = moved_s = time.monotonic()
+        holder = b""
+        while True:
+            now_s = time.monotonic()
+            if now_s >= deadline:
+                raise self._timeout(patience_s)
+            if meanwhile is not None:
+                meanwhile()
+                meanwhile = None
+            else:
+                found = self._read_text()
+                if found != holder:
+                    holder, moved_s = found, now_s
+                time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
+            if self._try():
+                return
+
+    def _try(self) -> bool:
         while True:
             if self._fd < 0:
                 self._open()
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise self._timeout(patience_s) from None
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 2, _POLL_MAX_S)
-                continue
+                return False
             except OSError as error:
                 raise environment_failure(error, "lock", self._path) from error
+            if not self._is_guard:
+                return True
             if self._is_current():
                 self._sign()
-                return
+                return True
             self._drop()  # the file was replaced under us: the lock that we hold guards nothing
 
     def _release(self) -> None:
@@ -92,8 +150,12 @@ class Lock:
     def _open(self) -> None:
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            status = os.fstat(self._fd)
         except OSError as error:
+            self._drop()
             raise environment_failure(error, "open the lock", self._path) from error
+        self._place = (status.st_dev, status.st_ino)
+        self._text_s = 0.0
 
     def _drop(self) -> None:
         if self._fd >= 0:
@@ -101,20 +163,29 @@ class Lock:
             self._fd = -1
 
     def _is_current(self) -> bool:
-        mine = os.fstat(self._fd)
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
             return False
-        return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+        return self._place == (there.st_dev, there.st_ino)
 
     def _sign(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._text_s < _SIGNED_S and self._read_text() == self._text:
+            return
         since = format_ms(time.time_ns() // 1_000_000)
-        text = f"{os.getpid()} {os.uname().nodename} {since} {_command()}".ljust(199) + "\n"
+        text = f"{os.getpid()} {os.uname().nodename} {since} {_command()}".encode(errors="replace")
+        self._text, self._text_s = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n", now_s
         try:
-            os.pwrite(self._fd, text.encode(errors="replace"), 0)
+            os.pwrite(self._fd, self._text, 0)
         except OSError:
             pass  # advice only: a full disk must not keep a writer from its lock
+
+    def _read_text(self) -> bytes:
+        try:
+            return os.pread(self._fd, _TEXT_BYTES, 0)
+        except OSError:
+            return b""
 
     def _timeout(self, patience_s: float) -> LockTimeoutError:
         try:
@@ -127,6 +198,13 @@ class Lock:
             safe="Nothing was changed; reading needs no lock.",
             mend="Repeat the command when that process is done.",
         )
+
+
+def _pause_s(waited_s: float, still_s: float) -> float:
+    """How long to sleep before asking again, after ``waited_s`` in all and ``still_s`` under the same holder."""
+    if still_s > _STILL_S:
+        return min(still_s / 10, _POLL_MAX_S)
+    return max(_POLL_FIRST_S * (1 - waited_s / _AGED_S), _POLL_MIN_S)
 
 
 @functools.cache

@@ -29,15 +29,18 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
+    LockTimeoutError,
     NewerFormatError,
     NotFoundError,
+    OutcomeUnknownError,
     PeriplusError,
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files, read_plain
+from periplus.base.files import Files, FolderWatch, read_plain
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.journal.flush import EpochEndedError, Written
 from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
@@ -63,6 +66,18 @@ class Receipt(NamedTuple):
     last_seq: int
     versions: tuple[str, ...]
     repeated: bool
+
+    @property
+    def record_count(self) -> int:
+        return self.last_seq - self.first_seq + 1
+
+
+class Pending(NamedTuple):
+    """What has to become durable before a mutation is acknowledged; ``leaf`` of its last record, if it wrote one."""
+
+    batch: Written
+    end: Position
+    leaf: bytes
 
 
 class Journal:
@@ -96,8 +111,13 @@ class Journal:
         )
         self._own = self._find_own()
         self._own_place = _place(self.layout.lineage)
+        self._own_names: list[str] | None = None
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
+        self._watches: dict[str, FolderWatch] = {}
+        self._readers: dict[str, LineageReader] = {}
+        self._folder = FolderWatch(self.layout.journal)
+        self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
         self.index = self._open_index()
         self._projector = Projector(self, progress)
@@ -130,7 +150,7 @@ class Journal:
         return self._own.lineage if self._own is not None else ""
 
     @property
-    def _syncs(self) -> bool:
+    def syncs(self) -> bool:
         """Whether a mutation is on the disk when it is acknowledged; under the policy ``never`` nothing is known to be."""
         return self.settings.journal.sync == "mutation"
 
@@ -213,18 +233,32 @@ class Journal:
     def lineages(self) -> list[str]:
         """Every lineage that the store holds records of, our own first."""
         try:
-            names = sorted(name for name in os.listdir(self.layout.journal) if name.startswith("lin_") and is_id(name))
+            names = self._folder.names()
         except FileNotFoundError:
-            names = []
+            return []
         except OSError as error:
             raise environment_failure(error, "list", self.layout.journal) from error
-        return sorted(names, key=lambda name: name != self.lineage)
+        if names is not self._listed[0] or self.lineage != self._listed[1]:
+            found = sorted(name for name in names if name.startswith("lin_") and is_id(name))
+            self._listed = (names, self.lineage, sorted(found, key=lambda name: name != self.lineage))
+        return list(self._listed[2])
+
+    def watch(self, lineage: str) -> FolderWatch:
+        """What is known of the names in the lineage's folder."""
+        found = self._watches.get(lineage)
+        if found is None:
+            found = self._watches[lineage] = FolderWatch(self.layout.lineage_folder(lineage))
+        return found
 
     def need_history(self) -> None:
         """Whoever asks for records of long ago calls this first. The index holds all of them: nothing to fetch yet."""
 
     def reader(self, lineage: str) -> LineageReader:
-        return LineageReader(self.layout.lineage_folder(lineage), self.store_id, lineage)
+        found = self._readers.get(lineage)
+        if found is None:
+            folder = self.layout.lineage_folder(lineage)
+            found = self._readers[lineage] = LineageReader(folder, self.store_id, lineage, self.watch(lineage))
+        return found
 
     def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:
         """``(segment, entry)`` of every record of a lineage, read from its files."""
@@ -283,28 +317,18 @@ class Journal:
         """
         if not key.isascii():
             raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
-        if not os.path.isdir(self.layout.journal):
+        if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
-        with self._lock.holding(patience_s):
-            lineage = self._own_lineage()
+        with self._lock.holding(patience_s, self._read_ahead):
+            self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
-            self._leave_poisoned(lineage)
-            done = self._receipt_of(key) if key else None
-            if done is not None:
-                self._settle(done.lineage, done.last_seq, key)
-                return done
-            key = key or self.random(10).hex()
-            transaction = Transaction(self.types, self._overlay.heads_of)
-            fn(transaction)
-            if not transaction.drafts:
-                end = self.end(lineage)
-                if durable:
-                    self._settle(lineage, end.next_seq - 1, key)
-                return Receipt(key, lineage, end.next_seq, end.next_seq - 1, (), repeated=False)
-            if not durable and any(draft.action != "observe" for draft in transaction.drafts):
-                raise UsageError("only observations may be written without a sync of their own")
-            receipt = self._append(transaction.drafts, writer, key, durable=durable)
+            self._leave_poisoned()
+            receipt, pending = self._write(fn, writer, key, durable=durable)
+        if pending is not None:
+            self._make_durable(pending, receipt, patience_s)
+        if receipt.repeated or not receipt.record_count:
+            return receipt
         if project or self._overlay.record_count > OVERLAY_RECORDS_MAX:
             try:
                 self.project()
@@ -376,7 +400,7 @@ class Journal:
         with self._lock.holding():
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
-            self._leave_poisoned(lineage)
+            self._leave_poisoned()
             end = self.end(lineage)
             if end.next_seq == max(end.segment, 1):
                 return  # the newest segment is empty
@@ -460,7 +484,7 @@ class Journal:
         After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
         """
         try:
-            is_continued = self._read_lineages(salvage=salvage)
+            is_continued = self._read_lineages(salvage=salvage, by_map=True)
         except NewerFormatError:
             raise
         except DamageError:
@@ -469,11 +493,11 @@ class Journal:
             is_continued = False
         if not is_continued:
             self._forget()
-            self._read_lineages(salvage=salvage)
+            self._read_lineages(salvage=salvage, by_map=False)
         if for_writing and self.damage is not None:
             raise self.damage
 
-    def _read_lineages(self, *, salvage: bool) -> bool:
+    def _read_lineages(self, *, salvage: bool, by_map: bool) -> bool:
         """Take in what came behind the view; False where that supersedes something in it."""
         is_continued = True
         if self._own is None:
@@ -482,12 +506,25 @@ class Journal:
             reader = self.reader(lineage)
             if not salvage and self._is_unchanged(reader):
                 continue
-            durable_seq = self._marked_seq() if lineage == self.lineage else 0  # before the records that it speaks of
+            durable_seq = 0
+            if lineage == self.lineage:  # before the records that it speaks of
+                durable_seq = (by_map and self._mapped_seq()) or self._marked_seq()
             for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
                 seen = self.end(lineage)
                 is_continued &= not seen.segment < chunk.segment < seen.next_seq
                 self._absorb(lineage, chunk, salvage=salvage)
         return is_continued
+
+    def _mapped_seq(self) -> int:
+        """What the flush map says is durable: quickly had. Damage is never stated by its word alone."""
+        return 0 if self._writer is None else self._writer.mapped_durable()
+
+    def durable_end(self) -> int:
+        """The highest seq of our own lineage that is known to be durable now, by whichever process made it so."""
+        held = self.end().next_seq - 1
+        found = max(self._marked_seq(), self._mapped_seq())
+        self.durable_seq = max(self.durable_seq, min(found, held))
+        return self.durable_seq
 
     def _marked_seq(self) -> int:
         """The seq of our own lineage that is durable as far as its mark states, or as we know ourselves."""
@@ -534,12 +571,16 @@ class Journal:
                 raise self._replaced()
             self._own = self._find_own() or self._mint()
         else:
+            names = self._folder.names()
+            if names is self._own_names:
+                return self._own.lineage
             place = _place(self.layout.lineage)
             if place != self._own_place:
                 found = read_lineage(self.layout)
                 if found is None or (found.lineage, found.store) != (self._own.lineage, self._own.store):
                     raise self._replaced()
                 self._own_place = place
+            self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store != self.store_id:
             raise DamageError(
                 f"lineage.json belongs to store {self._own.store}, config.toml says {self.store_id}",
@@ -556,34 +597,93 @@ class Journal:
             mend="Repeat the command.",
         )
 
-    def _settle(self, lineage: str, last_seq: int, key: str) -> None:
-        """Before records are acknowledged that somebody else wrote: he may have stopped before their sync."""
-        if lineage != self.lineage or last_seq <= self.durable_seq or last_seq <= self._marked_seq():
-            return
-        if not self._syncs:
-            return
-        end = self.end(lineage)
-        try:
-            self._writer_of(lineage).settle(end, key)
-        except BaseException:  # whatever it was, the descriptor is not used again
-            self._writer_of(lineage).close()
-            raise
-        self.durable_seq = end.next_seq - 1
+    def _write(
+        self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool
+    ) -> tuple[Receipt, Pending | None]:
+        """Under the lock: what a mutation writes, and what has to become durable before it is acknowledged."""
+        lineage = self.lineage
+        done = self._receipt_of(key) if key else None
+        if done is not None:
+            return done, self._unsettled(done.lineage, done.last_seq)
+        key = key or self.random(10).hex()
+        transaction = Transaction(self.types, self._overlay.heads_of)
+        fn(transaction)
+        if not transaction.drafts:
+            last = self.end(lineage).next_seq - 1
+            receipt = Receipt(key, lineage, last + 1, last, (), repeated=False)
+            return receipt, self._unsettled(lineage, last) if durable else None
+        if not durable and any(draft.action != "observe" for draft in transaction.drafts):
+            raise UsageError("only observations may be written without a sync of their own")
+        receipt, pending = self._append(transaction.drafts, writer, key)
+        return receipt, pending if durable and self.syncs else None
 
-    def _leave_poisoned(self, lineage: str) -> None:
-        if not self._writer_of(lineage).is_poisoned(self.end(lineage).segment):
-            return
+    def _unsettled(self, lineage: str, last_seq: int) -> Pending | None:
+        """Before records are acknowledged that somebody else wrote: he may have stopped before their sync."""
+        if lineage != self.lineage or last_seq <= self.durable_seq or not self.syncs:
+            return None
+        end = self.end(lineage)
+        return Pending(self._writer_of(lineage).settled(end, last_seq), end, b"")
+
+    def _make_durable(self, pending: Pending, receipt: Receipt, patience_s: float) -> None:
+        """Outside the lock: when this returns, the records of ``receipt`` are on the disk."""
+        writer = self._writer_of(self.lineage)
         try:
-            self._writer_of(lineage).leave_poisoned(self.end(lineage).segment)
-        except OSError as error:
-            raise environment_failure(error, "begin a new segment in", self.layout.lineage_folder(lineage)) from error
-        self._forget()
-        self._read_on(salvage=False, for_writing=True)
+            try:
+                writer.wait(pending.batch, receipt.key, pending.end, pending.leaf)
+            except EpochEndedError:
+                self._ask_journal(receipt, patience_s)
+        except BaseException:  # whatever it was: that descriptor is not used again, what lies there is looked at anew
+            writer.close()
+            self._forget()
+            self._try_refresh()
+            raise
+
+    def _ask_journal(self, receipt: Receipt, patience_s: float) -> None:
+        """The map is another by now (a segment was left or replaced, the map was damaged): what became of ``receipt``?"""
+        unknown = OutcomeUnknownError(
+            "cannot tell whether the write reached the disk: the journal was changed before it was known",
+            key=receipt.key,
+            safe="Everything acknowledged before is durable.",
+            mend=f"Repeat the command with --key {receipt.key}: it will not be written twice.",
+        )
+        try:
+            with self._lock.holding(patience_s):
+                self._own_lineage()
+                self._read_on(salvage=False, for_writing=True)
+                self._leave_poisoned()
+                is_held = not receipt.record_count or self._receipt_of(receipt.key) == receipt._replace(repeated=True)
+                if not is_held:
+                    raise unknown
+                batch = self._writer_of(self.lineage).settled(self.end(), receipt.last_seq)._replace(epoch=0)
+                self._writer_of(self.lineage).wait(batch, receipt.key, self.end(), b"")
+        except (LockTimeoutError, DamageError) as error:
+            raise unknown from error
+
+    def _leave_poisoned(self) -> None:
+        """Have the newest segment be one that every sync of succeeded; the flush map agrees with its end then."""
+        for _ in range(2):
+            writer, end = self._writer_of(self.lineage), self.end()
+            if writer.attach(end) and not writer.is_poisoned(end.segment):
+                return
+            try:
+                writer.leave_poisoned(end.segment)
+            except OSError as error:
+                folder = self.layout.lineage_folder(self.lineage)
+                raise environment_failure(error, "begin a new segment in", folder) from error
+            self._forget()
+            self._read_on(salvage=False, for_writing=True)
 
     def _writer_of(self, lineage: str) -> SegmentWriter:
         if self._writer is None or self._writer.lineage != lineage:
             self._writer = SegmentWriter(self, lineage)
         return self._writer
+
+    def _read_ahead(self) -> None:
+        """While the lock is waited for: what is read now need not be read under it."""
+        try:
+            self._read_on(salvage=False)
+        except PeriplusError:
+            pass  # under the lock it is met again, and told
 
     def _try_refresh(self) -> None:
         try:
@@ -601,29 +701,26 @@ class Journal:
         versions = tuple(version for _, _, version in found if version)
         return Receipt(key, found[0][0], min(seqs), max(seqs), versions, repeated=True)
 
-    def _append(self, drafts: list[Draft], writer: Writer, key: str, *, durable: bool) -> Receipt:
+    def _append(self, drafts: list[Draft], writer: Writer, key: str) -> tuple[Receipt, Pending]:
         lineage = self.lineage
         position = self.end(lineage)
-        durable = durable and self._syncs
         try:
-            entries, end, size, inode = self._writer_of(lineage).append(
-                drafts, writer, key, position, self._tail, durable=durable
-            )
+            done = self._writer_of(lineage).append(drafts, writer, key, position, self._tail)
         except BaseException:  # whatever stopped the write, what lies there now is not what we knew
             self._writer_of(lineage).close()
             self._forget()  # what lies behind the last batch is looked at anew
             self._try_refresh()
             raise
+        entries, end = done.entries, done.end
         for entry, draft in zip(entries, drafts, strict=True):
             self._overlay.add(entry, lineage, end.segment, version=draft.version)
         self._seen[lineage] = end
-        self._sizes[lineage] = (end.segment, size, inode)
-        if durable:
-            self.durable_seq = end.next_seq - 1
+        self._sizes[lineage] = (end.segment, end.offset, done.inode)
         self._tail = None
         versions = tuple(draft.version for draft in drafts if draft.version)
         first = entries[0].record.seq
-        return Receipt(key, lineage, first, first + len(entries) - 1, versions, repeated=False)
+        receipt = Receipt(key, lineage, first, first + len(entries) - 1, versions, repeated=False)
+        return receipt, Pending(done.batch, end, entries[-1].leaf)
 
 
 def _place(path: str) -> tuple[int, ...]:

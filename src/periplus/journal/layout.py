@@ -32,6 +32,7 @@ class Layout:
         self.durable = os.path.join(self.journal, "durable")
         self.tree = os.path.join(self.journal, "tree")
         self.peers = os.path.join(self.journal, "peers")
+        self.flush = os.path.join(self.journal, "flush")
         self.objects = os.path.join(root, "objects")
         self.cursors = os.path.join(root, "cursors")
         self.index = os.path.join(root, "index.sqlite")

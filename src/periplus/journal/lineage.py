@@ -19,13 +19,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, environment_failure
-from periplus.base.files import Files, read_plain
+from periplus.base.files import Files, FolderWatch, read_plain
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
     Damage,
     Entry,
-    Scan,
     Tail,
     decode_header,
     scan,
@@ -97,15 +96,16 @@ def write_durable(files: Files, fd: int, lineage: str, end: Position, leaf: byte
 class LineageReader:
     """Reads the segments of one lineage in ``folder``; ``store`` and ``lineage`` are checked against each header."""
 
-    def __init__(self, folder: str, store: str, lineage: str) -> None:
+    def __init__(self, folder: str, store: str, lineage: str, watch: FolderWatch | None = None) -> None:
         self.folder = folder
+        self._watch = watch or FolderWatch(folder)
         self.store = store
         self.lineage = lineage
 
     def segments(self) -> list[int]:
         """First seqs of the segments, rising."""
         try:
-            names = os.listdir(self.folder)
+            names = self._watch.names()
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -170,12 +170,12 @@ class LineageReader:
             if not salvage:
                 raise self._damage(lost.reason, first, lost.offset, lost.first_seq)
             damages.append(lost)
-        return Chunk(first, path, entries, self._end(first, found, entries, position, reached), found.tail, damages,
+        return Chunk(first, path, entries, self._end(first, entries, position, reached), found.tail, damages,
                      found.voided, base + len(data))  # fmt: skip
 
-    def _end(self, first: int, found: Scan, entries: list[Entry], position: Position, reached: int) -> Position:
+    def _end(self, first: int, entries: list[Entry], position: Position, reached: int) -> Position:
         if not entries:
-            return Position(first, found.end, reached, position.sum)
+            return Position(first, position.offset, reached, position.sum)  # what a later segment has again is not read
         last = entries[-1]
         return Position(first, last.offset + last.length, reached, last.leaf[:8].hex())
 

@@ -149,7 +149,7 @@ class Projector:
                 is_limited = (
                     mark is not None and mark.lineage == lineage and journal.settings.journal.sync == "mutation"
                 )
-                limit = mark.seq if mark is not None and is_limited else None
+                limit = max(mark.seq, journal.durable_seq) if mark is not None and is_limited else None
                 touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
             index.finish(touched, self._progress)
             self._write_files({*touched, *rewrite}, settled)

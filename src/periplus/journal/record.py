@@ -30,7 +30,6 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError, UsageError
 
@@ -164,11 +163,11 @@ def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | 
     ``payload`` is canonical JSON, or None for a tombstone. Independent of seq, time and writer, so that the same
     change made from the same versions in two clones is one version.
     """
-    names: dict[str, JSONValue] = {
-        "deleted": deleted,
-        "item_id": item_id,
-        "item_type": item_type,
-        "parents": list[JSONValue](sorted(parents)),
-    }
-    head = canonical(names)[:-1]  # "payload" sorts after the four others
+    import orjson
+
+    names = {"deleted": deleted, "item_id": item_id, "item_type": item_type, "parents": sorted(parents)}
+    try:  # texts and a truth value in sorted order: canonical as they stand
+        head = orjson.dumps(names)[:-1]  # "payload" sorts after the four others
+    except orjson.JSONEncodeError as error:
+        raise UsageError(f"cannot be written as canonical JSON: {error}") from error
     return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()

@@ -6,18 +6,19 @@ fails before the sync has ended leaves bytes that count for nothing and that the
 
 from __future__ import annotations
 
-__all__ = ["SegmentWriter"]
+__all__ = ["Appended", "SegmentWriter"]
 
 import binascii
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
 from periplus.base.files import read_plain, write_atomic
+from periplus.journal.flush import EpochEndedError, FlushMap, Written
 from periplus.journal.lineage import SEGMENT_READ_MAX, Position, write_durable
 from periplus.journal.record import PAYLOAD_INLINE_MAX, RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
 from periplus.journal.segment import (
@@ -41,61 +42,91 @@ POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
 
 
+class Appended(NamedTuple):
+    """What an append wrote: the records, where they end, the file's inode, and what has to become durable."""
+
+    entries: list[Entry]
+    end: Position
+    inode: int
+    batch: Written
+
+
 class SegmentWriter:
-    """Appends batches to the newest segment of our own lineage; every call is made under the lock."""
+    """Appends batches to the newest segment of our own lineage under the lock; makes them durable outside it."""
 
     def __init__(self, journal: Journal, lineage: str) -> None:
         self.lineage = lineage
         self._journal = journal
         self._files = journal.files
         self._folder = journal.layout.lineage_folder(lineage)
+        self._watch = journal.watch(lineage)
+        self._flush = FlushMap(journal.layout.flush, lineage, journal.files)
+        self._epoch = 0
         self._fd = -1
         self._segment = 0
+        self._place = (0, 0)
+        self._paths: tuple[int, str] = (0, "")
         self._mark_fd = -1
+        self._known_writer: Writer | None = None
 
     def close(self) -> None:
         for fd in (self._fd, self._mark_fd):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._mark_fd = -1
+        self._flush.close()
+
+    def attach(self, end: Position) -> bool:
+        """Under the lock, with the validated tail at ``end``: learn what is durable. False if the segment is poisoned."""
+        journal = self._journal
+        if not journal.syncs:
+            return True
+        self._epoch, journal.durable_seq = self._flush.attach(end.segment, end.next_seq - 1, journal.durable_seq)
+        return not self._flush.is_poisoned(end.segment, self._epoch)
+
+    def mapped_durable(self) -> int:
+        """The highest durable seq by the flush map as it is now; 0 where there is none."""
+        return self._flush.durable(self._epoch) or 0
 
     def append(
-        self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None, *, durable: bool
-    ) -> tuple[list[Entry], Position, int, int]:
-        """Write ``drafts`` as one batch behind ``position``; gives ``(entries, new end, file size, inode)``."""
+        self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None
+    ) -> Appended:
+        """Write ``drafts`` as one batch behind ``position``, the validated tail."""
         used = position.offset + (tail.length if tail is not None else 0)
         is_full = used >= self._journal.settings.journal.segment_bytes and position.next_seq > position.segment
         if position.segment == 0 or is_full:
-            if position.segment:  # what lies before the newest segment is durable: readers rely on it
-                self._open(position.segment)
-                self._sync(position.segment, key)
-                self._journal.durable_seq = position.next_seq - 1
-            position, tail = self._begin_segment(position), None
+            position, tail = self._roll(position, key), None
+            used = position.offset
         separator = TEAR_END if tail is not None and tail.torn_line else b""
-        start = position.offset + (tail.length + len(separator) if tail is not None else 0)
+        start = used + len(separator)
         voids = (position.offset, start - position.offset) if tail is not None else None
         lines, entries = self._encode(drafts, writer, key, position, start, voids)
-        self._open(position.segment)
-        status = os.fstat(self._fd)
-        if status.st_size != position.offset + (tail.length if tail is not None else 0):
+        if self._open(position.segment) != used:
             raise DamageError("the segment changed while the lock was held", path=self._path(position.segment),
-                              offset=status.st_size, safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
+                              safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
         self._write(separator + b"".join(lines), position.segment)
-        end = Position(
-            position.segment, start + sum(map(len, lines)), position.next_seq + len(lines), entries[-1].leaf[:8].hex()
-        )
-        if durable:
-            if self._journal.durable_seq < position.segment:
-                self._sync_folder(key)  # whoever began the segment may have stopped before it was sure to be found
-            self._sync(position.segment, key)
-            self._mark(end, entries[-1].leaf)
-        return entries, end, end.offset, status.st_ino
+        last = entries[-1]
+        end = Position(position.segment, last.offset + last.length, position.next_seq + len(lines), last.leaf[:8].hex())
+        self._flush.wrote(end.next_seq - 1, self._epoch)
+        return Appended(entries, end, self._place[1], Written(end.segment, end.next_seq - 1, self._epoch))
+
+    def _roll(self, position: Position, key: str) -> Position:
+        """A new segment; the records before it become durable first: readers rely on it."""
+        if position.segment:
+            self._open(position.segment)
+            closed = Written(position.segment, position.next_seq - 1, self._epoch)
+            if self._epoch:
+                self._flush.exclusively(lambda: self._lead(closed, key, 0))
+            else:
+                self._lead(closed, key, 0)
+            self._journal.durable_seq = position.next_seq - 1
+        position = self._begin_segment(position)
+        self._flush.rolled(position.segment, position.next_seq - 1, self._epoch)
+        return position
 
     def roll(self, position: Position) -> None:
         """Begin a new segment behind ``position``; what lies before it is on the disk then: readers rely on it."""
-        self._open(position.segment)
-        self._sync(position.segment, "")
-        self._begin_segment(position)
+        self._roll(position, "")
 
     # -- encoding ----------------------------------------------------------------------------------------------------
 
@@ -135,14 +166,24 @@ class SegmentWriter:
                 durable=self._journal.durable_seq,
             )
             line, leaf = encode_line(record)
-            if decode_line(line[:-1])[0].seq != record.seq:
-                raise AssertionError("a line that cannot be read back would have been written")
+            self._check_readable(line, draft, writer)
             lines.append(line)
             entries.append(Entry(record, offset, len(line), leaf))
             offset += len(line)
         if offset - start > BATCH_BYTES_MAX:
             raise UsageError(f"a mutation of {offset - start:,} bytes; the limit is {BATCH_BYTES_MAX:,}")
         return lines, entries
+
+    def _check_readable(self, line: bytes, draft: Draft, writer: Writer) -> None:
+        """Raise AssertionError where the line could not be read back.
+
+        What a transaction makes of state is of the right types; what it passes through, and who writes, is read once.
+        """
+        if writer is not self._known_writer or not draft.version:
+            decode_line(line[:-1])
+            self._known_writer = writer
+        if line.find(b"\n") != len(line) - 1:
+            raise AssertionError("a record of more than one line would have been written")
 
     def _payload(self, draft: Draft) -> tuple[msgspec.Raw | msgspec.UnsetType, PayloadRef | None]:
         if draft.payload is None:
@@ -166,12 +207,43 @@ class SegmentWriter:
                 mend="Free some space, then repeat the command.",
             )
 
+    def settled(self, end: Position, last_seq: int) -> Written:
+        """What is to wait for before records up to ``last_seq``, which somebody else may have written, are acknowledged.
+
+        Whoever wrote them may have stopped before their sync.
+        """
+        self._open(end.segment)
+        return Written(end.segment, last_seq, self._epoch)
+
+    def wait(self, batch: Written, key: str, end: Position, leaf: bytes) -> None:
+        """Until ``batch`` is durable; ``end`` and ``leaf`` of its last record, where they are known.
+
+        Raises OutcomeUnknownError, EpochEndedError.
+        """
+        journal = self._journal
+
+        def lead(before: int) -> None:
+            self._lead(batch, key, before)
+            if leaf:
+                self._mark(end, leaf)  # one leader after the other, so that it never goes back
+
+        durable, is_ours = self._flush.wait(batch, lead)
+        if not is_ours and not self._is_in_place(batch.segment):
+            raise EpochEndedError
+        journal.durable_seq = max(journal.durable_seq, durable)
+
+    def _lead(self, batch: Written, key: str, before: int) -> None:
+        if self._flush.is_poisoned(batch.segment, batch.epoch):
+            raise _unknown(self._path(batch.segment), "the sync of another process failed", key)
+        if max(before, self._journal.durable_seq) < batch.segment:
+            self._sync_folder(key)  # whoever began the segment may have stopped before it was sure to be found
+        self._sync(batch.segment, key)
+
     def _sync(self, segment: int, key: str) -> None:
         reason = ""
         try:
             self._files.sync_data(self._fd)
-            mine, there = os.fstat(self._fd), os.stat(self._path(segment))
-            if (mine.st_ino, mine.st_dev) != (there.st_ino, there.st_dev):
+            if not self._is_in_place(segment):
                 reason = "the file was replaced while it was written"
         except OSError as error:
             reason = error.strerror or str(error)
@@ -179,12 +251,13 @@ class SegmentWriter:
         if reason:
             raise _unknown(self._path(segment), reason, key)
 
-    def settle(self, position: Position, key: str) -> None:
-        """Make durable what was read up to ``position``: whoever wrote it may have stopped before its sync."""
-        self._open(position.segment)
-        if self._journal.durable_seq < position.segment:
-            self._sync_folder(key)
-        self._sync(position.segment, key)
+    def _is_in_place(self, segment: int) -> bool:
+        """Whether the file that we wrote to is still the one that the name leads to."""
+        try:
+            there = os.stat(self._path(segment))
+        except OSError:
+            return False
+        return self._segment == segment and self._place == (there.st_dev, there.st_ino)
 
     def _sync_folder(self, key: str) -> None:
         try:
@@ -200,19 +273,22 @@ class SegmentWriter:
         except OSError:
             pass  # the mark may lag: the next record's own ``durable`` says the same
 
-    def _open(self, segment: int) -> None:
+    def _open(self, segment: int) -> int:
+        """Have the segment's file open, the one that stands there now; gives its size."""
         path = self._path(segment)
         try:
             if self._fd >= 0:
-                mine, there = os.fstat(self._fd), os.stat(path)
-                if self._segment == segment and (mine.st_ino, mine.st_dev) == (there.st_ino, there.st_dev):
-                    return
+                there = os.stat(path)
+                if self._segment == segment and self._place == (there.st_dev, there.st_ino):
+                    return there.st_size
                 os.close(self._fd)
                 self._fd = -1
             self._fd = self._files.open(path, os.O_WRONLY | os.O_APPEND)
-            self._segment = segment
+            status = os.fstat(self._fd)
         except OSError as error:
             raise environment_failure(error, "open", path) from error
+        self._segment, self._place = segment, (status.st_dev, status.st_ino)
+        return status.st_size
 
     # -- segments ----------------------------------------------------------------------------------------------------
 
@@ -232,9 +308,12 @@ class SegmentWriter:
         return Position(first, len(header), first, header[-19:-3].decode())
 
     def _path(self, segment: int) -> str:
-        return os.path.join(self._folder, segment_name(segment))
+        if self._paths[0] != segment:
+            self._paths = (segment, os.path.join(self._folder, segment_name(segment)))
+        return self._paths[1]
 
     def _poison(self, segment: int) -> None:
+        self._flush.poison(segment, self._epoch)
         try:
             fd = self._files.open(self._path(segment) + POISON_SUFFIX, os.O_WRONLY | os.O_CREAT)
             os.close(fd)
@@ -242,8 +321,11 @@ class SegmentWriter:
             pass  # a disk that takes no marker takes no record either
 
     def is_poisoned(self, segment: int) -> bool:
-        """Whether a sync of the segment failed: what the system says of it since is not to be believed."""
-        return segment > 0 and os.path.exists(self._path(segment) + POISON_SUFFIX)
+        """Whether a sync of the segment failed, by the listing that the tail was validated with.
+
+        What the system says of such a segment since is not to be believed.
+        """
+        return segment > 0 and f"{segment_name(segment)}{POISON_SUFFIX}" in self._watch.last_names
 
     def leave_poisoned(self, segment: int) -> None:
         """Begin a new segment with the records of ``segment`` that are not known to be durable, written once more.
@@ -251,6 +333,7 @@ class SegmentWriter:
         They keep their seqs and versions; the new segment supersedes the old one's last records. Where nothing of the
         old one is durable, it is parked under another name, for the new one has to have its name.
         """
+        self._flush.end_epoch()
         path = self._path(segment)
         data = read_plain(path, SEGMENT_READ_MAX)
         header, start = decode_header(data)

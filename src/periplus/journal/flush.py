@@ -1,0 +1,327 @@
+"""Group commit: one sync makes durable what several processes wrote.
+
+Theory of operation
+-------------------
+A mutation is written under the writers' lock and made durable outside it. ``journal/flush`` is a small file that the
+processes which write map into memory: how far was written, how far it is known to be on disk. Whoever gets the lock on
+that file (the *leader*) notes how far was written, syncs, and says how far that reached; the others watch the mapped
+word until it covers their own records. A leader that is killed lets go of the lock, and the next who asks leads.
+
+Rules kept here:
+
+* a record is acknowledged when a sync that *began after its write* has ended well: the leader reads ``written`` first;
+* the file is derived and volatile. Its words are checked and bound to an *epoch*; under the writers' lock they are
+  compared with the validated tail, and where they say anything else a new epoch begins. Whoever still waits in an
+  older one asks the journal itself;
+* a sync that fails poisons the segment for everybody, before the lock is let go;
+* nobody depends on a leader: who has waited for _PATIENCE_S, or has no map, syncs by himself. More syncs than needed
+  are slow, never wrong.
+
+Layout: 8 bytes of magic, SHA-256 over the boot's id and the lineage, from byte 64 on words of 8 bytes (their
+places below): value × 2¹⁶ + CRC-16 over the value, begun with that of the epoch and the word's number. A word is one
+aligned store, so that no reader sees half of one.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EpochEndedError", "FlushMap", "Written"]
+
+import binascii
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import EnvironmentFailure
+from periplus.base.files import Files
+from periplus.base.locks import Lock
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+_MAGIC: Final = b"PPLSFLU1"
+_BYTES: Final = 4096
+_USED: Final = 14 * 8
+_VALUE_MAX: Final = 2**48 - 1
+_PATIENCE_S: Final = 1.0
+_POLL_MIN_S: Final = 0.00002
+_POLL_MAX_S: Final = 0.002
+
+
+# The words, by their place.
+_EPOCH: Final = 8
+_SEGMENT: Final = 9
+_WRITTEN: Final = 10
+_DURABLE: Final = 11
+_POISONED: Final = 12
+_PACE_US: Final = 13  # what the last sync took: how long to sleep, no more
+
+
+class Written(NamedTuple):
+    """A batch that is not known to be durable: where it lies, its last seq, and the map's epoch (0: without one)."""
+
+    segment: int
+    last_seq: int
+    epoch: int
+
+
+class EpochEndedError(Exception):
+    """The map is another one by now: only the journal itself can say what became of a record. Internal."""
+
+
+class FlushMap:
+    """The file ``path`` as one process sees it, for the records of ``lineage``."""
+
+    def __init__(self, path: str, lineage: str, files: Files) -> None:
+        self._path = path
+        self._files = files
+        self._identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
+        self._lock = Lock(path, is_guard=False)
+        self._fd = -1
+        self._map: mmap | None = None
+        self._words: memoryview = memoryview(b"")
+        self._seeds: tuple[int, dict[int, int]] = (0, {})
+        self._agreed_bytes: tuple[bytes, tuple[int, int, int], tuple[int, int]] = (b"", (0, 0, 0), (0, 0))
+        self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
+
+    def close(self) -> None:
+        self._lock.close()
+        self._unmap()
+
+    # -- under the writers' lock -------------------------------------------------------------------------------------
+
+    def attach(self, segment: int, written: int, durable: int) -> tuple[int, int]:
+        """Compare the map with the validated tail, the record ``written`` in ``segment``; gives ``(epoch, durable)``.
+
+        ``durable`` is what the caller knows to be on disk. Epoch 0 where there can be no map: then everybody syncs
+        for himself.
+        """
+        if not self._is_mapped() and not self._open():
+            return 0, durable
+        assert self._map is not None
+        if self._map[:_USED] == self._agreed_bytes[0] and (segment, written, durable) == self._agreed_bytes[1]:
+            return self._agreed_bytes[2]
+        known = self._agreed(segment, written)
+        if known is None and not self._is_current():
+            if not self._open():
+                return 0, durable
+            known = self._agreed(segment, written)
+        if known is None:
+            return self._begin_epoch(segment, written, min(durable, written)), durable
+        epoch, found = known
+        if durable > found:
+            self._put(_DURABLE, durable, epoch)
+        return epoch, max(durable, found)
+
+    def _agreed(self, segment: int, written: int) -> tuple[int, int] | None:
+        """``(epoch, durable)`` where the map is of this boot and lineage and ends where the journal does."""
+        epoch = self._epoch()
+        if not epoch or self._map is None or self._map[: len(self._identity)] != self._identity:
+            return None
+        if self._get(_WRITTEN, epoch) != written or self._get(_SEGMENT, epoch) != segment:
+            return None
+        durable = self._get(_DURABLE, epoch)
+        if durable is None or durable > written or self._get(_POISONED, epoch) is None:
+            return None
+        return epoch, durable
+
+    def end_epoch(self) -> None:
+        """Before records are taken back: who waits for one of this epoch asks the journal itself from now on."""
+        if self._is_mapped():
+            self._words[_EPOCH] = 0
+
+    def rolled(self, segment: int, durable: int, epoch: int) -> None:
+        """A new segment begins; all before it is durable."""
+        if epoch:
+            self._put(_DURABLE, durable, epoch)
+            self._put(_SEGMENT, segment, epoch)
+
+    def wrote(self, last_seq: int, epoch: int) -> None:
+        if epoch:
+            self._put(_WRITTEN, last_seq, epoch)
+
+    # -- without it --------------------------------------------------------------------------------------------------
+
+    def durable(self, epoch: int) -> int | None:
+        """The highest seq known to be durable; None where there is no map of that epoch any more."""
+        return self._get(_DURABLE, epoch) if epoch and self._map is not None and self._epoch() == epoch else None
+
+    def is_poisoned(self, segment: int, epoch: int) -> bool:
+        """Whether a sync of the segment failed."""
+        return bool(epoch and segment) and self._map is not None and self._get(_POISONED, epoch) == segment
+
+    def poison(self, segment: int, epoch: int) -> None:
+        if epoch and self._is_mapped() and self._epoch() == epoch:
+            self._put(_POISONED, segment, epoch)
+
+    def exclusively(self, work: Callable[[], None]) -> None:
+        """Do ``work`` while nobody leads; also without that, where somebody goes on leading for too long."""
+        until_s = time.monotonic() + _PATIENCE_S
+        while not self._try_lead():
+            if time.monotonic() >= until_s:
+                work()
+                return
+            time.sleep(_POLL_MAX_S)
+        try:
+            work()
+        finally:
+            self._lock.release()
+
+    def wait(self, batch: Written, sync: Callable[[int], None]) -> tuple[int, bool]:
+        """Wait until ``batch`` is durable, leading where nobody else does; gives ``(durable, whether we led)``.
+
+        ``sync`` gets the highest seq durable before, makes the batch's segment durable or raises; what it raises ends
+        the wait. Raises EpochEndedError.
+        """
+        if not batch.epoch:
+            sync(0)
+            return batch.last_seq, True
+        until_s = 0.0
+        while True:
+            if self._try_lead():
+                try:
+                    return self._lead(batch, sync)
+                finally:
+                    self._lock.release()
+            if not self._is_mapped():
+                raise EpochEndedError
+            durable = self._reached(batch)
+            if durable >= batch.last_seq:
+                return durable, False
+            now_s = time.monotonic()
+            until_s = until_s or now_s + _PATIENCE_S
+            if now_s >= until_s:
+                return self._lead(batch, sync)
+            pace_us = self._get(_PACE_US, batch.epoch) or 0
+            time.sleep(min(max(pace_us / 4e6, _POLL_MIN_S), _POLL_MAX_S))
+
+    def _reached(self, batch: Written) -> int:
+        durable = self.durable(batch.epoch)
+        if durable is None:
+            durable = self.durable(batch.epoch)  # a second look: the first may have met a change of the epoch
+        if durable is None:
+            raise EpochEndedError
+        return durable
+
+    def _lead(self, batch: Written, sync: Callable[[int], None]) -> tuple[int, bool]:
+        before = self._reached(batch)
+        if before >= batch.last_seq:
+            return before, False
+        # ``written`` before the segment: a roll says what is durable before it changes the segment, and that first.
+        written = self._get(_WRITTEN, batch.epoch)
+        if written is None or written < batch.last_seq or self._get(_SEGMENT, batch.epoch) != batch.segment:
+            before = self._reached(batch)
+            if before >= batch.last_seq:
+                return before, False
+            raise EpochEndedError
+        begun_ns = time.monotonic_ns()
+        sync(before)
+        if self._is_mapped() and self._epoch() == batch.epoch:
+            known = self._get(_DURABLE, batch.epoch) or 0
+            self._put(_DURABLE, max(written, known), batch.epoch)
+            pace_us = (time.monotonic_ns() - begun_ns) // 1000
+            if not pace_us / 2 < (self._get(_PACE_US, batch.epoch) or 0) < pace_us * 2:
+                self._put(_PACE_US, min(pace_us, _VALUE_MAX), batch.epoch)
+            if self._map is not None and self._get(_WRITTEN, batch.epoch) == written and written > known:
+                # As it should be found again by whoever writes next, if that is us.
+                self._agreed_bytes = (self._map[:_USED], (batch.segment, written, written), (batch.epoch, written))
+        return written, True
+
+    def _try_lead(self) -> bool:
+        try:
+            return self._lock.try_take()
+        except EnvironmentFailure:
+            return True  # no lock, no sharing: lead without it
+
+    # -- the words ---------------------------------------------------------------------------------------------------
+
+    def _epoch(self) -> int:
+        return self._get(_EPOCH, 0) or 0
+
+    def _get(self, word: int, epoch: int) -> int | None:
+        raw: int = self._words[word]
+        known = self._read.get(word)
+        if known is not None and known[1] == raw and known[0] == epoch:
+            return known[2]
+        value = raw >> 16
+        if raw != _sealed(value, self._seed(word, epoch)):
+            return None
+        self._read[word] = (epoch, raw, value)
+        return value
+
+    def _put(self, word: int, value: int, epoch: int) -> None:
+        assert 0 <= value <= _VALUE_MAX
+        raw = _sealed(value, self._seed(word, epoch))
+        self._words[word] = raw
+        self._read[word] = (epoch, raw, value)
+
+    def _seed(self, word: int, epoch: int) -> int:
+        if word == _EPOCH:
+            return _EPOCH  # it is bound to no other
+        if self._seeds[0] != epoch:
+            data = epoch.to_bytes(6, "little")
+            self._seeds = (epoch, {number: binascii.crc_hqx(data, number) for number in range(_SEGMENT, _PACE_US + 1)})
+        return self._seeds[1][word]
+
+    def _begin_epoch(self, segment: int, written: int, durable: int) -> int:
+        assert self._map is not None
+        epoch = int.from_bytes(os.urandom(6), "little") or 1
+        self._words[_EPOCH] = 0  # from here on nobody reads on
+        self._map[: len(self._identity)] = self._identity
+        for word, value in ((_SEGMENT, segment), (_WRITTEN, written), (_DURABLE, durable),
+                            (_POISONED, 0), (_PACE_US, 0)):  # fmt: skip
+            self._put(word, value, epoch)
+        self._put(_EPOCH, epoch, 0)
+        return epoch
+
+    # -- the file ----------------------------------------------------------------------------------------------------
+
+    def _is_mapped(self) -> bool:
+        """Whether there is a map whose file is still whole: touching what was cut off would end the process."""
+        try:
+            return self._map is not None and os.fstat(self._fd).st_size >= _BYTES
+        except OSError:
+            return False
+
+    def _open(self) -> bool:
+        self._unmap()
+        import mmap
+
+        try:
+            self._fd = self._files.open(self._path, os.O_RDWR | os.O_CREAT)
+            status = os.fstat(self._fd)
+            if not stat.S_ISREG(status.st_mode):
+                return self._no_map()
+            if status.st_size < _BYTES:  # written, not cut to size: a page without a block could not be stored later
+                self._files.pwrite(self._fd, bytes(_BYTES - status.st_size), status.st_size)
+            self._map = mmap.mmap(self._fd, _BYTES)
+        except (OSError, ValueError):
+            return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
+        self._words = memoryview(self._map).cast("Q")
+        return True
+
+    def _no_map(self) -> bool:
+        self._unmap()
+        return False
+
+    def _is_current(self) -> bool:
+        try:
+            mine, there = os.fstat(self._fd), os.stat(self._path)
+        except OSError:
+            return False
+        return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+    def _unmap(self) -> None:
+        self._words = memoryview(b"")
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _sealed(value: int, seed: int) -> int:
+    return value << 16 | binascii.crc_hqx(value.to_bytes(6, "little"), seed)
