@@ -24,6 +24,7 @@ class Overlay:
         self._held = held
         self._load = load
         self._growth = Growth(held)
+        self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
         self.keys: dict[str, list[tuple[str, int, str]]] = {}
         self.record_count = 0
 
@@ -52,7 +53,13 @@ class Overlay:
             self._growth.add(change)
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
-        return self._growth.heads((item_type, item_id), self._held.heads(item_type, item_id))
+        key = (item_type, item_id)
+        if key not in self._growth.entities:
+            return self._held.heads(item_type, item_id)
+        below = self._below.get(key)
+        if below is None:
+            below = self._below[key] = self._held.heads(item_type, item_id)
+        return self._growth.heads(key, below)
 
     def holds(self, item_type: str, item_id: str, version: str) -> bool:
         found = self._growth.entities.get((item_type, item_id))

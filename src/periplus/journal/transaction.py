@@ -46,6 +46,7 @@ class Transaction:
         self._types = types
         self._heads_of = heads_of
         self._pending: dict[tuple[str, str], list[Head]] = {}
+        self._held: dict[tuple[str, str], list[Head]] = {}  # as they stay while the lock is held
         self.drafts: list[Draft] = []
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
@@ -126,8 +127,11 @@ class Transaction:
         )
 
     def _heads(self, item_type: str, item_id: str) -> list[Head]:
-        pending = self._pending.get((item_type, item_id))
-        return self._heads_of(item_type, item_id) if pending is None else pending
+        key = (item_type, item_id)
+        found = self._pending.get(key) or self._held.get(key)
+        if found is None:
+            found = self._held[key] = self._heads_of(item_type, item_id)
+        return found
 
     def _expected(self, item_type: str, item_id: str, expect: str | None) -> list[Head]:
         heads = self._heads(item_type, item_id)

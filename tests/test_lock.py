@@ -1,0 +1,157 @@
+"""The writers' lock as processes meet it: killed, stopped and greedy holders, twenty who wait, threads, forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from periplus.base.errors import LockTimeoutError
+from periplus.base.files import Files
+from periplus.base.locks import Lock
+from support import WRITER, item, make_store, open_journal
+
+
+def put(number, text):
+    return lambda transaction: transaction.put("note", item(number, "not"), {"text": text})
+
+
+def forked(work):
+    """A process that does ``work``; ends with 0, or with 1 where that raised."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def ended(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return os.fspath(tmp_path / "lock")
+
+
+@pytest.fixture
+def held(path):
+    """A process that holds the lock until it is killed."""
+    reader, writer = os.pipe()
+
+    def hold():
+        with Lock(path).holding():
+            os.write(writer, b"x")
+            signal.pause()
+
+    pid = forked(hold)
+    os.read(reader, 1)
+    yield pid
+    for fd in (reader, writer):
+        os.close(fd)
+
+
+def test_a_holder_that_stands_still_is_named_after_the_patience_and_keeps_the_lock(path, held):
+    os.kill(held, signal.SIGSTOP)
+    os.waitpid(held, os.WUNTRACED)
+    with pytest.raises(LockTimeoutError, match=rf"written by {held} .*not free within 0\.2 s") as late:
+        Lock(path).holding(0.2).__enter__()
+    assert "reading needs no lock" in late.value.safe
+    os.kill(held, signal.SIGKILL)
+    assert ended(held) == -signal.SIGKILL
+    with Lock(path).holding(0.5):
+        pass
+
+
+def test_who_waits_goes_on_when_the_holder_is_killed(path, held):
+    with ThreadPoolExecutor() as pool:
+        waiting = threading.Event()
+
+        def take():
+            with Lock(path).holding(30, waiting.set):
+                return time.monotonic()
+
+        taken = pool.submit(take)
+        assert waiting.wait(30)
+        os.kill(held, signal.SIGKILL)
+        assert ended(held) == -signal.SIGKILL
+        taken.result()
+
+
+def test_the_holder_is_named_though_another_wrote_its_name_before(path):
+    """Who takes the lock again and again writes its text but once a second, and at once where another's stands there."""
+    mine, other = Lock(path), Lock(path)
+    with mine.holding():
+        first = Path(path).read_text()
+    with mine.holding():
+        assert Path(path).read_text() == first
+    Path(path).write_text("somebody else".ljust(199) + "\n")
+    with mine.holding(), pytest.raises(LockTimeoutError, match=f"written by {os.getpid()} "):
+        other.holding(0.0).__enter__()
+    os.truncate(path, 0)
+    with mine.holding(), pytest.raises(LockTimeoutError, match=f"written by {os.getpid()} "):
+        other.holding(0.0).__enter__()
+
+
+@pytest.mark.slow
+def test_of_twenty_writers_nobody_starves(tmp_path):
+    root = make_store(tmp_path)
+
+    def work(base):
+        with open_journal(root) as journal:
+            for number in range(20):
+                journal.mutate(put(base + number % 5, f"{number}"), WRITER, project=False)
+
+    writers = [forked(lambda base=base: work(base)) for base in range(0, 2000, 100)]
+    assert [ended(pid) for pid in writers] == [0] * 20, "each got the lock within its patience, twenty times"
+    with open_journal(root) as journal:
+        assert [entry.record.seq for _, entry in journal.entries(journal.lineage)] == list(range(1, 401))
+
+
+def test_a_holder_that_was_stopped_validates_anew_and_readers_never_wait(tmp_path):
+    """Stopped before its write, with the lock; meanwhile somebody puts another file in the segment's place."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        journal.mutate(put(1, "first"), WRITER)
+        path = Path(journal.reader(journal.lineage).path_of(1))
+    reader, writer = os.pipe()
+
+    class Pausing(Files):
+        def write(self, fd, data):
+            raise AssertionError("it writes to a file that is not the one it looked at")
+
+    def work():
+        with open_journal(root, Pausing()) as journal:
+
+            def slow(transaction):
+                put(2, "from the past")(transaction)
+                os.write(writer, b"x")
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+            with pytest.raises(Exception, match="changed while the lock was held"):
+                journal.mutate(slow, WRITER)
+
+    pid = forked(work)
+    os.read(reader, 1)
+    os.waitpid(pid, os.WUNTRACED)
+    with open_journal(root) as journal:  # reading takes no lock
+        assert journal.get("note", item(1, "not")).value == {"text": "first"}
+        with pytest.raises(LockTimeoutError, match=f"written by {pid} "):
+            journal.mutate(put(3, "waits"), WRITER, patience_s=0.05)
+    with path.open("ab") as file:
+        file.write(b"x" * 50)
+    os.kill(pid, signal.SIGCONT)
+    assert ended(pid) == 0
+    with open_journal(root) as journal:
+        assert journal.mutate(put(3, "goes on"), WRITER).first_seq == 2
+    for fd in (reader, writer):
+        os.close(fd)
