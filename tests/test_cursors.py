@@ -432,3 +432,54 @@ def test_following_a_real_second_process_across_rolls(tmp_path):
         assert process.wait(60) == 0
         assert got == list(range(1, 61))
         assert len(journal.reader(journal.lineage).segments()) > 5
+
+
+# -- what happens to stores --------------------------------------------------------------------------------------------
+
+
+def test_doctor_names_the_cursors_that_cannot_be_used(journal):
+    from periplus.journal.doctor import examine
+
+    write(journal, 1)
+    write_cursor(journal, "fine", {journal.lineage: 1})
+    assert examine(journal).problems == []
+    write_cursor(journal, "ahead", {journal.lineage: 9})
+    Path(journal.layout.cursors, "broken.json").write_text("{")
+    Path(journal.layout.cursors, "Not A Reader.json").write_text("{}")
+    found = [(problem.severity, os.path.basename(problem.path)) for problem in examine(journal).problems]
+    assert found == [("warning", "Not A Reader.json"), ("warning", "ahead.json"), ("warning", "broken.json")]
+
+
+def test_a_reader_goes_on_in_a_copied_store(tmp_path):
+    import shutil
+
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        write(journal, 1, 2)
+        reader = Reader(journal, "me")
+        reader.advance(reader.look())
+        write(journal, 3)
+    shutil.copytree(tmp_path / ".periplus", tmp_path / "copy" / ".periplus")
+    with open_journal(os.fspath(tmp_path / "copy" / ".periplus")) as copy:
+        write(copy, 4)
+        found = Reader(copy, "me").look()
+        assert [record.summary for record in found.records] == ["s4", "s3"]  # our own new lineage first
+        Reader(copy, "me").advance(found)
+        assert Reader(copy, "me").look().records == []
+
+
+def test_following_goes_on_while_a_secret_is_taken_out(tmp_path):
+    from periplus.journal.redaction import redact
+
+    root = make_store(tmp_path)
+    with open_journal(root) as reading, open_journal(root) as writing:
+
+        def secret():
+            writing.mutate(lambda t: t.put("decision", item(1), {"text": "hunter2 is it"}), WRITER)
+
+        script = Script(
+            secret, None, lambda: redact(writing, WRITER, secret="hunter2", reason="a password"), None,
+            lambda: write(writing, 2), None,
+        )  # fmt: skip
+        got = [seq for _, seq in followed(reading, script)]
+        assert got == list(range(1, writing.end().next_seq))
