@@ -237,23 +237,6 @@ def test_an_ancestor_that_is_not_held_makes_it_uncertain(journal, clone, tmp_pat
         }
 
 
-def test_what_was_redacted_makes_blame_uncertain_and_undo_a_conflict(journal):
-    from periplus.journal.redaction import redact
-
-    put(journal, text="hunter2", why="w")
-    seq = put(journal, text="b", why="w")
-    redact(journal, WRITER, secret="hunter2", reason="a password")
-    found = blame(journal, journal.get("decision", item(1)))
-    assert {(one.name, one.origins[0].record.seq, one.origins[0].is_certain) for one in found} == {
-        ("text", seq, False), ("why", seq, False)}  # fmt: skip
-    undone = undo(journal, WRITER, seqs=[seq]).entities[0]
-    assert (undone.outcome, undone.reason) == ("conflict", "what it was before record 2 was redacted, or is not held")
-    undone = undo(journal, WRITER, seqs=[1]).entities[0]
-    assert undone.reason == "the content of record 1 was redacted"
-    with pytest.raises(NotFoundError, match="was redacted"):
-        entity_at(journal, "decision", item(1), 1)
-
-
 # -- undo --------------------------------------------------------------------------------------------------------------
 
 

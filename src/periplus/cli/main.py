@@ -53,6 +53,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("verify", "check a proof", "proof"),
     Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
     Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
+    Command("export", "write the whole store to one file, verified", "package"),
+    Command("import", "make a project's store from such a file", "package"),
     Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
 )
 

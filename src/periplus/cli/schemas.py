@@ -27,6 +27,7 @@ __all__ = [
     "MendedOut",
     "MigrateOut",
     "OriginOut",
+    "PackageOut",
     "ProblemOut",
     "ProveOut",
     "RecallOut",
@@ -429,6 +430,18 @@ class ProblemOut(msgspec.Struct):
     next: str
 
 
+class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
+    """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself."""
+
+    path: str
+    store: str
+    files: int
+    records: int
+    objects: int
+    bytes: int
+    size: int
+
+
 class MendedOut(msgspec.Struct):
     """What ``--repair`` mended: in which file, of which record (0 where it is none)."""
 
@@ -501,6 +514,8 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "head": HeadOut,
     "verify": VerifyOut,
     "redact": RedactOut,
+    "export": PackageOut,
+    "import": PackageOut,
     "doctor": DoctorOut,
     "migrate": MigrateOut,
     "tour": TourOut,

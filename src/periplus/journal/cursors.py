@@ -10,16 +10,16 @@ reader says that it has what it was given, so a record may come twice (the proce
 
 from __future__ import annotations
 
-__all__ = ["CURSOR_FORMAT", "Cursor", "Reader", "check_reader_name", "cursor_problems", "read_cursor", "write_cursor"]
+__all__ = ["CURSOR_FORMAT", "Cursor", "Reader", "check_reader_name", "read_cursor", "write_cursor"]
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from periplus.base.clock import format_ms
-from periplus.base.errors import DamageError, NewerFormatError, PeriplusError, UsageError, environment_failure
+from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.history import News, RecordFilter, news
@@ -136,7 +136,7 @@ class Reader:
         seen = self.seen
         journal.refresh()
         if journal.damage is None:
-            _check_not_ahead(journal, self.name, seen)
+            self._check_not_ahead(seen)
         lineages = journal.lineages() if lineages is None else lineages
         return news(journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit, summary=summary)
 
@@ -153,37 +153,17 @@ class Reader:
         self._cursor = Cursor(CURSOR_FORMAT, reached, "")
         self._is_moved = False
 
-
-def cursor_problems(journal: Journal) -> Iterator[tuple[str, PeriplusError]]:
-    """The cursors that cannot be used, by path."""
-    try:
-        names = sorted(os.listdir(journal.layout.cursors))
-    except OSError:
-        return  # nobody has looked yet
-    for name in names:
-        reader = name.removesuffix(CURSOR_SUFFIX)
-        if reader == name:
-            continue
-        try:
-            cursor = read_cursor(journal.layout, reader)
-            if cursor is not None and journal.damage is None:
-                _check_not_ahead(journal, reader, cursor.last_seq)
-        except PeriplusError as error:
-            yield os.path.join(journal.layout.cursors, name), error
-
-
-def _check_not_ahead(journal: Journal, name: str, seen: Mapping[str, int]) -> None:
-    for lineage, seq in seen.items():
-        end = journal.end(lineage).next_seq - 1
-        if seq > end:
-            place = f"{end}" if lineage == journal.lineage else f"{lineage}:{end}"
-            raise DamageError(
-                f"reader {name} has seen record {seq:,} of {lineage}, which ends at {end:,}: records are missing, or an older "
-                "copy of the store was put in its place",
-                path=_path(journal.layout, name),
-                safe="The cursor stays as it is.",
-                mend=f"Run `periplus doctor`; to go on from here: periplus log --reader {name} --since-seq {place}",
-            )
+    def _check_not_ahead(self, seen: Mapping[str, int]) -> None:
+        for lineage, seq in seen.items():
+            end = self._journal.end(lineage).next_seq - 1
+            if seq > end:
+                raise DamageError(
+                    f"reader {self.name} has seen record {seq:,} of {lineage}, which ends at {end:,}: records are missing, "
+                    "or an older copy of the store was put in its place",
+                    path=os.path.relpath(_path(self._journal.layout, self.name), self._journal.layout.root),
+                    safe="The cursor stays as it is.",
+                    mend=f"Run `periplus doctor`; to go on from here: periplus log --reader {self.name} --since-seq {end}",
+                )
 
 
 def _path(layout: Layout, name: str) -> str:

@@ -16,7 +16,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX
-from periplus.journal.cursors import cursor_problems
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, NullIndexer
 from periplus.journal.journal import Journal
@@ -107,7 +106,6 @@ def examine(
         problems += _check_objects(journal, found, progress)
         problems += _check_index(journal, entities)
         problems += _check_files(journal, entities)
-        problems += _check_cursors(journal)
         problems += _check_surroundings(journal)
         live = sum(not entity.deleted for entity in entities.values())
     finally:
@@ -347,11 +345,6 @@ def _stray(journal: Journal, path: str) -> Problem:
         except OSError as error:
             return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
     return Problem("warning", "a file that no entity of the journal stands behind", path)
-
-
-def _check_cursors(journal: Journal) -> Iterator[Problem]:
-    for path, error in cursor_problems(journal):
-        yield Problem("warning", f"a reader's cursor: {error.wrong}", path, mend=error.mend)
 
 
 def _check_surroundings(journal: Journal) -> Iterator[Problem]:

@@ -170,9 +170,6 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
     superseded = {parent for version in held for parent in versions.parents(version)}
     entity = versions.shown(held - superseded)
     assert entity is not None
-    if all((head := versions.head(version)) is None or head.is_stub for version in entity.heads):
-        raise NotFoundError(f"what {item_id} was at record {seq:,} was redacted",
-                            mend=f"See `periplus show {item_id}` for what it is.")  # fmt: skip
     if entity.deleted:
         raise NotFoundError(f"{item_id} had been deleted at record {seq:,}",
                             mend=f"Record {entity.seq:,} of {entity.lineage} deleted it; look before that.")  # fmt: skip

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination, Problem
     from periplus.journal.history import News, Page, RecordFilter
+    from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
     from periplus.journal.repair import Repair
@@ -446,6 +447,34 @@ class Project:
         if store is not None and os.path.isdir(os.path.join(root, STORE_FOLDER)):
             root = os.path.join(root, STORE_FOLDER)
         return rescue(root, Files(), clock or SystemClock())
+
+    def export(self, path: str, *, progress: Progress | None = None) -> Packed:
+        """Write the whole store to a new file; see ``periplus.journal.package``."""
+        from periplus.journal.package import export_store
+
+        return export_store(self.journal, path, progress=progress or no_progress)
+
+    @classmethod
+    def import_from(
+        cls,
+        path: str,
+        folder: str,
+        *,
+        dry_run: bool = False,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> Packed:
+        """Make the store of ``folder`` from a file that ``export`` wrote, once all of it is verified."""
+        from periplus.journal.package import import_store
+
+        def check(root: str) -> list[str]:
+            with cls(root, Writer("import", ""), clock=clock) as project:
+                found = project.examine(progress)
+            return [f"{one.path}: {one.what}" for one in found.problems if one.severity == "error"]
+
+        return import_store(
+            path, folder, check=check, clock=clock or SystemClock(), dry_run=dry_run, progress=progress or no_progress
+        )
 
     def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.repair``."""

@@ -1,0 +1,80 @@
+"""``export`` and ``import``: a store in one file, and back."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from periplus.cli.face import Face, visible
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    add = parser.add_argument
+    if command == "export":
+        add(
+            "file",
+            nargs="?",
+            metavar="FILE",
+            help="default: NAME-periplus.zip in this folder, NAME the project's folder's",
+        )
+        return
+    add("file", metavar="FILE", help="a file that `periplus export` wrote")
+    add("folder", nargs="?", metavar="FOLDER", help="the folder of the project that gets the store (default: this one)")
+    add("--dry-run", action="store_true", help="verify the file, make nothing of it")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    return _export(face, arguments.file) if arguments.command == "export" else _import(face, arguments)
+
+
+def _export(face: Face, name: str | None) -> int:
+    from periplus.cli.schemas import PackageOut
+
+    with face.open() as project:
+        path = os.path.join(face.cwd, name or f"{os.path.basename(project.folder) or 'project'}-periplus.zip")
+        packed = project.export(path, progress=face.progress("exporting"))
+    face.clear_progress()
+    size = os.path.getsize(path)
+    result = PackageOut(path, packed.store_id, packed.files, packed.records, packed.objects, packed.bytes, size)
+
+    def lines() -> Iterator[str]:
+        import shlex
+
+        yield f"Wrote {visible(path)} ({size:,} bytes): {packed.records:,} records, {packed.objects:,} objects, verified"
+        yield f"Elsewhere: periplus import {visible(shlex.quote(os.path.basename(path)))} FOLDER"
+        yield "  Private keys stay here: whoever imports it writes a lineage of his own."
+
+    face.emit(result, lines)
+    return 0
+
+
+def _import(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.schemas import PackageOut
+    from periplus.project import Project
+
+    folder = os.path.join(face.cwd, arguments.folder) if arguments.folder else face.cwd
+    if not os.path.isdir(folder):
+        raise UsageError(
+            f"{folder} is not a folder", safe="Nothing was changed.", mend="Make it first: mkdir -p FOLDER"
+        )
+    path = os.path.join(face.cwd, arguments.file)
+    packed = Project.import_from(path, folder, dry_run=arguments.dry_run, progress=face.progress("importing"))
+    face.clear_progress()
+    result = PackageOut(
+        path, packed.store_id, packed.files, packed.records, packed.objects, packed.bytes, os.path.getsize(path)
+    )
+
+    def lines() -> Iterator[str]:
+        count = f"{packed.records:,} records, {packed.objects:,} objects"
+        if arguments.dry_run:
+            yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
+        else:
+            yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every one verified"
+            yield "Next: periplus status"
+
+    face.emit(result, lines)
+    return 0

@@ -1,0 +1,224 @@
+"""A store in one file: what comes out is what went in, and nothing hostile or damaged becomes a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cli_support import Shell, claude_session, fill
+from periplus.base.clock import FixedClock
+from periplus.base.errors import FormatError, PeriplusError, RefusedError
+from periplus.journal.package import MANIFEST, import_store
+from periplus.project import Project
+from support import Stop, StoppingFiles
+
+SEGMENTS = 3
+
+
+@pytest.fixture
+def shell(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "engine"
+    home.mkdir()
+    folder.mkdir()
+    shell = Shell(folder, home)
+    fill(shell)
+    config = folder / ".periplus/config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 4000\n")
+    fill(shell, *(f"note number {number} about the engine" for number in range(12)))
+    claude_session(folder / "run.jsonl", steps=3)
+    shell("trail", "import", "run.jsonl")
+    return shell
+
+
+def told(shell, cwd):
+    found = shell.json("recall", "engine", cwd=cwd)
+    return sorted((hit.id, hit.text) for hit in found.hits)
+
+
+def test_there_and_back(shell, tmp_path):
+    (tmp_path / "other").mkdir()
+    done = shell("export")
+    assert "13 records" in done.out
+    file = shell.folder / "engine-periplus.zip"
+    assert "private" not in "".join(zipfile.ZipFile(file).namelist())
+    assert "sound" in shell("import", file, "--dry-run", cwd=tmp_path / "other").out
+    assert os.listdir(tmp_path / "other") == []
+    document = shell.json("import", file, tmp_path / "other")
+    assert (document.records, document.objects > 0) == (13, True)
+    assert told(shell, tmp_path / "other") == told(shell, shell.folder)
+    assert "sound" in shell("doctor", cwd=tmp_path / "other").out
+    shell("trail", "verify", "trl_", cwd=tmp_path / "other")
+    shell("remember", "written in the copy", "--type", "note", cwd=tmp_path / "other")
+    lineages = {path.name for path in (tmp_path / "other/.periplus/journal").glob("lin_*")}
+    assert len(lineages) == 2
+    old = {path.name for path in (shell.folder / ".periplus/journal").glob("lin_*")}
+    assert old < lineages
+
+
+def test_the_same_store_gives_the_same_bytes(shell):
+    with Project.open(os.fspath(shell.folder), writer(), clock=FixedClock()) as project:
+        project.export(os.fspath(shell.folder / "a.zip"))
+        project.export(os.fspath(shell.folder / "b.zip"))
+    assert (shell.folder / "a.zip").read_bytes() == (shell.folder / "b.zip").read_bytes()
+
+
+def writer():
+    from periplus.journal import Writer
+
+    return Writer("tester", "who_0000000000000000", "", 1)
+
+
+def test_what_is_there_is_not_touched(shell, tmp_path):
+    shell("export", "store.zip")
+    before = (shell.folder / "store.zip").read_bytes()
+    shell.fails("export", "store.zip", code=5, wrong="is there already")
+    assert (shell.folder / "store.zip").read_bytes() == before
+    shell.fails("import", "store.zip", code=5, wrong="has a store")
+    shell.fails("import", "absent.zip", tmp_path / "home", code=1, wrong="there is no file")
+    shell.fails("import", "store.zip", "nowhere", code=2, wrong="is not a folder")
+    shell.fails("import", "run.jsonl", tmp_path / "home", code=2, wrong="not an exported store")
+    shell.fails("import", ".", tmp_path / "home", code=2, wrong="is a folder")
+
+
+def test_a_damaged_store_is_not_exported(shell):
+    path = min((shell.folder / ".periplus").glob("journal/lin_*/*.jsonl"))
+    data = path.read_bytes()
+    path.write_bytes(data[:900] + b"##" + data[902:])
+    (shell.folder / ".periplus/index.sqlite").unlink()
+    shell.fails("export", "store.zip", code=3, wrong="checksum")
+    assert not (shell.folder / "store.zip").exists()
+
+
+def rewritten(source: Path, target: Path, change) -> Path:
+    """The archive with ``change(name, data)`` in place of each member; None leaves it out."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            data = change(name, old.read(name))
+            if data is not None:
+                new.writestr(name, data)
+    return target
+
+
+def attempt(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir(exist_ok=True)
+    try:
+        Project.import_from(os.fspath(file), os.fspath(place))
+    finally:
+        assert os.listdir(place) == []
+
+
+HOSTILE = ["periplus/../../evil", "/etc/evil", "periplus/journal/keys/x.private", "periplus/index.sqlite", "evil",
+           "periplus/journal/lin_0000000000000000/archive/../../../evil", "periplus/objects/ab/" + "g" * 62]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_no_store_has(shell, tmp_path, name):
+    shell("export", "store.zip")
+    file = rewritten(shell.folder / "store.zip", tmp_path / "bad.zip", lambda _, data: data)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(name, b"evil")
+    with pytest.raises(FormatError, match="no file of a store"):
+        attempt(file, tmp_path)
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_a_bomb_is_not_unpacked(shell, tmp_path):
+    shell("export", "store.zip")
+    with zipfile.ZipFile(shell.folder / "store.zip", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("periplus/journal/keys/lin_0000000000000000.public", b"0" * (2 << 20))
+    with pytest.raises(FormatError, match="2,097,152 bytes"):
+        attempt(shell.folder / "store.zip", tmp_path)
+
+
+def test_files_that_are_not_as_the_manifest_says(shell, tmp_path):
+    shell("export", "store.zip")
+    source, bad = shell.folder / "store.zip", tmp_path / "bad.zip"
+    segment = next(name for name in zipfile.ZipFile(source).namelist() if name.endswith(".jsonl"))
+    for change in (
+        lambda name, data: data.replace(b"engine", b"ENGINE") if name == segment else data,
+        lambda name, data: None if name == segment else data,
+        lambda name, data: None if name.endswith(MANIFEST) else data,
+        lambda name, data: b"{}" if name.endswith(MANIFEST) else data,
+        lambda name, data: data.replace(b'"format":1', b'"format":9') if name.endswith(MANIFEST) else data,
+    ):
+        with pytest.raises(FormatError):
+            attempt(rewritten(source, bad, change), tmp_path)
+
+
+def test_a_forger_who_mends_the_manifest_is_found_by_the_records(shell, tmp_path):
+    import hashlib
+
+    shell("export", "store.zip")
+    source = shell.folder / "store.zip"
+    segment = next(name for name in zipfile.ZipFile(source).namelist() if name.endswith(".jsonl"))
+    forged = zipfile.ZipFile(source).read(segment).replace(b"engine", b"ENGINE")
+
+    def change(name, data):
+        if name == segment:
+            return forged
+        if name.endswith(MANIFEST):
+            manifest = json.loads(data)
+            for file in manifest["files"]:
+                if name.replace(MANIFEST, file["path"]) == segment:
+                    file["sha256"] = hashlib.sha256(forged).hexdigest()
+            return json.dumps(manifest, separators=(",", ":"), sort_keys=True).encode()
+        return data
+
+    with pytest.raises(FormatError, match="a segment in it is damaged"):
+        attempt(rewritten(source, tmp_path / "bad.zip", change), tmp_path)
+
+
+def test_every_cut_and_many_a_changed_byte(shell, tmp_path):
+    import random
+
+    shell("export", "store.zip")
+    data = (shell.folder / "store.zip").read_bytes()
+    chance = random.Random(5)
+    file = tmp_path / "bad.zip"
+    for at in sorted(chance.sample(range(len(data)), 60)):
+        file.write_bytes(data[:at])
+        with pytest.raises(PeriplusError):
+            attempt(file, tmp_path)
+    harmless = 0
+    for at in sorted(chance.sample(range(len(data)), 60)):
+        file.write_bytes(data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :])
+        place = tmp_path / f"place{at}"
+        place.mkdir()
+        try:
+            Project.import_from(os.fspath(file), os.fspath(place))
+        except PeriplusError:
+            assert os.listdir(place) == []
+        else:
+            harmless += 1  # a date, an attribute: what was unpacked was examined record by record
+    assert harmless < 30
+
+
+def test_a_stop_while_it_is_unpacked_leaves_no_store(shell, tmp_path):
+    shell("export", "store.zip")
+    source = os.fspath(shell.folder / "store.zip")
+    at = stops = 0
+    while True:
+        place = tmp_path / f"place{at}"
+        place.mkdir()
+        files = StoppingFiles(at)
+        try:
+            import_store(source, os.fspath(place), check=lambda _: [], clock=FixedClock(), files=files)
+        except Stop:
+            stops += 1
+            assert not (place / ".periplus").exists() or files.calls[-1].startswith("sync_folder")
+        if at >= len(files.calls):
+            break
+        at += 3
+    assert stops > 10
+    assert (place / ".periplus/config.toml").exists()
+
+
+def test_an_import_into_a_folder_with_a_store_is_refused_in_python_too(shell):
+    shell("export", "store.zip")
+    with pytest.raises(RefusedError, match="has a store"):
+        Project.import_from(os.fspath(shell.folder / "store.zip"), os.fspath(shell.folder))
