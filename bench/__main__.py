@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import importing, journal, merkle, recall, report, start, trail
+from bench import importing, journal, merkle, proofs, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
@@ -23,6 +23,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "recall": recall.measure,
     "start": start.measure,
     "merkle": merkle.measure,
+    "proofs": proofs.measure,
     "trail": trail.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")

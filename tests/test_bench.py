@@ -48,6 +48,13 @@ EXPECTED = [
     ("merkle", "tree over 2,000 leaves", "bare hashlib, as many hashes"),
     ("merkle", "inclusion proof", "RFC 9162, by its definition"),
     ("merkle", "proof verified", "bare hashlib, 11 hashes"),
+    ("proofs", "tiles of 2,000 records, built", "bare read + SHA-256, each line"),
+    ("proofs", "tiles, on disk", "a leaf hash"),
+    *(
+        ("proofs", f"proof of a record, {what}, {share}", "path alone, whole tree in memory")
+        for what in ("warm", "first of a prover")
+        for share in ("p50", "p95")
+    ),
     ("trail", "written, builder.add", "orjson.dumps, each step"),
     ("trail", "sealed, builder.finish", "SHA-256, each line"),
     ("trail", "verified", "orjson.loads + SHA-256, each line"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, NotFoundError, UsageError
+from periplus.journal.heads import read_peer
 from periplus.journal.keys import public_key
+from periplus.journal.layout import Layout
 from periplus.journal.proof import (
     BUNDLE_RECORDS_MAX,
     BundleProof,
@@ -277,3 +281,18 @@ def test_a_damaged_record_is_not_proved_but_its_neighbours_are(tmp_path):
         with pytest.raises(DamageError, match="cannot be read"):
             prover.record(3)
         assert prover.record(2) == whole
+
+
+def test_golden_bundle_head_and_memory_stay_readable(tmp_path):
+    folder = Path(__file__).parent / "golden" / "proofs"
+    key = bytes.fromhex((folder / "key").read_text())
+    bundle = verify_proof((folder / "bundle.proof").read_bytes(), key=key)
+    assert (bundle.holds, bundle.statement.seqs, bundle.statement.first_size) == (True, (2, 5, 7), 3)
+    assert b'"number 4"' in bundle.lines[1]
+    head = verify_proof((folder / "head.proof").read_bytes(), key=key)
+    assert (head.holds, head.statement.head) == (True, bundle.statement.head)
+    layout, lineage = Layout(os.fspath(tmp_path)), head.statement.head.lineage
+    os.makedirs(layout.peers)
+    shutil.copy(folder / "peer.json", layout.peer_file(lineage))
+    peer = read_peer(layout, lineage)
+    assert (peer.key, peer.seen.size, peer.seen.root, peer.own) == (key.hex(), 7, head.statement.head.root, True)

@@ -220,7 +220,7 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
     if journal.damage is not None:
         return  # which records are missing is told already
     for lineage in sorted(found.leaves.keys() | set(remembered(journal.layout))):
-        for one in check_tree(journal, lineage, bytes(found.leaves.get(lineage, b""))):
+        for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
             severity: Severity = "error" if one.is_error else "warning"
             yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)
 

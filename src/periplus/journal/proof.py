@@ -216,9 +216,11 @@ class Prover:
 
     def _check_seq(self, tree: LineageTree, seq: int) -> None:
         if not 1 <= seq <= tree.size:
+            copied = self._journal.copied_from
             raise NotFoundError(
-                f"there is no record {seq} in this store's own lineage; it has 1 to {tree.size}",
-                mend="See `periplus log`.",
+                f"there is no record {seq} in this store's own lineage; it has 1 to {tree.size}"
+                + f": what is here was written where the store was copied from, as lineage {copied}" * bool(copied),
+                mend="Prove it there." if copied else "See `periplus log`.",
             )
 
     def _head_at(self, tree: LineageTree, size: int) -> SignedHead:

@@ -6,7 +6,7 @@ __all__ = ["TreeFinding", "check_tree"]
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import read_plain
@@ -14,6 +14,9 @@ from periplus.journal.heads import read_peer
 from periplus.journal.journal import Journal
 from periplus.journal.tiles import TREE_FILES_MEND, no_longer_extends, read_tile_head
 from periplus.merkle import HASH_BYTES, Frontier
+from periplus.merkle.tiles import Added
+
+_SLICE: Final = 8_192  # leaves at a time
 
 
 class TreeFinding(NamedTuple):
@@ -26,7 +29,7 @@ class TreeFinding(NamedTuple):
     mend: str = ""
 
 
-def check_tree(journal: Journal, lineage: str, leaves: bytes) -> Iterator[TreeFinding]:
+def check_tree(journal: Journal, lineage: str, leaves: bytes | bytearray) -> Iterator[TreeFinding]:
     """Compare tiles and heads with ``leaves``, the leaf hashes of all the lineage's records as their lines have them."""
     held = len(leaves) // HASH_BYTES
     frontier = Frontier()
@@ -45,12 +48,15 @@ def check_tree(journal: Journal, lineage: str, leaves: bytes) -> Iterator[TreeFi
         return
     if seen[0] < frontier.size:
         frontier = Frontier()
-    frontier.extend(_split(leaves, frontier.size, seen[0]))
+    for _ in _grown(frontier, leaves, seen[0]):
+        pass
     if frontier.root() != seen[1]:
         yield _lost(no_longer_extends(lineage, seen, seen[0], frontier.root()), path)
 
 
-def _check_tiles(journal: Journal, lineage: str, leaves: bytes, frontier: Frontier) -> Iterator[TreeFinding]:
+def _check_tiles(
+    journal: Journal, lineage: str, leaves: bytes | bytearray, frontier: Frontier
+) -> Iterator[TreeFinding]:
     folder = journal.layout.tree_folder(lineage)
     if not os.path.isdir(folder):
         return
@@ -64,24 +70,33 @@ def _check_tiles(journal: Journal, lineage: str, leaves: bytes, frontier: Fronti
     if held < head.size:
         yield _lost(no_longer_extends(lineage, known, held), path)
         return
-    added = frontier.extend(_split(leaves, 0, head.size))
-    if frontier.root() != known[1]:
-        yield _lost(no_longer_extends(lineage, known, head.size, frontier.root()), path)
-        return
-    for level, _, wanted in added:
+    wrong: dict[int, TreeFinding] = {}  # the first of each level
+    for level, start, wanted in _grown(frontier, leaves, head.size):
+        if level in wrong:
+            continue
         path = os.path.join(folder, f"level-{level}")
         try:
-            found = read_plain(path, len(wanted))
+            found = read_plain(path, len(wanted), start * HASH_BYTES)
         except OSError as error:
-            yield TreeFinding(False, f"tiles cannot be read: {error.strerror}", path, mend=TREE_FILES_MEND)
+            wrong[level] = TreeFinding(False, f"tiles cannot be read: {error.strerror}", path, mend=TREE_FILES_MEND)
             continue
         if found != wanted:
             place = next((at for at, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), len(found))
-            yield TreeFinding(False, "tiles that do not lead to the records' root", path, place, TREE_FILES_MEND)
+            wrong[level] = TreeFinding(
+                False, "tiles that do not lead to the records' root", path, start * HASH_BYTES + place, TREE_FILES_MEND
+            )
+    if frontier.root() != known[1]:  # tiles that are of another past are no news then
+        yield _lost(no_longer_extends(lineage, known, head.size, frontier.root()), os.path.join(folder, "head"))
+        return
+    yield from wrong.values()
 
 
-def _split(leaves: bytes, first: int, end: int) -> list[bytes]:
-    return [leaves[at : at + HASH_BYTES] for at in range(first * HASH_BYTES, end * HASH_BYTES, HASH_BYTES)]
+def _grown(frontier: Frontier, leaves: bytes | bytearray, end: int) -> Iterator[Added]:
+    """Let ``frontier`` grow to the first ``end`` of ``leaves``; gives what each level gains on the way."""
+    while frontier.size < end:
+        last = min(frontier.size + _SLICE, end) * HASH_BYTES
+        places = range(frontier.size * HASH_BYTES, last, HASH_BYTES)
+        yield from frontier.extend([bytes(leaves[at : at + HASH_BYTES]) for at in places])
 
 
 def _lost(error: DamageError, path: str) -> TreeFinding:
