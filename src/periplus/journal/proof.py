@@ -139,7 +139,7 @@ class Prover:
             raise NotFoundError(
                 f"none of the {held:,} records of this store's own lineage is known to be on disk"
                 if held else "this store has no records of its own yet",
-                mend='Set sync = "mutation" in config.toml and write once more.' if held else "See `periplus log`.",
+                mend='Write once more; with sync = "mutation" in config.toml that makes them so.' if held else "See `periplus log`.",
             )  # fmt: skip
         if self._signed is None or self._signed.head.size != tree.size:
             head = TreeHead(journal.store_id, journal.lineage, tree.size, tree.head_root.hex())

@@ -124,7 +124,8 @@ class LineageTree:
                 self._adopt(known, held)
         if held < self.size:
             raise journal.damage or no_longer_extends(self.lineage, (self.size, self._root), held)
-        end = min(held, max(journal.durable_seq, at_least)) if self.lineage == journal.lineage else held
+        durable = journal.durable_end() if self.lineage == journal.lineage else held
+        end = min(held, max(durable, at_least))
         if self._frontier is None:
             self._rebuild(end)
         elif end > self.size:
