@@ -4,12 +4,14 @@ from periplus.journal.creation import Created, create_store
 from periplus.journal.index import Index, IndexedRecord, Indexer
 from periplus.journal.journal import Journal, Receipt
 from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
-from periplus.journal.state import Entity, EntityType
+from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType
 from periplus.journal.transaction import ABSENT, Transaction, Writer
 
 __all__ = [
     "ABSENT",
     "STORE_FOLDER",
+    "Conflict",
+    "ConflictValue",
     "Created",
     "Entity",
     "EntityType",

@@ -17,13 +17,13 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.journal.gitstate import is_busy
-from periplus.journal.index import Index, NullIndexer
+from periplus.journal.index import Index, NullIndexer, View
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, change_of, entity_of, head_of
+from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import AuditedRecord, audited_by, objects_removed_by
 from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
@@ -64,8 +64,8 @@ class Examination(NamedTuple):
 class _Findings:
     """What the walk over the records collects for the checks after it."""
 
-    def __init__(self) -> None:
-        self.rebuilt = Index(None, "", NullIndexer())
+    def __init__(self, view: View) -> None:
+        self.rebuilt = Index(None, "", NullIndexer(), view)
         self.versions: set[str] = set()
         self.parents: dict[str, tuple[str, int]] = {}
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
@@ -93,7 +93,7 @@ def examine(
 ) -> Examination:
     """Check the whole store. ``references`` names the objects that an entity of a layer above refers to."""
     journal.project()
-    found = _Findings()
+    found = _Findings(journal.view)
     problems: list[Problem] = []
     try:
         for lineage in journal.lineages():
@@ -150,9 +150,9 @@ def _check_lineage(
                     yield Problem("error", "the last durable record is another than the one acknowledged", chunk.path,
                                   entry.offset, entry.record.seq, _REPAIR)  # fmt: skip
                 if change is not None:
-                    version = entity_of([head_of(change, 0)])
-                    assert version is not None
-                    found.objects |= references(version)  # of every version: none of them is ever given up
+                    found.objects |= references(
+                        entity_of_head(head_of(change, 0))
+                    )  # of every version: none of them is ever given up
                     found.versions.add(change.version)
                     found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
                     if entry.record.writer in _FROM_FILES:

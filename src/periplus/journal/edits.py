@@ -26,7 +26,7 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, change_of, entity_of, head_of
+from periplus.journal.state import Change, change_of, entity_of_head, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord
@@ -219,13 +219,12 @@ def _is_beginning(journal: Journal, item_type: str, item_id: str, data: bytes) -
     """Whether it is the beginning of a file that we wrote or would write: what a cut-off write leaves."""
     from periplus.journal.projection import render_entity
 
-    shown = entity_of(journal.heads_of(item_type, item_id))
-    whole = [] if shown is None or shown.deleted else [render_entity(shown)]
+    shown = journal.get(item_type, item_id)
+    whole = [render_entity(shown)] if shown is not None else []
     for row in _rows(journal, item_type, item_id):
         change = _change_at(journal, row)
-        one = entity_of([head_of(change, 0)]) if change is not None else None
-        if one is not None and not one.deleted:
-            whole.append(render_entity(one))
+        if change is not None and change.payload:
+            whole.append(render_entity(entity_of_head(head_of(change, 0))))
     return any(text.startswith(data) for text in whole)
 
 

@@ -42,7 +42,7 @@ from periplus.journal.heads import Peer, Seen, read_peer, write_peer
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
-from periplus.journal.state import Entity, change_of, entity_of, head_of
+from periplus.journal.state import Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import unaudited
 from periplus.merkle import Frontier
 
@@ -477,9 +477,8 @@ def objects_of(
         change = change_of(entry, lineage, segment, lambda sha256: lend(_digest(sha256)))
     except NotFoundError:
         return  # its object was named above
-    entity = entity_of([head_of(change, 0)]) if change is not None else None
-    if entity is not None and not entity.deleted:
-        for digest in sorted(references(entity, lend)):
+    if change is not None and change.payload:
+        for digest in sorted(references(entity_of_head(head_of(change, 0)), lend)):
             yield digest, False
 
 

@@ -7,7 +7,19 @@ always the exact image of a prefix. Nothing in it is believed over the journal.
 
 from __future__ import annotations
 
-__all__ = ["INDEX_VERSION", "FileRow", "Index", "IndexedRecord", "Indexer", "NullIndexer"]
+__all__ = [
+    "INDEX_VERSION",
+    "NO_VIEW",
+    "FileRow",
+    "Index",
+    "IndexedRecord",
+    "Indexer",
+    "NullIndexer",
+    "View",
+    "node_of",
+    "payload_in",
+    "payload_of",
+]
 
 import os
 import sqlite3
@@ -16,9 +28,10 @@ from typing import Final, NamedTuple, Protocol
 
 from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
-from periplus.journal.record import version_id
+from periplus.journal.merge import Node, entity_of
+from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, entity_of
+from periplus.journal.state import Change, Entity, Head, change_of
 
 INDEX_VERSION: Final = 3
 _BUSY_S: Final = 5.0
@@ -97,6 +110,16 @@ class FileRow(NamedTuple):
     boot: str
 
 
+class View(NamedTuple):
+    """How entities with several heads are shown: the sets among their types' fields, and what superseded versions said."""
+
+    sets: Mapping[str, frozenset[str]]
+    payload_at: Callable[[IndexedRecord], bytes]
+
+
+NO_VIEW: Final = View({}, lambda _: b"")
+
+
 class Indexer(Protocol):
     """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark."""
 
@@ -122,7 +145,8 @@ class NullIndexer:
 class Index:
     """The index of a store in the file ``path``, or in memory where that is None."""
 
-    def __init__(self, path: str | None, store: str, indexer: Indexer) -> None:
+    def __init__(self, path: str | None, store: str, indexer: Indexer, view: View = NO_VIEW) -> None:
+        self.view = view
         self._path = path
         self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
         self._indexer = indexer
@@ -248,10 +272,37 @@ class Index:
         for row in rows:
             head = _head(row)
             if group and (group[0].item_type, group[0].item_id) != (head.item_type, head.item_id):
-                yield from _shown(group)
+                yield from self._shown(group)
                 group = []
             group.append(head)
-        yield from _shown(group)
+        yield from self._shown(group)
+
+    def _shown(self, heads: list[Head]) -> Iterator[Entity]:
+        if heads:
+            entity = entity_of(heads, self.view.sets.get(heads[0].item_type, frozenset()), self)
+            assert entity is not None
+            yield entity
+
+    def entity(self, item_type: str, item_id: str) -> Entity | None:
+        """The entity, a tombstone too."""
+        return next(self._shown(self.heads(item_type, item_id)), None)
+
+    def contested(self) -> list[tuple[str, str]]:
+        """Type and id of the entities that have several heads."""
+        return self.db.execute(
+            "SELECT item_type, item_id FROM heads GROUP BY item_type, item_id HAVING COUNT(*) > 1"
+        ).fetchall()
+
+    def versions(self, item_type: str, item_id: str, version: str) -> list[IndexedRecord]:
+        """The records that hold a version of this entity, superseded ones too."""
+        where = "version = ? AND version <> '' AND item_type = ? AND item_id = ? ORDER BY lineage, seq"
+        return self.records(where, (version, item_type, item_id), -1)
+
+    def node(self, item_type: str, item_id: str, version: str) -> Node | None:
+        return node_of(self.versions(item_type, item_id, version))
+
+    def payload(self, item_type: str, item_id: str, version: str) -> bytes:
+        return payload_of(self.versions(item_type, item_id, version), self.view)
 
     def ids_with_prefix(self, prefix: str, limit: int = 10) -> list[tuple[str, str]]:
         """``(type, id)`` of the entities whose id begins with ``prefix``."""
@@ -373,7 +424,7 @@ class Index:
         keys = sorted(touched)
         for start in range(0, len(keys), _SLICE):
             part = keys[start : start + _SLICE]
-            changed = [entity for key in part if (entity := entity_of(self.heads(*key))) is not None]
+            changed = [entity for key in part if (entity := self.entity(*key)) is not None]
             self._indexer.apply(self.db, changed)
             progress(start + len(part), len(keys))
 
@@ -407,6 +458,27 @@ class Index:
         self._indexer.create(self.db)
 
 
+def node_of(records: Sequence[IndexedRecord]) -> Node | None:
+    """The version that ``records`` hold, in its graph."""
+    if not records:
+        return None
+    parents = {parent for record in records for parent in record.parents}
+    return Node(tuple(sorted(parents)), max(record.rev for record in records))
+
+
+def payload_of(records: Sequence[IndexedRecord], view: View) -> bytes:
+    """What the version says that ``records`` hold: in the first of them that was not emptied."""
+    return next(filter(None, map(view.payload_at, records)), b"")
+
+
+def payload_in(line: bytes, record: IndexedRecord, load: Callable[[str], bytes]) -> bytes:
+    """What the version says that ``line`` holds. Raises DamageError where its payload's object is not sound."""
+    found, leaf = decode_line(line)
+    entry = Entry(found, record.offset, record.length, leaf)
+    change = change_of(entry, record.lineage, record.segment, load, record.version)
+    return change.payload if change is not None else b""
+
+
 def _row(entry: Entry, version: str, lineage: str, segment: int, growth: Growth) -> tuple[object, ...]:
     record = entry.record
     rev, parents = 0, ""
@@ -436,12 +508,6 @@ def _head(row: tuple[object, ...]) -> Head:
         # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
         raise sqlite3.DatabaseError(f"the index is damaged: {head.item_id} is not the version that it is called")
     return head
-
-
-def _shown(heads: list[Head]) -> Iterator[Entity]:
-    entity = entity_of(heads)
-    if entity is not None:
-        yield entity
 
 
 def _inode(path: str) -> int:

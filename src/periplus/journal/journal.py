@@ -22,6 +22,7 @@ __all__ = ["Journal", "Receipt"]
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
+from heapq import merge
 from typing import Final, NamedTuple, Self
 
 from periplus.base.clock import Clock, SystemClock
@@ -41,7 +42,7 @@ from periplus.base.files import Files, FolderWatch, read_plain
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.flush import EpochEndedError, Written
-from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer
+from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
 from periplus.journal.overlay import Overlay
@@ -49,7 +50,7 @@ from periplus.journal.projection import Progress, Projector, no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
-from periplus.journal.state import Entity, EntityType, Head, entity_of
+from periplus.journal.state import Entity, EntityType, Head
 from periplus.journal.transaction import Draft, Transaction, Writer
 from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
@@ -119,6 +120,7 @@ class Journal:
         self._folder = FolderWatch(self.layout.journal)
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
+        self.view = View({name: kind.sets for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
         self._projector = Projector(self, progress)
         self._forget()
@@ -176,7 +178,7 @@ class Journal:
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity, or None."""
-        entity = entity_of(self._overlay.heads_of(item_type, item_id))
+        entity = self._overlay.shown(item_type, self._overlay.heads_of(item_type, item_id))
         return None if entity is None or entity.deleted else entity
 
     def find(self, prefix: str) -> Entity:
@@ -200,13 +202,18 @@ class Journal:
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every live entity (of one type), by type and id."""
         mine = {key for key in self._overlay.touched if item_type in (None, key[0])}
-        for entity in self.index.entities(item_type):
-            if (entity.item_type, entity.item_id) not in mine and not entity.deleted:
-                yield entity
-        for key in sorted(mine):
-            shown = self.get(*key)
-            if shown is not None:
-                yield shown
+        held = (
+            entity
+            for entity in self.index.entities(item_type)
+            if (entity.item_type, entity.item_id) not in mine and not entity.deleted
+        )
+        newer = (entity for key in sorted(mine) if (entity := self.get(*key)) is not None)
+        return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
+
+    def contested(self) -> list[Entity]:
+        """The live entities that have several heads, merged."""
+        shown = (self.get(*key) for key in sorted({*self.index.contested(), *self._overlay.touched}))
+        return [entity for entity in shown if entity is not None and len(entity.heads) > 1]
 
     def holds(self, item_type: str, item_id: str, version: str, *, durably: bool = False) -> bool:
         """Whether a record of this version is held; ``durably`` in the index, which has only what is on disk."""
@@ -435,7 +442,15 @@ class Journal:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _open_index(self) -> Index:
-        return Index(self.layout.index, self.store_id, self._indexer)
+        return Index(self.layout.index, self.store_id, self._indexer, self.view)
+
+    def _payload_at(self, record: IndexedRecord) -> bytes:
+        """What a superseded version said, for a merge. Damage is kept in ``self.damage``: it counts as empty then."""
+        try:
+            return payload_in(self.line_at(record), record, self.load_object)
+        except DamageError as error:
+            self.damage = self.damage or error
+            return b""
 
     def _is_index_wrong(self) -> bool:
         """Whether the journal is sound when it is read without the index: then that speaks of files since replaced.
@@ -464,7 +479,7 @@ class Journal:
     def _replace_index(self) -> None:
         """Go on with an empty index in memory, for this process alone."""
         self.index.close()
-        self.index = Index(None, self.store_id, self._indexer)
+        self.index = Index(None, self.store_id, self._indexer, self.view)
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
@@ -606,8 +621,10 @@ class Journal:
         if done is not None:
             return done, self._unsettled(done.lineage, done.last_seq)
         key = key or self.random(10).hex()
-        transaction = Transaction(self.types, self._overlay.heads_of)
+        transaction = Transaction(self.types, self._overlay.heads_of, self._overlay.shown)
         fn(transaction)
+        if self.damage is not None:  # seen by what a merge reads of the past
+            raise self.damage
         if not transaction.drafts:
             last = self.end(lineage).next_seq - 1
             receipt = Receipt(key, lineage, last + 1, last, (), repeated=False)

@@ -42,7 +42,7 @@ from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, EntityType, change_of, entity_of
+from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
@@ -78,7 +78,19 @@ def render_entity(entity: Entity) -> bytes:
         "heads": list(entity.heads),
         "entity": entity.value,
     }
+    if entity.conflicts:
+        document["conflicts"] = [
+            {"path": list(conflict.path), "values": [_rival(rival) for rival in conflict.values]}
+            for conflict in entity.conflicts
+        ]
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _rival(rival: ConflictValue) -> dict[str, JSONValue]:
+    import orjson
+
+    shown: dict[str, JSONValue] = {"version": rival.version, "writer": rival.writer, "ts": rival.ts}
+    return {**shown, "value": orjson.loads(rival.value)} if rival.value else shown
 
 
 class Projector:
@@ -155,6 +167,8 @@ class Projector:
             self._write_files({*touched, *rewrite}, settled)
             if looked_at is not None:
                 index.set_looked_at(looked_at)
+            if not salvage:
+                self._refuse_damage()
             index.commit()
         except sqlite3.Error as error:
             index.end()
@@ -165,6 +179,11 @@ class Projector:
         except BaseException:  # no transaction may stay open, whatever ended it
             index.end()
             raise
+
+    def _refuse_damage(self) -> None:
+        """Keep nothing that was merged while what superseded versions said could not be read."""
+        if self._journal.damage is not None:
+            raise self._journal.damage
 
     def _index_lineage(
         self, lineage: str, position: Position, limit: int | None, *, salvage: bool
@@ -219,7 +238,7 @@ class Projector:
     def _write_file(self, item_type: str, item_id: str, boot: str) -> bool:
         """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see."""
         journal, index = self._journal, self._journal.index
-        entity = entity_of(index.heads(item_type, item_id))
+        entity = index.entity(item_type, item_id)
         path = journal.layout.entity_file(item_type, item_id)
         wanted = render_entity(entity) if entity is not None and not entity.deleted else None
         try:

@@ -1,20 +1,30 @@
 """The state that records stand for: entities, each with the heads of its version graph. Pure.
 
 State is a function of the *set* of records held: a version is a head when no record held names it as a parent, in
-whatever order the records came. An entity with several heads is shown as the one with the highest (rev, version),
-an update before a deletion, and is marked as in conflict.
+whatever order the records came. How an entity with several heads is shown says ``journal.merge``.
 """
 
 from __future__ import annotations
 
-__all__ = ["Change", "Entity", "EntityType", "Head", "change_of", "entity_of", "head_of"]
+__all__ = [
+    "Change",
+    "Conflict",
+    "ConflictValue",
+    "Entity",
+    "EntityType",
+    "Head",
+    "change_of",
+    "entity_of_head",
+    "head_of",
+]
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import UnsetType
 
 from periplus.base.canonical import DEPTH_MAX, JSONValue, check
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
 from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
@@ -51,8 +61,31 @@ class Head(NamedTuple):
     is_stub: bool = False
 
 
+class ConflictValue(NamedTuple):
+    """What a head has in a place: canonical JSON, empty where it has nothing there (or is deleted, for the whole)."""
+
+    version: str
+    writer: str
+    ts: str
+    value: bytes
+
+
+class Conflict(NamedTuple):
+    """A place in an entity where heads do not agree: the keys that lead to it, none for the whole entity.
+
+    The first of ``values`` is the one that is shown.
+    """
+
+    path: tuple[str, ...]
+    values: tuple[ConflictValue, ...]
+
+
 class Entity(NamedTuple):
-    """An entity as it is shown: one head's content, and all heads, of which the next write is a child."""
+    """An entity as it is shown: its head's content, or that of its heads merged; a write's parents are all ``heads``.
+
+    Several heads are a version of their own that no record holds: ``version``, ``parents`` and ``rev`` are those that
+    a write of this very content would have; who and when are of the head that counts most.
+    """
 
     item_type: str
     item_id: str
@@ -67,10 +100,17 @@ class Entity(NamedTuple):
     session: str
     lineage: str
     seq: int
+    conflicts: tuple[Conflict, ...] = ()
 
     @property
     def is_in_conflict(self) -> bool:
-        return len(self.heads) > 1
+        """Whether heads disagree; several that merge without a conflict do not."""
+        return bool(self.conflicts)
+
+    @property
+    def conflict_names(self) -> tuple[str, ...]:
+        """Where it is in conflict, for people: keys joined by dots, ``deleted`` for the whole entity."""
+        return tuple(".".join(conflict.path) or "deleted" for conflict in self.conflicts)
 
     @property
     def value(self) -> dict[str, JSONValue]:
@@ -107,6 +147,8 @@ def change_of(
     kind = action_class(record.action)
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return None
+    if not all(map(is_digest_text, record.parents)):
+        raise DamageError("a parent that is no version id", seq=record.seq)
     if record.is_stub:  # what it said is gone; where it stands among the versions is not
         return Change(entry, lineage, segment, record.version, tuple(record.parents), b"") if record.version else None
     payload = b""
@@ -152,13 +194,9 @@ def head_of(change: Change, rev: int) -> Head:
     )  # fmt: skip
 
 
-def entity_of(heads: Iterable[Head]) -> Entity | None:
-    """The entity that ``heads`` (all of one entity) show; None where there are none."""
-    ranked = sorted(heads, key=lambda head: (not head.deleted, head.rev, head.version), reverse=True)
-    if not ranked:
-        return None
-    best = ranked[0]
+def entity_of_head(head: Head) -> Entity:
+    """The entity whose only head is ``head``."""
     return Entity(
-        best.item_type, best.item_id, best.version, best.parents, tuple(sorted(head.version for head in ranked)),
-        best.rev, best.deleted, best.payload, best.ts, best.writer, best.session, best.lineage, best.seq,
+        head.item_type, head.item_id, head.version, head.parents, (head.version,), head.rev, head.deleted, head.payload,
+        head.ts, head.writer, head.session, head.lineage, head.seq,
     )  # fmt: skip

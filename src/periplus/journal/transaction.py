@@ -11,7 +11,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import is_id
 from periplus.journal.record import ACTIONS, version_id
-from periplus.journal.state import Entity, EntityType, Head, entity_of
+from periplus.journal.state import Entity, EntityType, Head
 
 ABSENT: Final = "absent"
 SUMMARY_CHARACTERS_MAX: Final = 200
@@ -42,16 +42,22 @@ class Draft(NamedTuple):
 class Transaction:
     """Handed to the function that ``Journal.mutate`` runs under the lock; sees its own writes."""
 
-    def __init__(self, types: Mapping[str, EntityType], heads_of: Callable[[str, str], list[Head]]) -> None:
+    def __init__(
+        self,
+        types: Mapping[str, EntityType],
+        heads_of: Callable[[str, str], list[Head]],
+        shown: Callable[[str, list[Head]], Entity | None],
+    ) -> None:
         self._types = types
         self._heads_of = heads_of
+        self._shown = shown
         self._pending: dict[tuple[str, str], list[Head]] = {}
         self._held: dict[tuple[str, str], list[Head]] = {}  # as they stay while the lock is held
         self.drafts: list[Draft] = []
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The entity as it is now, tombstones included; None where it never was."""
-        return entity_of(self._heads(item_type, item_id))
+        return self._shown(item_type, self._heads(item_type, item_id))
 
     def put(
         self,
@@ -66,7 +72,7 @@ class Transaction:
         """Write the whole entity; gives its version id.
 
         ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
-        where the entity is another by now, UsageError (or what the type's check raises) for a bad payload.
+        where the entity is another by now (another head that came beside it makes it one), UsageError (or what the type's check raises) for a bad payload.
         """
         kind = self._types.get(item_type)
         if kind is None:
@@ -137,11 +143,13 @@ class Transaction:
         heads = self._heads(item_type, item_id)
         if expect is None:
             return heads
-        live = [head.version for head in heads if not head.deleted]
-        if (expect == ABSENT and live) or (expect != ABSENT and expect not in live):
-            now = entity_of(heads)
+        now = self._shown(item_type, heads)
+        held = ABSENT if now is None or now.deleted else now.version
+        if expect != held:
             if now is None or now.deleted:
                 state = "it does not exist"
+            elif len(now.heads) > 1:
+                state = f"{len(now.heads)} versions stand beside each other by now"
             else:
                 state = f"it is at version {now.version[:12]} (rev {now.rev}, written by {now.writer} at {now.ts})"
             raise ConflictError(

@@ -136,7 +136,10 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class MemoryType(NamedTuple):
-    """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall."""
+    """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall.
+
+    ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept.
+    """
 
     name: str
     prefix: str
@@ -146,15 +149,18 @@ class MemoryType(NamedTuple):
     ended_states: frozenset[str]
     weight: int
     meaning: str
+    sets: frozenset[str] = frozenset({"tags", "about", "evidence", "relations"})
 
 
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey"),
     MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
-               "a choice, with rationale and alternatives"),
+               "a choice, with rationale and alternatives",
+               frozenset({"tags", "about", "evidence", "relations", "alternatives"})),
     MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here"),
     MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation"),
-    MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history"),
+    MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history",
+               frozenset()),
     MemoryType("trap", "trp", Trap, True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do"),
 )  # fmt: skip
@@ -164,7 +170,10 @@ MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
 
 def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
-    return {row.name: EntityType(row.name, row.prefix, row.is_projected, _checker(row, allow_secrets)) for row in TYPES}
+    return {
+        row.name: EntityType(row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), row.sets)
+        for row in TYPES
+    }
 
 
 def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONValue]], None]:  # noqa: FBT001 - inner

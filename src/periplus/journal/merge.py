@@ -1,0 +1,228 @@
+"""How an entity with several heads is shown: merged field by field, the same whichever head comes first. Pure.
+
+Theory of operation
+-------------------
+Heads are compared with their nearest common ancestors: the versions that all of them descend from and that no other
+such version descends from (several, where histories crossed). A value is *changed* in a head if none of these has it.
+
+* no head differs, or all that changed agree: that value;
+* several different values: of a set its elements are merged one by one, of a map its keys, by the same rules;
+* anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
+  shown, and all of them are listed, so that nothing is lost. The next write has all heads as parents and ends it.
+
+An ancestor that is not held, was deleted or is a stub counts as one without fields. Deleted heads take no part where
+a live one stands beside them: an update wins over a deletion, and the entity as a whole is in conflict.
+
+The view has the version id that a write of the merged content over all heads would have, so it can be named, compared
+and expected like any other version although no record holds it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["History", "Node", "entity_of", "merge_payloads", "nearest_common_ancestors"]
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Final, NamedTuple, Protocol
+
+from periplus.base.canonical import JSONValue
+from periplus.journal.record import version_id
+from periplus.journal.state import Conflict, ConflictValue, Entity, Head, entity_of_head
+
+
+class Node(NamedTuple):
+    """A version in its graph."""
+
+    parents: tuple[str, ...]
+    rev: int
+
+
+class History(Protocol):
+    """The versions that are held, superseded ones too."""
+
+    def node(self, item_type: str, item_id: str, version: str) -> Node | None:
+        """None for a version that is not held."""
+        ...
+
+    def payload(self, item_type: str, item_id: str, version: str) -> bytes:
+        """Its canonical JSON; empty for a tombstone, a stub, and what is not held."""
+        ...
+
+
+class _Absent:
+    """The value of a field that is not there."""
+
+
+_ABSENT: Final = _Absent()
+_Value = JSONValue | _Absent
+_DECIMAL: Final = "$dec"  # {"$dec": "1.5"} is a number, no map
+
+
+def entity_of(heads: Iterable[Head], sets: frozenset[str], history: History) -> Entity | None:
+    """The entity that ``heads`` (all of one entity) show; None where there are none.
+
+    ``sets`` names the fields whose arrays are sets.
+    """
+    ranked = sorted(heads, key=lambda head: (not head.deleted, head.rev, head.version), reverse=True)
+    if not ranked:
+        return None
+    best = ranked[0]
+    if len(ranked) == 1:
+        return entity_of_head(best)
+    versions = tuple(sorted(head.version for head in ranked))
+    live = [head for head in ranked if not head.deleted]
+    payload, conflicts = best.payload, list[Conflict]()
+    if live and len(live) < len(ranked):
+        conflicts.append(Conflict((), tuple(_value_of(head, head.payload) for head in ranked)))
+    if len(live) > 1:
+        payload, inner = _merge_heads(live, sets, history)
+        conflicts += inner
+    version = version_id(best.item_type, best.item_id, deleted=not live, payload=payload or None, parents=versions)
+    return Entity(
+        best.item_type, best.item_id, version, versions, versions, 1 + max(head.rev for head in ranked), not live, payload,
+        best.ts, best.writer, best.session, best.lineage, best.seq, tuple(conflicts),
+    )  # fmt: skip
+
+
+def _merge_heads(live: Sequence[Head], sets: frozenset[str], history: History) -> tuple[bytes, list[Conflict]]:
+    key = (live[0].item_type, live[0].item_id)
+    bases = nearest_common_ancestors(
+        {head.version: Node(head.parents, head.rev) for head in live}, lambda version: history.node(*key, version)
+    )
+    return merge_payloads(live, [history.payload(*key, version) for version in bases], sets)
+
+
+def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], Node | None]) -> list[str]:
+    """The versions that all of ``heads`` descend from and that no other such version descends from, sorted.
+
+    A version has a higher rev than its parents, so going down by rev it is known of each, when its turn comes, which
+    heads descend from it. It ends where only ancestors of what was found are left.
+    """
+    everyone = (1 << len(heads)) - 1
+    beyond = everyone + 1  # below a common ancestor that was found
+    reached: dict[str, int] = {}
+    nodes: dict[str, Node | None] = {}
+    queue: list[tuple[int, str]] = []
+    for number, (version, node) in enumerate(sorted(heads.items())):
+        reached[version], nodes[version] = 1 << number, node
+        heappush(queue, (-node.rev, version))
+    found: list[str] = []
+    done: set[str] = set()
+    waiting = len(queue)  # in the queue, and not beyond
+    while waiting:
+        _, version = heappop(queue)
+        done.add(version)
+        marks, here = reached[version], nodes[version]
+        waiting -= marks < beyond
+        if marks == everyone:
+            found.append(version)
+            marks |= beyond
+        for parent in here.parents if here is not None else ():
+            if parent in done:
+                continue  # a circle, which only forgery can make
+            if parent not in reached:
+                reached[parent], nodes[parent] = 0, node_of(parent)
+                below = nodes[parent]
+                heappush(queue, (-below.rev if below is not None else 0, parent))
+                waiting += 1
+            before, reached[parent] = reached[parent], reached[parent] | marks
+            waiting -= before < beyond <= reached[parent]
+    return sorted(found)
+
+
+def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], sets: frozenset[str]) -> tuple[bytes, list[Conflict]]:
+    """``live`` heads, the one whose values are shown in a conflict first, against the payloads of their ancestors."""
+    merger = _Merger(live, sets)
+    payload = merger.merge((), [_decoded(head.payload) for head in live], [_decoded(base) for base in bases] or [{}])
+    return _encoded(payload), merger.conflicts
+
+
+class _Merger:
+    """Merges values that stand in the order of ``heads``."""
+
+    def __init__(self, heads: Sequence[Head], sets: frozenset[str]) -> None:
+        self._heads = heads
+        self._sets = sets
+        self.conflicts: list[Conflict] = []
+
+    def merge(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
+        texts = [_encoded(value) for value in values]
+        if len(set(texts)) == 1:
+            return values[0]
+        held = {_encoded(base) for base in bases}
+        changed = [number for number, text in enumerate(texts) if text not in held]
+        if len({texts[number] for number in changed}) == 1 and path:
+            return values[changed[0]]
+        rivals = changed or list(range(len(values)))
+        others = [value for number, value in enumerate(values) if number not in rivals]
+        if all(_is_map(values[number]) for number in rivals) and all(
+            _is_map(value, or_absent=True) for value in others
+        ):
+            return self._merge_maps(path, values, bases)
+        if len(path) == 1 and path[0] in self._sets and all(_is_array(value) for value in values):
+            return _merge_sets(values, bases)
+        self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
+        return values[rivals[0]]
+
+    def _merge_maps(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
+        maps = [value if isinstance(value, dict) else {} for value in values]
+        grounds = [base if isinstance(base, dict) else {} for base in bases]
+        merged: dict[str, JSONValue] = {}
+        for name in sorted(set().union(*maps)):
+            value = self.merge(
+                (*path, name), [one.get(name, _ABSENT) for one in maps], [one.get(name, _ABSENT) for one in grounds]
+            )
+            if not isinstance(value, _Absent):
+                merged[name] = value
+        return merged
+
+
+def _merge_sets(values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
+    """An element is in the result where a head added it, or no head removed it.
+
+    Where the ancestors do not agree whether it is there, it is, if any head has it. The elements stand as in the first
+    head, then those of the next that it lacks.
+    """
+    arrays = [_elements(value) for value in values]
+    grounds = [_elements(base) for base in bases]
+    merged: list[JSONValue] = []
+    for number, elements in enumerate(arrays):
+        for text, element in elements.items():
+            if any(text in other for other in arrays[:number]):
+                continue
+            was_there = all(text in ground for ground in grounds)
+            if not was_there or all(text in other for other in arrays):
+                merged.append(element)
+    if not merged and any(isinstance(value, _Absent) for value in values):
+        return _ABSENT
+    return merged
+
+
+def _elements(value: _Value) -> dict[bytes, JSONValue]:
+    return {_encoded(element): element for element in value} if isinstance(value, list) else {}
+
+
+def _is_map(value: _Value, *, or_absent: bool = False) -> bool:
+    return (isinstance(value, dict) and _DECIMAL not in value) or (or_absent and isinstance(value, _Absent))
+
+
+def _is_array(value: _Value) -> bool:
+    return isinstance(value, list | _Absent)
+
+
+def _value_of(head: Head, text: bytes) -> ConflictValue:
+    return ConflictValue(head.version, head.writer, head.ts, text)
+
+
+def _decoded(payload: bytes) -> _Value:
+    import orjson
+
+    value: JSONValue = orjson.loads(payload) if payload else {}
+    return value
+
+
+def _encoded(value: _Value) -> bytes:
+    """Sorted JSON: canonical where the value is; a foreign record may hold what has no canonical form."""
+    import orjson
+
+    return b"" if isinstance(value, _Absent) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

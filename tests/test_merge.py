@@ -1,0 +1,358 @@
+"""The merge of several heads: what it shows, and that clones with the same records show the same."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph_support import LINEAGES, PAYLOADS, change, histories
+from periplus.base.errors import ConflictError, DamageError
+from periplus.journal import ABSENT, EntityType, Journal
+from periplus.journal.doctor import examine
+from periplus.journal.index import Index, NullIndexer, View
+from periplus.journal.merge import Node, entity_of, merge_payloads, nearest_common_ancestors
+from periplus.journal.overlay import Overlay
+from periplus.journal.projection import render_entity
+from periplus.journal.record import version_id
+from periplus.journal.state import Head, head_of
+from support import WRITER, check_nothing, item, make_store
+
+SETS = frozenset({"tags"})
+TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, sets=SETS)}
+
+
+def merged(base, *values):
+    """``(payload, {path: the values in conflict})`` of heads that descend from ``base``, the highest first."""
+    bases = [orjson.dumps(one) for one in base] if isinstance(base, tuple) else [orjson.dumps(base)]
+    heads = [
+        Head(
+            "decision",
+            item(1),
+            f"{9 - number}" * 64,
+            (),
+            9 - number,
+            False,
+            orjson.dumps(value),
+            "",
+            f"w{number}",
+            "",
+            "",
+            1,
+        )
+        for number, value in enumerate(values)
+    ]
+    payload, conflicts = merge_payloads(heads, bases, SETS)
+    texts = {
+        ".".join(conflict.path): [orjson.loads(one.value) if one.value else "(absent)" for one in conflict.values]
+        for conflict in conflicts
+    }
+    return orjson.loads(payload), texts
+
+
+@pytest.mark.parametrize(
+    ("base", "values", "payload", "conflicts"),
+    [
+        pytest.param({"a": 1, "b": 1}, [{"a": 2, "b": 1}, {"a": 1, "b": 2}], {"a": 2, "b": 2}, {}, id="two fields"),
+        pytest.param({"a": 1}, [{"a": 2}, {"a": 3}], {"a": 2}, {"a": [2, 3]}, id="one field, two values"),
+        pytest.param({"a": 1}, [{"a": 1}, {"a": 3}, {"a": 2}], {"a": 3}, {"a": [3, 2]}, id="the base is no rival"),
+        pytest.param({"a": 1}, [{"a": 2}, {"a": 2}], {"a": 2}, {}, id="the same change"),
+        pytest.param({"a": 1}, [{}, {"a": 1}], {}, {}, id="a field removed"),
+        pytest.param({"a": 1}, [{}, {"a": 2}], {}, {"a": ["(absent)", 2]}, id="a field removed and changed"),
+        pytest.param({}, [{"a": 1}, {}], {"a": 1}, {}, id="a field added"),
+        pytest.param({"tags": ["a", "b"]}, [{"tags": ["a", "b", "c"]}, {"tags": ["b", "d"]}], {"tags": ["b", "c", "d"]}, {},
+                     id="a set"),
+        pytest.param({"tags": ["a"]}, [{}, {"tags": ["a", "b"]}], {"tags": ["b"]}, {}, id="a set emptied and added to"),
+        pytest.param({"tags": ["a", "b"]}, [{}, {"tags": ["a"]}], {}, {}, id="a set emptied twice"),
+        pytest.param({"tags": []}, [{"tags": "x"}, {"tags": ["a"]}], {"tags": "x"}, {"tags": ["x", ["a"]]}, id="no set"),
+        pytest.param({"list": ["a"]}, [{"list": ["a", "b"]}, {"list": ["a", "c"]}], {"list": ["a", "b"]},
+                     {"list": [["a", "b"], ["a", "c"]]}, id="an array that is no set"),
+        pytest.param({"m": {"p": 1, "q": {"r": 1}}}, [{"m": {"p": 2, "q": {"r": 1}}}, {"m": {"p": 1, "q": {"r": 2, "s": 3}}}],
+                     {"m": {"p": 2, "q": {"r": 2, "s": 3}}}, {}, id="maps in maps"),
+        pytest.param({"m": {"p": 1}}, [{"m": {"p": 2}}, {"m": {"p": 3, "q": 1}}], {"m": {"p": 2, "q": 1}},
+                     {"m.p": [2, 3]}, id="a key of a map"),
+        pytest.param({"m": {"p": 1}}, [{}, {"m": {"p": 3}}], {}, {"m": ["(absent)", {"p": 3}]}, id="a map removed"),
+        pytest.param({}, [{"m": {"p": 1}}, {"m": {"q": 2}}, {}], {"m": {"p": 1, "q": 2}}, {}, id="a map made twice"),
+        pytest.param({"n": {"$dec": "1"}}, [{"n": {"$dec": "2"}}, {"n": {"x": 1}}], {"n": {"$dec": "2"}},
+                     {"n": [{"$dec": "2"}, {"x": 1}]}, id="a decimal is no map"),
+        pytest.param(({"a": 1}, {"a": 2}), [{"a": 1}, {"a": 2}], {"a": 1}, {"a": [1, 2]}, id="crossed, nobody changed"),
+        pytest.param(({"a": 1}, {"a": 2}), [{"a": 1}, {"a": 3}], {"a": 3}, {}, id="crossed, one changed"),
+        pytest.param(({"tags": ["a"]}, {"tags": ["b"]}), [{"tags": ["b"]}, {"tags": ["c", "a"]}, {"tags": ["a", "d"]}],
+                     {"tags": ["b", "c", "a", "d"]}, {}, id="crossed sets"),
+    ],
+)  # fmt: skip
+def test_field_by_field(base, values, payload, conflicts):
+    assert merged(base, *values) == (payload, conflicts)
+
+
+class Fold:
+    """The history that a set of changes is, from the definitions."""
+
+    def __init__(self, changes):
+        self.changes = {(*key_of(one), one.version): one for one in changes}
+
+    def node(self, item_type, item_id, version):
+        found = self.changes.get((item_type, item_id, version))
+        if found is None:
+            return None
+        nodes = [self.node(item_type, item_id, parent) for parent in found.parents]
+        return Node(found.parents, 1 + max((node.rev for node in nodes if node), default=0))
+
+    def payload(self, item_type, item_id, version):
+        found = self.changes.get((item_type, item_id, version))
+        return b"" if found is None else found.payload
+
+    def ancestors(self, key, version):
+        node = self.node(*key, version)
+        below = [self.ancestors(key, parent) for parent in node.parents] if node else []
+        return {version}.union(*below)
+
+    def entities(self):
+        found = {}
+        for key in {key_of(one) for one in self.changes.values()}:
+            mine = [one for one in self.changes.values() if key_of(one) == key]
+            named = {parent for one in mine for parent in one.parents}
+            heads = [head_of(one, self.node(*key, one.version).rev) for one in mine if one.version not in named]
+            found[key] = entity_of(heads, SETS, self)
+        return found
+
+
+def key_of(one):
+    return one.entry.record.item_type, one.entry.record.item_id
+
+
+def first_of_each_version(changes):
+    """Of the records that hold one version, the one that speaks for it."""
+    order = sorted(changes, key=lambda one: (one.entry.record.ts, one.lineage, one.entry.record.seq), reverse=True)
+    return list({(*key_of(one), one.version): one for one in order}.values())
+
+
+@given(histories())
+def test_nearest_common_ancestors_are_what_the_definition_says(changes):
+    fold = Fold(changes)
+    for entity in fold.entities().values():
+        key = (entity.item_type, entity.item_id)
+        for count in range(2, len(entity.heads) + 1):
+            for heads in itertools.combinations(entity.heads, count):
+                common = set.intersection(*(fold.ancestors(key, head) for head in heads))
+                nearest = {
+                    one for one in common if not any(one in fold.ancestors(key, other) - {other} for other in common)
+                }
+                nodes = {head: fold.node(*key, head) for head in heads}
+                assert nearest_common_ancestors(nodes, lambda version, key=key: fold.node(*key, version)) == sorted(
+                    nearest
+                )
+
+
+def test_a_circle_of_ancestors_ends():
+    nodes = {"a": Node(("b",), 5), "b": Node(("c",), 4), "c": Node(("b",), 3), "d": Node(("c",), 5)}
+    assert nearest_common_ancestors({"a": nodes["a"], "d": nodes["d"]}, nodes.get) == ["c"]
+
+
+@given(histories(), st.randoms(use_true_random=False), st.lists(st.integers(0, 14), min_size=2, max_size=3))
+def test_the_same_records_show_the_same_whatever_the_clone_and_the_order(changes, random, splits):
+    wanted = Fold(first_of_each_version(changes)).entities()
+    files = {key: render_entity(entity) for key, entity in wanted.items()}
+    payloads = {(one.lineage, one.entry.record.seq): one.payload for one in changes}
+    for split in splits:  # each a clone that got the records in an order of its own, so many of them in its index
+        order = changes[:]
+        random.shuffle(order)
+        view = View({"decision": SETS}, lambda record: payloads[record.lineage, record.seq])
+        index = Index(None, "", NullIndexer(), view)
+        index.begin_write()
+        for one in order[:split]:
+            index.apply([(one.entry, one)], one.lineage, 1)
+        overlay = Overlay(index, lambda _: b"")
+        for one in order[split:]:
+            overlay.add(one.entry, one.lineage, 1)
+        shown = {key: overlay.shown(key[0], overlay.heads_of(*key)) for key in wanted}
+        assert shown == wanted
+        assert {key: render_entity(entity) for key, entity in shown.items()} == files
+        for one in order[split:]:
+            index.apply([(one.entry, one)], one.lineage, 1)
+        assert {(entity.item_type, entity.item_id): entity for entity in index.entities()} == wanted
+        assert {*index.contested()} == {key for key, entity in wanted.items() if len(entity.heads) > 1}
+        index.close()
+
+
+@given(histories())
+def test_writing_what_is_shown_makes_the_version_that_was_shown_and_ends_the_conflict(changes):
+    for entity in Fold(first_of_each_version(changes)).entities().values():
+        payload = None if entity.deleted else entity.payload
+        if len(entity.heads) == 1:
+            continue
+        written = change("lin_9999999999999999", 1, entity.item_id, entity.heads, payload)
+        after = Fold([*first_of_each_version(changes), written]).entities()[entity.item_type, entity.item_id]
+        assert (after.version, after.parents, after.rev) == (entity.version, entity.parents, entity.rev)
+        assert (after.payload, after.deleted, after.conflicts) == (entity.payload, entity.deleted, ())
+
+
+@given(PAYLOADS, st.lists(PAYLOADS, min_size=2, max_size=4), st.randoms(use_true_random=False))
+def test_no_value_of_a_head_is_lost(base, payloads, random):
+    """Every value that a head changed is in the merged content, or in a conflict, or in a set by its elements."""
+    root = change(LINEAGES[0], 1, item(1), (), base)
+    changes = [root] + [change(LINEAGES[1], 1 + at, item(1), (root.version,), one) for at, one in enumerate(payloads)]
+    random.shuffle(changes)
+    entity = Fold(changes).entities()["decision", item(1)]
+    listed = {}
+    for conflict in entity.conflicts:
+        listed.setdefault(conflict.path[0], []).extend(
+            orjson.loads(one.value) if one.value else None for one in conflict.values
+        )
+    ground = orjson.loads(base)
+    for payload in payloads:
+        for name, value in orjson.loads(payload).items():
+            if value == ground.get(name) or value in [*listed.get(name, []), entity.value.get(name)]:
+                continue
+            if name == "tags" and isinstance(value, list):
+                assert all(part in entity.value.get("tags", []) or part in ground["tags"] for part in value)
+            else:
+                assert isinstance(value, dict), (name, value)
+
+
+def put(number, **fields):
+    return lambda transaction: transaction.put("decision", item(number), fields)
+
+
+def open_journal(root):
+    return Journal(os.fspath(root), TYPES)
+
+
+@pytest.fixture
+def clones(tmp_path):
+    """Two stores of one project that both hold the decision 1 as the first wrote it."""
+    ours = Path(make_store(tmp_path / "ours"))
+    theirs = tmp_path / "theirs" / ".periplus"
+    (theirs / "journal").mkdir(parents=True)
+    shutil.copy(ours / "config.toml", theirs)
+    with open_journal(ours) as journal:
+        journal.mutate(put(1, text="t", state="open", tags=["a"]), WRITER)
+    exchange(ours, theirs)
+    return ours, theirs
+
+
+def exchange(*stores):
+    """Every store gets the lineages of the others as they are now."""
+    for store, other in itertools.permutations(stores, 2):
+        with open_journal(other) as journal:
+            own = journal.lineage
+        if own:
+            shutil.copytree(other / "journal" / own, store / "journal" / own, dirs_exist_ok=True)
+
+
+def projected(store):
+    with open_journal(store) as journal:
+        assert journal.project()
+    return {path.name: path.read_bytes() for path in (store / "entities").rglob("*.json")}
+
+
+def test_two_clones_that_wrote_apart_show_one_thing(clones):
+    ours, theirs = clones
+    with open_journal(ours) as journal:
+        journal.mutate(put(1, text="t", state="done", tags=["a", "ours"]), WRITER)
+        read = journal.get("decision", item(1)).version
+    with open_journal(theirs) as journal:
+        journal.mutate(put(1, text="better", state="dropped", tags=["a", "theirs"]), WRITER._replace(name="other"))
+    exchange(ours, theirs)
+    assert projected(ours) == projected(theirs)
+    document = orjson.loads(projected(ours)[f"{item(1)}.json"])
+    assert document["entity"]["text"] == "better"
+    assert sorted(document["entity"]["tags"]) == ["a", "ours", "theirs"]
+    (conflict,) = document["conflicts"]
+    assert conflict["path"] == ["state"]
+    assert {(one["writer"], one["value"]) for one in conflict["values"]} == {("tester", "done"), ("other", "dropped")}
+    assert conflict["values"][0]["value"] == document["entity"]["state"]
+
+    with open_journal(ours) as journal:
+        entity = journal.get("decision", item(1))
+        assert [one.item_id for one in journal.contested()] == [item(1)]
+        for stale in (read, *entity.heads, ABSENT):
+            with pytest.raises(ConflictError):
+                journal.mutate(lambda t, stale=stale: t.put("decision", item(1), {}, expect=stale), WRITER)
+        assert not [one for one in examine(journal).problems if "differ" in one.what]
+        journal.mutate(lambda t: t.put("decision", item(1), entity.value, expect=entity.version), WRITER)
+        settled = journal.get("decision", item(1))
+        assert (settled.version, settled.rev, settled.parents) == (entity.version, 3, entity.heads)
+        assert not settled.is_in_conflict
+        assert not journal.contested()
+    exchange(ours, theirs)
+    assert projected(ours) == projected(theirs)
+    assert "conflicts" not in orjson.loads(projected(theirs)[f"{item(1)}.json"])
+
+
+def test_an_update_stands_against_a_deletion(clones):
+    ours, theirs = clones
+    with open_journal(ours) as journal:
+        journal.mutate(lambda t: t.delete("decision", item(1)), WRITER)
+    with open_journal(theirs) as journal:
+        journal.mutate(put(1, text="kept"), WRITER)
+    exchange(ours, theirs)
+    assert projected(ours) == projected(theirs)
+    with open_journal(ours) as journal:
+        entity = journal.get("decision", item(1))
+        assert entity.value == {"text": "kept"}
+        assert entity.conflict_names == ("deleted",)
+        assert [orjson.loads(one.value) if one.value else None for one in entity.conflicts[0].values] == [
+            {"text": "kept"},
+            None,
+        ]
+        journal.mutate(lambda t: t.delete("decision", item(1), expect=entity.version), WRITER)
+        assert journal.get("decision", item(1)) is None
+        assert journal.index.counts() == {}
+    exchange(ours, theirs)
+    assert projected(ours) == projected(theirs) == {}
+
+
+def test_a_merged_file_that_is_only_old_is_written_over(clones):
+    ours, theirs = clones
+    for store, text in zip(clones, ("a", "b"), strict=True):
+        with open_journal(store) as journal:
+            journal.mutate(put(1, text=text), WRITER)
+    exchange(ours, theirs)
+    old = projected(ours)
+    with open_journal(ours) as journal:
+        journal.mutate(put(1, text="c"), WRITER)
+    new = projected(ours)
+    assert new != old
+    (ours / "entities" / "decision" / f"{item(1)}.json").write_bytes(old[f"{item(1)}.json"])
+    (ours / "index.sqlite").unlink()
+    assert projected(ours) == new
+
+
+def test_damage_to_what_a_merge_needs_is_reported_and_nothing_is_written_on_it(clones):
+    ours, theirs = clones
+    for store, fields in zip(clones, ({"text": "a", "tags": ["a"]}, {"text": "t", "tags": []}), strict=True):
+        with open_journal(store) as journal:
+            journal.mutate(put(1, **fields), WRITER)
+    exchange(ours, theirs)
+    files = projected(ours)
+    with open_journal(ours) as journal:
+        segment = Path(journal.reader(journal.lineage).path_of(1))
+        data = segment.read_bytes()
+        segment.write_bytes(data.replace(b'"state":"open"', b'"state":"oPen"', 1))
+        assert journal.get("decision", item(1)) is not None
+        assert journal.damage is not None
+        with pytest.raises(DamageError):
+            journal.mutate(put(2, text="x"), WRITER)
+        segment.write_bytes(data)
+    assert projected(ours) == files
+
+
+def test_the_view_of_several_heads_is_named_like_a_write_of_it(clones):
+    ours, theirs = clones
+    for store, text in zip(clones, ("a", "b"), strict=True):
+        with open_journal(store) as journal:
+            journal.mutate(put(1, text=text), WRITER)
+    exchange(ours, theirs)
+    with open_journal(ours) as journal:
+        entity = journal.get("decision", item(1))
+    assert entity.version == version_id(
+        "decision", item(1), deleted=False, payload=entity.payload, parents=entity.heads
+    )
+    assert entity.parents == entity.heads == tuple(sorted(entity.heads))
