@@ -223,6 +223,48 @@ def test_a_field_that_came_through_a_merge_leads_to_the_head_that_brought_it(jou
     assert blamed(journal) == {"text": [(own, 2)], "why": [(foreign, 1)], "same": [(own, 1)], "new": [(own, 3)]}
 
 
+def test_a_field_merged_from_heads_that_nobody_wrote_together_leads_to_each(journal, clone):
+    put(journal, text="a", why="w", tags=["x"])
+    clone.exchange()
+    put(clone.journal, text="a", why="theirs", tags=["x", "t"])
+    put(journal, text="ours", why="w", tags=["x", "o"])
+    clone.exchange()
+    own, foreign = journal.lineage, clone.journal.lineage
+    assert len(journal.get("decision", item(1)).heads) == 2
+    found = blamed(journal)
+    assert {name: set(origins) for name, origins in found.items()} == {
+        "text": {(own, 2)}, "why": {(foreign, 1)}, "tags": {(own, 2), (foreign, 1)}}  # fmt: skip
+    assert blamed(clone.journal) == found
+
+
+def test_undo_takes_one_head_out_of_the_merged_view(journal, clone):
+    put(journal, text="a", why="w", tags=["x"])
+    clone.exchange()
+    put(clone.journal, session="theirs", text="a", why="theirs", tags=["x", "t"])
+    seq = put(journal, text="ours", why="w", tags=["x", "o"])
+    clone.exchange()
+    done = undo(journal, WRITER, seqs=[seq])
+    assert outcome(done).outcome == "restored"
+    assert value(journal) == {"text": "a", "why": "theirs", "tags": ["x", "t"]}
+    assert entity_at(journal, "decision", item(1), seq).value == {"text": "ours", "why": "w", "tags": ["x", "o"]}
+    clone.exchange()
+    assert value(clone.journal) == value(journal)
+    undo(journal, WRITER, session="theirs", lineage=clone.journal.lineage)
+    assert value(journal) == {"text": "a", "why": "w", "tags": ["x"]}
+
+
+def test_undoing_the_write_that_settled_a_conflict_leaves_the_merged_view_of_before(journal, clone):
+    put(journal, text="a")
+    clone.exchange()
+    put(clone.journal, text="theirs")
+    put(journal, text="ours")
+    clone.exchange()
+    shown = value(journal)
+    seq = put(journal, text="settled")
+    undo(journal, WRITER, seqs=[seq])
+    assert value(journal) == shown
+
+
 def test_an_ancestor_that_is_not_held_makes_it_uncertain(journal, clone, tmp_path):
     put(journal, text="a", why="w")
     clone.exchange()
