@@ -56,6 +56,7 @@ class Face:
         self.color = color
         self._name = name
         self._is_bar_drawn = False
+        self._project: Project | None = None
 
     @property
     def palette(self) -> Palette:
@@ -85,13 +86,22 @@ class Face:
         """The project of the working folder, or the one named by --store."""
         from periplus.project import Project
 
-        return Project.open(
+        self._project = Project.open(
             self.cwd,
             self.writer(),
             store=self.store,
             allow_secrets=allow_secrets,
             progress=self.progress("rebuilding the index"),
         )
+        return self._project
+
+    def warn_of_folder(self) -> None:
+        """Say on standard error that a migrated v1 folder could not be kept the same; the journal has everything."""
+        keeper = self._project.keeper if self._project is not None else None
+        if keeper is not None and keeper.failure:
+            self.stderr.write(
+                f"periplus: the v1 folder lags behind: {visible(keeper.failure)}\nSee `periplus migrate`.\n"
+            )
 
     def discard_index(self, error: Exception) -> bool:
         """Remove the index where ``error`` says that it is damaged: everything in it is derived. False otherwise."""

@@ -256,7 +256,9 @@ def _execute(arguments: argparse.Namespace) -> int:
     face = standard_face(as_json=arguments.json, store=arguments.store, color=arguments.color, name=arguments.writer)
     execute = _module(command).execute
     try:
-        return execute(face, arguments)
+        code = execute(face, arguments)
+        face.warn_of_folder()
+        return code  # noqa: TRY300 - the except below is for the command alone, and a warning raises nothing
     except Exception as error:  # whatever it is, the bar goes; only a damaged index is dealt with here
         face.clear_progress()
         if not face.discard_index(error):

@@ -202,12 +202,9 @@ def _gaps(journal: Journal, lineage: str, first: int, end: int, summary: GapSumm
 
 
 def _indexed_end(journal: Journal, lineage: str) -> int:
-    """The last seq of ``lineage`` that may be shown: in the index, and durable as far as that is known of our own."""
+    """The last seq of ``lineage`` in the index: only durable records are in it."""
     row = journal.index.db.execute("SELECT next_seq FROM watermarks WHERE lineage = ?", (lineage,)).fetchone()
-    end = int(row[0]) - 1 if row else 0
-    if lineage != journal.lineage or journal.settings.journal.sync != "mutation":
-        return end
-    return min(end, journal.durable_end() or end)  # without a mark (restored from a backup, perhaps) nothing is known
+    return int(row[0]) - 1 if row else 0
 
 
 def _reaches_back(journal: Journal, lineage: str) -> bool:

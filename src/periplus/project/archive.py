@@ -43,7 +43,9 @@ def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
         progress(number, len(digests))
         target = os.path.join(folder, "files", path)
         make_folder(files, os.path.dirname(target))
-        _copy(files, os.path.join(source, path), target, digests[path])
+        _copy(files, os.path.join(source, path), target, digests[path], is_synced=False)
+    for at in sorted({os.path.dirname(os.path.join(folder, "files", path)) for path in digests}):
+        _sync_folder(files, at)
     progress(len(digests), max(1, len(digests)))
     document = {
         "format": 1,
@@ -118,7 +120,7 @@ def _digest(path: str) -> bytes:
     return whole.digest()
 
 
-def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 0o600) -> None:
+def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 0o600, is_synced: bool = True) -> None:
     """Copy a file of any size; ``target`` appears when it is whole, and is read back."""
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
@@ -132,7 +134,8 @@ def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 
             finally:
                 files.close(fd)
         files.replace(temporary, target)
-        files.sync_folder(folder)
+        if is_synced:
+            files.sync_folder(folder)
     except OSError as error:
         try:
             os.unlink(temporary)
@@ -141,6 +144,13 @@ def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 
         raise environment_failure(error, "copy to", target) from error
     if _digest(target) != digest:
         raise _moved(source)
+
+
+def _sync_folder(files: Files, path: str) -> None:
+    try:
+        files.sync_folder(path)
+    except OSError as error:
+        raise environment_failure(error, "write", path) from error
 
 
 def _moved(path: str) -> EnvironmentFailure:

@@ -33,7 +33,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import Lock
-from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, render_file
+from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, render_file, type_name
 from periplus.interop.v1_folder import Finding, Listing, Stat, V1File, V1Folder, list_folder, read_folder
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer
 from periplus.memory import TYPES
@@ -96,6 +96,8 @@ class _Seen(msgspec.Struct, frozen=True, array_like=True):
     item_id: str
     version: str
     digest: str
+    name: str = ""  # type and id as v1 calls them: by these another file is seen to be a duplicate
+    old_id: str = ""
 
 
 class _SeenFile(msgspec.Struct, frozen=True):
@@ -183,52 +185,61 @@ class Keeper:
         if self._is_running or self.mode.mode == "off" or self._journal.damage is not None:
             return
         try:
-            self.run(heal=self.mode.mode == "primary")
+            self.run(heal=self.mode.mode == "primary", is_whole=False)
             self.failure = ""
         except (PeriplusError, OSError) as error:
             self.failure = str(error)
 
-    def run(self, *, take: Take = "", heal: bool = False, is_dry: bool = False) -> Kept:
+    def run(self, *, take: Take = "", heal: bool = False, is_dry: bool = False, is_whole: bool = True) -> Kept:
         """One pass over folder and journal. Raises what reading and writing raise; repeating it goes on.
 
-        A pass with ``is_dry`` changes nothing and counts what one would do.
+        A pass with ``is_dry`` changes nothing and counts what one would do; one that is not ``is_whole`` reads only
+        what changed since the last one, and reports of that alone.
         """
         if is_dry:
-            return self._pass(take, is_dry=True, heal=heal)
+            return self._pass(take, is_dry=True, heal=heal, is_whole=True)
         make_folder(self._journal.files, self._places.folder)
         lock = Lock(self._places.lock)
         self._is_running = True
         try:
             with lock.holding(_PATIENCE_S):
-                return self._pass(take, is_dry=False, heal=heal)
+                return self._pass(take, is_dry=False, heal=heal, is_whole=is_whole)
         finally:
             self._is_running = False
             lock.close()
 
     # -- a pass ------------------------------------------------------------------------------------------------------
 
-    def _pass(self, take: Take, *, is_dry: bool, heal: bool) -> Kept:
+    def _pass(self, take: Take, *, is_dry: bool, heal: bool, is_whole: bool) -> Kept:
         self._check_place()
         journal = self._journal
         journal.refresh()
         listing = list_folder(self.mode.source)
         seen = self._read_seen()
-        if not is_dry and not take and not heal and self._is_unchanged(seen, listing):
+        if not is_whole and self._is_unchanged(seen, listing):
             return Kept(V1Folder({}, 0, []), len(seen.files), 0, 0, 0, 0, self.findings)
         if not is_dry:
             self._sweep(listing)
+        live = self._live()
+        known = {} if is_whole else self._known(seen, listing, live)
+        changed = listing._replace(candidates={p: at for p, at in listing.candidates.items() if p not in known})
         folder = read_folder(
-            self.mode.source, self._types, listing=listing, allow_secrets=self._allow_secrets,
+            self.mode.source, self._types, listing=changed, allow_secrets=self._allow_secrets,
             known={path: one.digest for path, one in seen.files.items() if one.version},
         )  # fmt: skip
+        for name in sorted({item_type for item_type, _ in folder.files} - self._types.keys()):
+            self.know(name)  # who was stopped before the mode was written may have taken in some of them
+            live.update({(one.item_type, one.item_id): one for one in journal.entities(name)})
+        settled = {(one.item_type, one.item_id) for one in known.values() if one.version}
+        names = {(one.name, one.old_id) for one in known.values() if one.version}
         work = _Pass(folder, listing, seen, self.mode.folders)
-        live = {
-            (one.item_type, one.item_id): one for name in self._written_types(folder) for one in journal.entities(name)
-        }
-        for key in sorted({*folder.files, *live}):
+        for key in sorted({*folder.files, *live} - settled):
+            if key in folder.files and (folder.files[key].entity.name, folder.files[key].entity.old_id) in names:
+                continue  # a duplicate of one that was not read again
             work.judge(key, folder.files.get(key), live.get(key), take=take, heal=heal, mode=self.mode.mode)
         if is_dry:
-            return work.kept(len(work.imports), len(work.edits), len(work.writes), len(work.parks))
+            gone = len(work.ours)
+            return work.kept(len(work.imports) - gone, len(work.edits), len(work.writes), gone)
         imported, taken = self._take_in(work, take)
         if work.writes or work.parks:  # what somebody wrote and did not live to sync is made durable first
             self._journal.mutate(lambda _: None, self._writer)
@@ -260,11 +271,21 @@ class Keeper:
     def _ends(self) -> dict[str, int]:
         return {lineage: self._journal.end(lineage).next_seq for lineage in self._journal.lineages()}
 
-    def _written_types(self, folder: V1Folder) -> list[str]:
+    def _known(self, seen: _SeenFile, listing: Listing, live: Mapping[Key, Entity]) -> dict[str, _Seen]:
+        """The files that are as they were, of entities that are as they were; those of no entity too."""
+        return {
+            path: one
+            for path, one in seen.files.items()
+            if one.stat == listing.candidates.get(path)
+            and (not one.version or _version(live.get((one.item_type, one.item_id))) == one.version)
+        }
+
+    def _live(self) -> dict[Key, Entity]:
         """Trails are no entities of v1, nor is what has no text of its own."""
         ours = [row.name for row in TYPES if issubclass(row.schema, Common)]
         foreign = {name for name in self._types if name.startswith(FOREIGN_PREFIX)}
-        return sorted({*ours, *foreign, *(item_type for item_type, _ in folder.files)})
+        names = sorted({*ours, *foreign})
+        return {(one.item_type, one.item_id): one for name in names for one in self._journal.entities(name)}
 
     def _sweep(self, listing: Listing) -> None:
         """Our own leftovers of a write that was interrupted; whoever writes holds the lock, so nobody needs them."""
@@ -277,8 +298,6 @@ class Keeper:
 
     def _take_in(self, work: _Pass, take: Take) -> tuple[int, int]:
         imported = taken = 0
-        for key in [*work.imports, *work.edits]:
-            self.know(key[0])
         self._keep_types()
         for batch in _batches([*((key, "") for key in work.imports), *work.edits.items()], work.folder):
             done = self._take_batch(batch, work, take)
@@ -307,11 +326,11 @@ class Keeper:
             for key, expected in batch:
                 file = work.folder.files[key]
                 held = transaction.get(*key)
-                if held is None or (held.deleted and take == "files"):
+                if held is not None and held.deleted and (key in work.ours or take == "journal"):
+                    work.parks.append(key)  # the tombstone is the proof; that the entity is not listed is none
+                elif held is None or (held.deleted and take == "files"):
                     transaction.put(*key, file.entity.payload, action="import", summary=f"v1: {file.path}")
                     counts[0] += 1
-                elif held.deleted and take == "journal":
-                    work.parks.append(key)
                 elif held.deleted:
                     work.note("deleted", file.path, "deleted in the journal, changed in the folder")
                 elif held.version == expected:
@@ -419,6 +438,7 @@ class _Pass:
         self.writes: dict[Key, str] = {}
         self.parks: list[Key] = []
         self.asides: set[Key] = set()
+        self.ours: set[Key] = set()  # files as they were when the journal had their entity
         self.live: dict[Key, Entity] = {}
         self.settled: dict[str, _Seen] = {}
         self.findings: list[Finding] = list(folder.findings)
@@ -429,7 +449,10 @@ class _Pass:
         self.findings.append(Finding(kind, path, why))
 
     def settle(self, path: str, key: Key, entity: Entity, status: Stat, digest: bytes) -> None:
-        self.settled[path] = _Seen(status, *key, entity.version, digest.hex())
+        origin = entity.value.get("v1")
+        named = origin if isinstance(origin, dict) else {"type": key[0], "id": key[1]}
+        name, old_id = type_name(str(named.get("type"))), str(named.get("id"))
+        self.settled[path] = _Seen(status, *key, entity.version, digest.hex(), name, old_id)
 
     def kept(self, imported: int, taken_in: int, written: int, parked: int) -> Kept:
         count = len({(one.item_type, one.item_id) for one in self.settled.values()})
@@ -441,21 +464,22 @@ class _Pass:
         if entity is not None:
             self.live[key] = entity
         if entity is None and file is not None:
-            self._judge_file(key, file, take=take)
+            self._judge_file(key, file)
         elif entity is not None and file is None:
             self._judge_missing(key, entity, heal=heal or take == "journal")
         elif entity is not None and file is not None:
             self._judge_both(key, file, entity, take=take, mode=mode)
 
-    def _judge_file(self, key: Key, file: V1File, *, take: Take) -> None:
+    def _judge_file(self, key: Key, file: V1File) -> None:
         seen = self.seen.get(file.path)
-        was_ours = seen is not None and (seen.item_type, seen.item_id) == key and bool(seen.version)
-        if not was_ours or seen is None:
-            self.imports.append(key)  # where there is a tombstone, the journal's own answer makes a finding of it
-        elif seen.digest == file.digest.hex() or take == "journal":
-            self.parks.append(key)
-        else:
-            self.note("deleted", file.path, "deleted in the journal, changed in the folder")
+        self.imports.append(key)  # the journal's own answer says whether it is new, deleted, or there after all
+        if (
+            seen is not None
+            and (seen.item_type, seen.item_id) == key
+            and seen.version
+            and seen.digest == file.digest.hex()
+        ):
+            self.ours.add(key)
 
     def _judge_missing(self, key: Key, entity: Entity, *, heal: bool) -> None:
         path = self.path_of(entity)
@@ -509,6 +533,10 @@ class _Pass:
             return path
         folder = self._folders.get(entity.item_type, _plural(entity.item_type))
         return f"{folder}/{entity.item_id}.json" if folder else f"{entity.item_id}.json"
+
+
+def _version(entity: Entity | None) -> str:
+    return "" if entity is None else entity.version
 
 
 def _plural(name: str) -> str:
