@@ -55,6 +55,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
     Command("export", "write the whole store to one file, verified", "package"),
     Command("import", "make a project's store from such a file", "package"),
+    Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
+    Command("inbox", "what other projects know, to accept or refuse", "sync"),
     Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
 )
 

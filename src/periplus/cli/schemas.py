@@ -11,6 +11,8 @@ __all__ = [
     "BlameOut",
     "BlamedOut",
     "BriefOut",
+    "CandidateOut",
+    "DecidedOut",
     "DoctorOut",
     "EntityOut",
     "ErrorOut",
@@ -20,6 +22,7 @@ __all__ = [
     "GapOut",
     "HeadOut",
     "HitOut",
+    "InboxOut",
     "InitOut",
     "LeftOut",
     "LogLineOut",
@@ -33,11 +36,14 @@ __all__ = [
     "RecallOut",
     "RecordOut",
     "RedactOut",
+    "RefusalOut",
     "RemainingOut",
     "RememberOut",
     "SectionOut",
     "ShowOut",
+    "SkippedOut",
     "StatusOut",
+    "SyncOut",
     "TakenOut",
     "TargetOut",
     "TourOut",
@@ -46,6 +52,7 @@ __all__ = [
     "TrailListOut",
     "TrailOut",
     "TrailVerifyOut",
+    "TransferOut",
     "UndoOut",
     "UndoneOut",
     "VerifyOut",
@@ -496,6 +503,87 @@ class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
     exit_code: int
 
 
+class TransferOut(msgspec.Struct):
+    """What came (``in``) or went (``out``) of one lineage: ``records`` of them, from ``first`` to ``last``, none where it is 0.
+    ``held`` is how many of its records the receiving side has now; ``objects_missing`` are held on neither side.
+    """
+
+    lineage: str
+    direction: str
+    records: int
+    first: int
+    last: int
+    bytes: int
+    objects: int
+    object_bytes: int
+    objects_missing: int
+    held: int
+
+
+class RefusalOut(msgspec.Struct):
+    """A lineage of which nothing was taken, and why; ``error`` is a code as in the document of an error."""
+
+    lineage: str
+    direction: str
+    error: str
+    wrong: str
+    safe: str
+    next: str
+
+
+class SkippedOut(msgspec.Struct):
+    """An entity of another project that could not become a candidate."""
+
+    type: str
+    id: str
+    reason: str
+
+
+class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
+    """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
+    others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave.
+    """
+
+    place: str
+    store: str
+    dry_run: bool
+    transfers: list[TransferOut]
+    refused: list[RefusalOut]
+    conflicts: list[str]
+    left: str
+    candidates: list[str]
+    skipped: list[SkippedOut]
+
+
+class CandidateOut(msgspec.Struct):
+    """``type``, ``source_id`` and ``version`` are those of the entity in its own store; ``accepted_as`` is ours."""
+
+    id: str
+    state: str
+    store: str
+    lineage: str
+    type: str
+    source_id: str
+    version: str
+    text: str
+    accepted_as: str
+
+
+class InboxOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox/1"):
+    candidates: list[CandidateOut]
+
+
+class DecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.decided/1"):
+    """``state`` is accepted or refused; ``id`` that of our entity, or of the candidate that was refused. ``new`` is false
+    where we knew the same already.
+    """
+
+    state: str
+    type: str
+    id: str
+    new: bool
+
+
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "init": InitOut,
     "status": StatusOut,
@@ -518,6 +606,9 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "import": PackageOut,
     "doctor": DoctorOut,
     "migrate": MigrateOut,
+    "sync": SyncOut,
+    "inbox list": InboxOut,
+    "inbox accept, inbox refuse": DecidedOut,
     "tour": TourOut,
     "(any error)": ErrorOut,
 }

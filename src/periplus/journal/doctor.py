@@ -232,7 +232,7 @@ def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
                           "`periplus sync` with where it comes from brings its history.")  # fmt: skip
         elif version not in found.versions:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
-    if not journal.lineage and found.records and not journal.copied_from:
+    if not journal.lineage and _has_private_key(journal) and not journal.copied_from:
         yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
 
 
@@ -241,6 +241,12 @@ def _check_stubs(found: _Findings) -> Iterator[Problem]:
         if key not in found.audited:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
+
+
+def _has_private_key(journal: Journal) -> bool:
+    """Whether this clone has written before: a clone that holds others' records only has no key."""
+    keys = journal.layout.keys
+    return os.path.isdir(keys) and any(name.endswith(".private") for name in os.listdir(keys))
 
 
 def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> Iterator[Problem]:

@@ -101,10 +101,11 @@ def sync(
     *,
     references: References = _NOTHING,
     dry_run: bool = False,
+    takes_only: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> SyncReport:
     """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
-    a layer above needs, reading objects through what it is handed.
+    a layer above needs, reading objects through what it is handed. With ``takes_only`` nothing goes to ``other``.
 
     Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
     """
@@ -126,7 +127,7 @@ def sync(
         progress(number + 1, 2 * len(names))
     journal.refresh()
     journal.project()
-    held = journal.lineages()
+    held = journal.lineages() if not takes_only else []
     for number, lineage in enumerate(held):
         run.send(lineage)
         progress(len(held) + number + 1, 2 * len(held))

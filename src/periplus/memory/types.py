@@ -7,11 +7,13 @@ know are kept where an entity is updated. Checked at every write, never trusted 
 from __future__ import annotations
 
 __all__ = [
+    "CANDIDATE",
     "MEMORY_TYPES",
     "PAYLOAD_VERSION",
     "TEXT_CHARACTERS_MAX",
     "TYPES",
     "About",
+    "Candidate",
     "Constraint",
     "Decision",
     "Evidence",
@@ -135,6 +137,23 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     parent: str = ""
 
 
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An entity of another project as it was there; ``accepted_as`` is the id of ours that was made of it."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["open", "accepted", "refused"] = "open"
+    source_store: str
+    source_lineage: str
+    item_type: str
+    item_id: str
+    version: str
+    rev: int
+    payload: dict[str, object]
+    created: str = ""
+    accepted_as: str = ""
+    provenance: Provenance = Provenance("other_project")
+
+
 class MemoryType(NamedTuple):
     """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall.
 
@@ -152,7 +171,10 @@ class MemoryType(NamedTuple):
     sets: frozenset[str] = frozenset({"tags", "about", "evidence", "relations"})
 
 
+CANDIDATE: Final = "candidate"
 TYPES: Final[tuple[MemoryType, ...]] = (
+    MemoryType(CANDIDATE, "cnd", Candidate, False, "open", frozenset({"accepted", "refused"}), 0,
+               "what another project knows, to accept or refuse"),
     MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey"),
     MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
@@ -184,8 +206,8 @@ def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONVa
             raise UsageError(f"not a {row.name}: {error}", safe="Nothing was written.") from error
         if isinstance(value, Common):
             _check_common(row.name, value)
-            if not allow_secrets:
-                _check_secrets(row.name, payload)
+        if isinstance(value, Common | Candidate) and not allow_secrets:
+            _check_secrets(row.name, payload)
 
     return check
 

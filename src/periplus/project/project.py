@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from periplus.journal.takein import TakenIn
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
+    from periplus.memory.candidates import Accepted
     from periplus.project.keeper import Keeper, ModeFile
+    from periplus.project.syncing import Synced
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
@@ -504,6 +506,41 @@ class Project:
 
         return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)
 
+    # -- other clones and other projects -------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        where: str,
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        dry_run: bool = False,
+        candidates: bool = False,
+        progress: Progress | None = None,
+    ) -> Synced:
+        """Exchange lineages with another clone, a folder or a git repository; see ``periplus.project.syncing``."""
+        from periplus.project.syncing import sync_project
+
+        return sync_project(
+            self, where, cwd=cwd, environment=environment, dry_run=dry_run, candidates=candidates, progress=progress
+        )
+
+    def inbox(self, *, with_decided: bool = False) -> list[Entity]:
+        """What other projects know and nobody has accepted or refused yet."""
+        from periplus.memory.candidates import inbox
+
+        return inbox(self.journal, with_decided=with_decided)
+
+    def accept(self, reference: str) -> Accepted:
+        from periplus.memory.candidates import accept
+
+        return accept(self.journal, reference, self.writer)
+
+    def refuse(self, reference: str) -> Entity:
+        from periplus.memory.candidates import refuse
+
+        return refuse(self.journal, reference, self.writer)
+
     def status(self) -> Status:
         journal = self.journal
         files = self.look(everywhere=True)
@@ -528,18 +565,9 @@ class Project:
         )
 
     def _references(self, entity: Entity) -> set[bytes]:
-        """The objects that a trail needs: its own bytes and the long texts that it names."""
-        if entity.item_type != "trail" or entity.deleted:
-            return set()
-        from periplus.trail import TextObject, TrailReader
+        from periplus.project.syncing import trail_objects
 
-        own = bytes.fromhex(str(entity.value["object"]))
-        try:
-            reader = TrailReader(self.journal.objects.get(own))
-        except PeriplusError:
-            return {own}  # reported as damaged by the check of the objects or of the trails
-        values = (reader.string(at) for at in range(len(reader.strings)))
-        return {own, *(value.sha256 for value in values if isinstance(value, TextObject))}
+        return trail_objects(entity, self.journal.objects.get)
 
     def _trail_problems(self) -> Iterator[Problem]:
         from periplus.journal.doctor import Problem

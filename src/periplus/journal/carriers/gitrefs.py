@@ -302,11 +302,11 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
         for row in filter(None, listed.split(b"\0")):
             key, _, value = row.decode("utf-8", "surrogateescape").partition("\n")
             settings.append((key, value))
-    if "://" not in url and not os.path.isabs(url):
+    if "://" not in url:
         near = os.path.join(folder, url)
         if os.path.isdir(near):
             url = os.path.abspath(near)
-        elif ":" not in url:
+        elif ":" not in url or os.path.isabs(url):
             raise UsageError(
                 f"{name} is no folder, remote or URL", safe="Nothing was changed.", mend="See `git remote -v`."
             )

@@ -1,0 +1,174 @@
+"""``sync`` and ``inbox``: what other clones and other projects have."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.face import Face, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.schemas import CandidateOut
+    from periplus.journal import Entity
+    from periplus.journal.exchange import Transfer
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "sync":
+        add = parser.add_argument
+        add("--with", dest="where", required=True, metavar="WHERE", help="another clone's folder, an exchange folder (it is "
+            "made where a path has none yet), or a git remote: its name, a URL or a path")  # fmt: skip
+        add("--dry-run", action="store_true", help="say what would come and go, change nothing")
+        add(
+            "--candidates",
+            action="store_true",
+            help="record the memory of another project, to accept or refuse: see inbox",
+        )
+        return
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
+    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
+    for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
+        sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    if arguments.command == "sync":
+        return _sync(face, arguments)
+    if arguments.action in ("accept", "refuse"):
+        return _decide(face, arguments.action, arguments.id)
+    return _list(face, with_decided=arguments.all)
+
+
+def _sync(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.schemas import RefusalOut, SkippedOut, SyncOut, TransferOut
+
+    if not arguments.where or arguments.where.startswith("-"):
+        raise UsageError(f"{arguments.where!r} is no place to sync with", mend="See `periplus sync --help`.")
+    with face.open() as project:
+        done = project.sync(
+            arguments.where, cwd=face.cwd, environment=face.environment, dry_run=arguments.dry_run,
+            candidates=arguments.candidates, progress=face.progress("syncing"),
+        )  # fmt: skip
+    face.clear_progress()
+    report, recorded = done.report, done.recorded
+    refusals = [
+        RefusalOut(one.lineage, one.direction, one.refused.code, str(one.refused), one.refused.safe, one.refused.mend)
+        for one in report.transfers
+        if one.refused is not None
+    ]
+    result = SyncOut(
+        report.place, report.store, report.dry_run,
+        [
+            TransferOut(one.lineage, one.direction, one.records, one.first_seq, one.last_seq, one.size, one.objects,
+                        one.object_bytes, one.objects_missing, one.held)
+            for one in report.transfers if one.refused is None
+        ],
+        refusals, [f"{kind}/{item}" for kind, item in report.conflicts], report.left,
+        list(recorded.written) if recorded is not None else [],
+        [SkippedOut(one.item_type, one.item_id, one.reason) for one in recorded.skipped] if recorded is not None else [],
+    )  # fmt: skip
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        moved = [one for one in report.transfers if one.records]
+        would = "would " if report.dry_run else ""
+        if result.left:
+            yield f"{paint.warn}This store was put back to an earlier state{paint.end}: {visible(result.left)} goes on without it"
+        for one in moved:
+            yield _told(one, report.place, would)
+        if recorded is not None:
+            count = len(recorded.written)
+            yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
+            for skipped in recorded.skipped:
+                yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
+            if count and not report.dry_run:
+                yield "Next: periplus inbox list"
+        elif not moved and not refusals:
+            yield f"Nothing new on either side ({visible(report.place)})"
+        for kind, item in report.conflicts:
+            yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus show {visible(item)}"
+        for refusal in refusals:
+            yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
+            rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
+            if rest:
+                yield f"          {visible(rest)}"
+
+    face.emit(result, lines)
+    return max((error.exit_code for error in report.refusals), default=0)
+
+
+def _told(one: Transfer, place: str, would: str) -> str:
+    verb = (
+        ("comes" if one.records == 1 and not would else "come")
+        if one.direction == "in"
+        else ("goes" if one.records == 1 and not would else "go")
+    )
+    way = f"{would}{verb} {'from' if one.direction == 'in' else 'to'}"
+    numbers = f"{one.first_seq:,}" if one.records == 1 else f"{one.first_seq:,} to {one.last_seq:,}"
+    objects = f", {one.objects:,} object{'s' if one.objects != 1 else ''}" if one.objects else ""
+    missing = f", {one.objects_missing:,} missing there" if one.objects_missing else ""
+    record = f"record{'s' if one.records != 1 else ''} {numbers}"
+    return f"{visible(one.lineage)}: {record} {way} {visible(place)} ({one.size:,} bytes{objects}{missing})"
+
+
+def _list(face: Face, *, with_decided: bool) -> int:
+    from periplus.cli.schemas import InboxOut
+
+    with face.open() as project:
+        found = project.inbox(with_decided=with_decided)
+    result = InboxOut([_candidate(one) for one in found])
+
+    def lines() -> Iterator[str]:
+        for one in result.candidates:
+            state = "" if one.state == "open" else f" ({one.state})"
+            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store)}"
+            yield f"  {visible(one.text, face.width and face.width - 2)}"
+        if not result.candidates:
+            yield "Nothing waits."
+        elif not with_decided:
+            yield "Next: periplus inbox accept ID, or refuse ID"
+
+    face.emit(result, lines)
+    return 0 if result.candidates else 1
+
+
+def _decide(face: Face, action: str, reference: str) -> int:
+    from periplus.cli.schemas import DecidedOut
+
+    with face.open() as project:
+        if action == "accept":
+            done = project.accept(reference)
+            result = DecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
+        else:
+            entity = project.refuse(reference)
+            result = DecidedOut("refused", entity.item_type, entity.item_id, new=False)
+
+    def lines() -> Iterator[str]:
+        if action == "refuse":
+            yield f"Refused {result.id}"
+        elif result.new:
+            yield f"Accepted: it is {visible(result.type)} {result.id} now"
+        else:
+            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
+
+    face.emit(result, lines)
+    return 0
+
+
+def _candidate(entity: Entity) -> CandidateOut:
+    from periplus.cli.schemas import CandidateOut
+
+    value = entity.value
+    payload = value.get("payload")
+    text = str(payload.get("text", "")) if isinstance(payload, dict) else ""
+    return CandidateOut(
+        entity.item_id, str(value.get("state", "")), str(value.get("source_store", "")),
+        str(value.get("source_lineage", "")), str(value.get("item_type", "")), str(value.get("item_id", "")),
+        str(value.get("version", "")), text, str(value.get("accepted_as", "")),
+    )  # fmt: skip

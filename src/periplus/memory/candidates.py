@@ -1,0 +1,202 @@
+"""What another project knows, as candidates: nothing of it is ours until somebody accepts it.
+
+A candidate holds the foreign entity as it was, with where it came from. It is not searched, stands in no brief and in no
+file, for what a stranger wrote must not reach an agent as our own knowledge. Accepting writes an entity of ours with an
+id of its own and ``other_project`` as its provenance; references that mean something in the other store only stay behind.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CANDIDATE", "Accepted", "Recorded", "Skipped", "accept", "inbox", "record_candidates", "refuse"]
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import ConflictError, PeriplusError, UsageError
+from periplus.base.ids import derived_id, new_id
+from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
+from periplus.memory.index import text_digest
+from periplus.memory.types import CANDIDATE, MEMORY_TYPES
+
+_TYPES: Final = frozenset({"constraint", "decision", "lesson", "note", "trap"})
+_BATCH: Final = 200
+CANDIDATES_MAX: Final = 100_000
+
+
+class Skipped(NamedTuple):
+    """A foreign entity that could not become a candidate, and why."""
+
+    item_type: str
+    item_id: str
+    reason: str
+
+
+class Recorded(NamedTuple):
+    """Ids of candidates that are new or have a later version; how many were known; what was skipped."""
+
+    written: tuple[str, ...]
+    known: int
+    skipped: tuple[Skipped, ...]
+
+
+class Accepted(NamedTuple):
+    """``entity`` is ours now; ``is_new`` is False where we knew just that already."""
+
+    entity: Entity
+    is_new: bool
+
+
+def record_candidates(
+    journal: Journal, store: str, found: Iterable[Entity], writer: Writer, *, dry_run: bool = False
+) -> Recorded:
+    """Record the live memory of store ``store`` as candidates; idempotent.
+
+    A candidate that was decided on is opened again only by a later version. What holds a secret, or is no memory by
+    our table, is skipped.
+    """
+    waiting: list[tuple[str, dict[str, JSONValue]]] = []
+    known = 0
+    skipped: list[Skipped] = []
+    for entity in found:
+        if entity.item_type not in _TYPES or entity.deleted:
+            continue
+        item_id = derived_id("cnd", store, entity.item_type, entity.item_id)
+        held = journal.get(CANDIDATE, item_id)
+        if held is not None and not _is_later(entity, held.value):
+            known += 1
+            continue
+        payload = _payload(journal, store, entity)
+        try:
+            journal.types[entity.item_type].check(entity.value)
+            journal.types[CANDIDATE].check(payload)
+        except PeriplusError as error:
+            skipped.append(Skipped(entity.item_type, entity.item_id, str(error)))
+            continue
+        if len(waiting) >= CANDIDATES_MAX:
+            raise UsageError(f"over {CANDIDATES_MAX:,} candidates at once", safe="Nothing was written.")
+        waiting.append((item_id, payload))
+    if not dry_run:
+        for start in range(0, len(waiting), _BATCH):
+            part = waiting[start : start + _BATCH]
+
+            def write(transaction: Transaction, part: list[tuple[str, dict[str, JSONValue]]] = part) -> None:
+                for item_id, payload in part:
+                    summary = f"candidate: {payload['item_type']} of {store}"
+                    transaction.put(CANDIDATE, item_id, payload, action="import", summary=summary)
+
+            journal.mutate(write, writer)
+    return Recorded(tuple(item_id for item_id, _ in waiting), known, tuple(skipped))
+
+
+def inbox(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
+    """The candidates that wait for an answer, the oldest first; with ``with_decided`` all of them."""
+    journal.refresh()
+    found = [one for one in journal.entities(CANDIDATE) if with_decided or one.value.get("state") == "open"]
+    return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
+
+
+def accept(journal: Journal, reference: str, writer: Writer) -> Accepted:
+    """Make a candidate's entity ours. Raises NotFoundError, ConflictError for one that was decided on."""
+    candidate = _open_candidate(journal, reference)
+    value = candidate.value
+    kind = str(value["item_type"])
+    payload = _adopted(journal, value, writer)
+    held = _same_text(journal, kind, str(payload.get("text", "")))
+    item_id = held.item_id if held is not None else new_id(MEMORY_TYPES[kind].prefix)
+
+    def write(transaction: Transaction) -> None:
+        if held is None:
+            transaction.put(
+                kind, item_id, payload, expect=ABSENT, action="import", summary=f"{kind}: {payload['text']}"
+            )
+        decided = {**value, "state": "accepted", "accepted_as": item_id}
+        transaction.put(CANDIDATE, candidate.item_id, decided, action="transition", expect=candidate.version,
+                        summary=f"candidate accepted as {item_id}")  # fmt: skip
+
+    journal.mutate(write, writer)
+    entity = journal.get(kind, item_id)
+    assert entity is not None
+    return Accepted(entity, held is None)
+
+
+def refuse(journal: Journal, reference: str, writer: Writer) -> Entity:
+    """Put a candidate away; its next version will not be refused with it. Raises as ``accept``."""
+    candidate = _open_candidate(journal, reference)
+    decided = {**candidate.value, "state": "refused"}
+    journal.mutate(
+        lambda transaction: transaction.put(CANDIDATE, candidate.item_id, decided, action="transition",
+                                            expect=candidate.version, summary="candidate refused"),
+        writer,
+    )  # fmt: skip
+    entity = journal.get(CANDIDATE, candidate.item_id)
+    assert entity is not None
+    return entity
+
+
+def _open_candidate(journal: Journal, reference: str) -> Entity:
+    journal.refresh()
+    found = journal.find(reference)
+    if found.item_type != CANDIDATE:
+        raise UsageError(f"{found.item_id} is a {found.item_type}, not a candidate", mend="See `periplus inbox`.")
+    state = found.value.get("state")
+    if state != "open":
+        raise ConflictError(f"{found.item_id} was {state} already", safe="Nothing was written.",
+                            mend="See `periplus inbox --all`.")  # fmt: skip
+    return found
+
+
+def _payload(journal: Journal, store: str, entity: Entity) -> dict[str, JSONValue]:
+    return {
+        "v": 1,
+        "state": "open",
+        "source_store": store,
+        "source_lineage": entity.lineage,
+        "item_type": entity.item_type,
+        "item_id": entity.item_id,
+        "version": entity.version,
+        "rev": entity.rev,
+        "payload": entity.value,
+        "created": format_ms(journal.clock.now_ms()),
+        "provenance": {"kind": "other_project", "name": store, "source": entity.item_id},
+    }
+
+
+def _is_later(entity: Entity, held: dict[str, JSONValue]) -> bool:
+    rev = held.get("rev")
+    return entity.version != held.get("version") and entity.rev > (rev if isinstance(rev, int) else 0)
+
+
+def _adopted(journal: Journal, value: dict[str, JSONValue], writer: Writer) -> dict[str, JSONValue]:
+    foreign = value["payload"]
+    assert isinstance(foreign, dict)
+    payload = {name: part for name, part in foreign.items() if name not in ("relations", "session", "evidence")}
+    evidence, about = foreign.get("evidence"), foreign.get("about")
+    commits = (
+        [one for one in evidence if isinstance(one, dict) and one.get("kind") == "commit"]
+        if isinstance(evidence, list)
+        else []
+    )
+    if commits:
+        payload["evidence"] = list[JSONValue](commits)
+    if isinstance(about, list):  # the digest is of their file, not of ours
+        payload["about"] = [
+            {name: part for name, part in one.items() if name != "sha256"} for one in about if isinstance(one, dict)
+        ]
+    payload["updated"] = format_ms(journal.clock.now_ms())
+    payload["provenance"] = {
+        "kind": "other_project",
+        "name": str(value["source_store"]),
+        "source": f"{value['source_lineage']} {value['item_id']}",
+    }
+    payload.setdefault("author", writer.name)
+    return payload
+
+
+def _same_text(journal: Journal, kind: str, text: str) -> Entity | None:
+    digest = text_digest(kind, text)
+    for entity in journal.entities(kind):
+        if text_digest(kind, str(entity.value.get("text", ""))) == digest:
+            return entity
+    return None

@@ -1,0 +1,149 @@
+"""Exchange as a person asks for it: which carrier a name means, what a trail needs to go along, other projects' memory."""
+
+from __future__ import annotations
+
+__all__ = ["Synced", "sync_project", "trail_objects"]
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from periplus.base.errors import PeriplusError, UsageError
+from periplus.base.files import Files
+from periplus.journal import Entity, Journal
+from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
+from periplus.journal.exchange import SyncReport, Transfer, sync
+from periplus.journal.heads import read_peer, write_peer
+from periplus.journal.layout import Layout
+from periplus.journal.settings import new_settings_text
+from periplus.memory import memory_types
+from periplus.memory.candidates import Recorded, record_candidates
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+Progress = Callable[[int, int], None]
+
+
+class Synced(NamedTuple):
+    """``recorded`` is None where it was a clone of this project, not another one."""
+
+    report: SyncReport
+    recorded: Recorded | None
+
+
+def sync_project(
+    project: Project,
+    where: str,
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    dry_run: bool = False,
+    candidates: bool = False,
+    progress: Progress | None = None,
+) -> Synced:
+    """Exchange with the store, the exchange folder or the git repository that ``where`` names, seen from ``cwd``.
+
+    With ``candidates`` the memory of another project is recorded, to accept or refuse. ``environment`` is what git runs
+    in. Raises UsageError for a name that means nothing, and what ``periplus.journal.exchange.sync`` raises.
+    """
+    tell = progress or (lambda _done, _total: None)
+    with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
+        if candidates and other.store_id() not in ("", project.journal.store_id):
+            return _foreign(project, other, dry_run=dry_run, progress=tell)
+        report = sync(project.journal, other, references=trail_objects, dry_run=dry_run, progress=tell)
+    return Synced(report, None)
+
+
+def trail_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
+    """The objects that a trail needs, its own bytes and the long texts that it names; ``lend`` reads objects."""
+    if entity.item_type != "trail" or entity.deleted:
+        return set()
+    from periplus.base.digests import is_digest_text
+    from periplus.trail import TextObject, TrailReader
+
+    name = str(entity.value.get("object", ""))
+    if not is_digest_text(name):
+        return set()  # doctor's check of the trails names it
+    own = bytes.fromhex(name)
+    try:
+        reader = TrailReader(lend(own))
+    except PeriplusError:
+        return {own}
+    values = (reader.string(at) for at in range(len(reader.strings)))
+    return {own, *(value.sha256 for value in values if isinstance(value, TextObject))}
+
+
+def _foreign(project: Project, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:
+    """The memory of another project, gathered in a store of its own that lasts as long as this call."""
+    store = other.store_id()
+    journal = project.journal
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(os.path.join(folder, ".periplus"))
+        os.makedirs(layout.journal)
+        with open(layout.config, "w", encoding="utf-8") as file:
+            file.write(new_settings_text(store))
+        for lineage in other.lineages():
+            pinned = read_peer(journal.layout, lineage)
+            if pinned is not None:
+                write_peer(layout, Files(), pinned)
+        with Journal(layout.root, memory_types(allow_secrets=True)) as theirs:
+            report = sync(theirs, other, takes_only=True, progress=progress)
+            recorded = record_candidates(journal, store, theirs.entities(), project.writer, dry_run=dry_run)
+            for lineage in theirs.lineages() if not dry_run else ():
+                seen = read_peer(layout, lineage)
+                if seen is not None and seen != read_peer(journal.layout, lineage):
+                    write_peer(journal.layout, journal.files, seen)
+    transfers = [_as_read(one) for one in report.transfers]
+    return Synced(report._replace(transfers=transfers, conflicts=[], dry_run=dry_run), recorded)
+
+
+def _as_read(transfer: Transfer) -> Transfer:
+    """Nothing of another project's records stays here: only what was refused is told."""
+    return Transfer(transfer.lineage, transfer.direction, held=transfer.held, refused=transfer.refused)
+
+
+@contextmanager
+def _carrier(
+    project: Project, where: str, cwd: str, environment: Mapping[str, str], *, dry_run: bool
+) -> Iterator[FolderCarrier | GitCarrier]:
+    path = os.path.join(cwd, where)
+    is_there = os.path.isdir(path)
+    if (is_there and is_folder_carrier(path)) or (is_there and not _is_repository(path)):
+        yield open_folder(path, project.journal.files)
+    else:
+        url, settings = _address(project, where, path, environment)
+        if url is None:
+            yield open_folder(path, project.journal.files)
+            return
+        with tempfile.TemporaryDirectory() as aside:
+            name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            cache = os.path.join(aside if dry_run else os.path.join(project.root, "remotes"), f"{name}.git")
+            carrier = GitCarrier(
+                url, cache, place=where, store=project.journal.store_id, environment=environment,
+                clock=project.journal.clock, settings=settings,
+            )  # fmt: skip
+            carrier.connect()
+            yield carrier
+
+
+def _address(
+    project: Project, where: str, path: str, environment: Mapping[str, str]
+) -> tuple[str | None, list[tuple[str, str]]]:
+    """``(URL, settings)``; no URL for a path at which an exchange folder is to be made."""
+    if os.path.isdir(path):
+        return os.path.abspath(path), []
+    try:
+        return resolve_remote(where, project.folder, environment)
+    except UsageError:
+        if os.sep in where and not where.startswith("-"):
+            return None, []
+        raise
+
+
+def _is_repository(path: str) -> bool:
+    bare = all(os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs"))
+    return bare or os.path.exists(os.path.join(path, ".git"))

@@ -1,0 +1,254 @@
+"""``sync`` and ``inbox`` as a person types them; the page about them is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli_support import SECRET, Shell, claude_session, git, make_repository
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Ada's project in git with a remote, Bob's clone of it, and Eve's other project."""
+    (tmp_path / "home").mkdir()
+    make_repository(tmp_path / "ada")
+    git(tmp_path, "init", "-q", "--bare", "hub.git")
+    git(tmp_path / "ada", "remote", "add", "origin", "../hub.git")
+    shells = {name: Shell(tmp_path / name, tmp_path / "home") for name in ("ada", "bob", "eve")}
+    shells["ada"]("init")
+    git(tmp_path / "ada", "add", "-A")
+    git(tmp_path / "ada", "commit", "-q", "-m", "A store")
+    git(tmp_path / "ada", "push", "-q", "origin", "main")
+    git(tmp_path, "clone", "-q", "-b", "main", tmp_path / "hub.git", "bob")
+    (tmp_path / "eve").mkdir()
+    shells["eve"]("init")
+    return shells
+
+
+def plain(text):
+    text = re.sub(r"\b([a-z]{3})_[0-9a-z]{16}\b", r"\1_ID", text)
+    text = re.sub(r"\b20\d\d-\d\d-\d\d\b", "DATE", text)
+    return re.sub(r"\([\d,]+ bytes\)", "(SIZE)", text)
+
+
+def test_the_page_is_run(people, tmp_path):
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    commands: list[tuple[str, str, list[str]]] = []
+    for line in "".join(blocks).splitlines():
+        found = re.fullmatch(r"(ada|bob|eve)\$ periplus (.*)", line)
+        if found:
+            commands.append((found[1], found[2], []))
+        else:
+            commands[-1][2].append(line)
+    assert len(commands) >= 11
+    for who, words, shown in commands:
+        done = people[who](*shlex.split(words))
+        place = plain(done.out.replace(str(tmp_path / "stick"), "../stick"))
+        assert sorted(place.splitlines()) == sorted(shown), words  # lineages are told in the order of their ids
+        assert done.err == ""
+
+
+def test_git_sees_nothing_of_it(people, tmp_path):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000", "--type", "decision")
+    bob("remember", "Never on Fridays", "--type", "constraint")
+    before = {name: (git(tmp_path / name, "for-each-ref"), git(tmp_path / name, "status", "--porcelain"))
+              for name in ("ada", "bob")}  # fmt: skip
+    for who in (ada, bob, ada):
+        who("sync", "--with", "origin", env={"GIT_DIR": "/nonexistent", "GIT_INDEX_FILE": "/nonexistent"})
+    for name, (refs, status) in before.items():
+        assert git(tmp_path / name, "for-each-ref") == refs
+        new = set(git(tmp_path / name, "status", "--porcelain").splitlines()) - set(status.splitlines())
+        assert all("entities/" in line or ".periplus/" in line for line in new)
+    refs = git(tmp_path / "hub.git", "for-each-ref", "--format=%(refname)").split()
+    assert [ref for ref in refs if not ref.startswith("refs/periplus/lin_")] == ["refs/heads/main"]
+    assert len(refs) == 3
+    assert [one.text for one in ada.json("recall", "fridays").hits] == ["Never on Fridays"]
+
+
+def test_trails_go_along_with_their_texts(people, tmp_path):
+    ada, bob = people["ada"], people["bob"]
+    ada("trail", "import", claude_session(tmp_path / "session.jsonl", steps=5, prompt="Count the cogs " * 3000))
+    ada("sync", "--with", "origin")
+    done = bob.json("sync", "--with", "origin")
+    (came,) = [one for one in done.transfers if one.records]
+    assert (came.direction, came.records) == ("in", 1)
+    assert came.objects >= 1
+    (trail,) = bob.json("trail", "list").trails
+    assert bob.json("trail", "verify", trail.id).trails[0].ok
+    bob("doctor", code=0)
+
+
+def test_json_dry_run_and_nothing_new(people, tmp_path):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000", "--type", "decision")
+    planned = ada.json("sync", "--with", "../stick", "--dry-run")
+    assert planned.dry_run
+    assert not (tmp_path / "stick").exists()
+    done = ada.json("sync", "--with", "../stick")
+    assert planned.transfers == done.transfers
+    assert bob.json("sync", "--with", tmp_path / "stick").transfers[0].records == 1
+    assert "Nothing new" in bob("sync", "--with", tmp_path / "stick").out
+
+
+def test_conflicts_are_named(people):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000", "--type", "decision")
+    item = ada.json("recall", "ports").hits[0].id
+    for who in (ada, bob):
+        who("sync", "--with", "origin")
+    for who, state in ((ada, "rejected"), (bob, "deferred")):
+        path = who.folder / ".periplus" / "entities" / "decision" / f"{item}.json"
+        document = json.loads(path.read_text())
+        document["entity"]["state"] = state
+        path.write_text(json.dumps(document, indent=2))
+        who("status")
+    ada("sync", "--with", "origin")
+    done = bob("sync", "--with", "origin")
+    assert f"conflict  decision {item}" in done.out
+    assert ada.json("sync", "--with", "origin").conflicts == [f"decision/{item}"]
+
+
+def test_a_fork_is_refused_with_code_5(people, tmp_path):
+    from support import settle
+
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000")
+    shutil.copytree(tmp_path / "ada", tmp_path / "twin")
+    settle(os.fspath(tmp_path / "twin" / ".periplus"))
+    twin = Shell(tmp_path / "twin", tmp_path / "home")
+    ada("remember", "The owner goes on")
+    twin("remember", "The twin goes on")
+    ada("sync", "--with", "origin")
+    bob("sync", "--with", "origin")
+    done = twin("sync", "--with", "origin", code=5)
+    assert "has forked: record 2 is" in done.out
+    document = twin.json("sync", "--with", "origin", code=5)
+    assert [one.error for one in document.refused] == ["fork"]
+    assert [one.text for one in bob.json("recall", "goes on").hits] == ["The owner goes on"]
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "wrong"),
+    [
+        ("orgin", 2, "no folder, remote or URL"),
+        ("", 2, "no place to sync with"),
+        ("--upload-pack=touch x", 2, "no place to sync with"),
+        ("../nowhere/stick", 2, "there is no folder"),
+        ("file:///nonexistent.git", 3, "git cannot reach"),
+        ("ext::sh -c touch% x", 3, "git cannot reach"),
+        ("../home", 2, "neither a store nor an exchange folder"),
+        (".", 2, "this very store"),
+        ("../eve", 5, "another project"),
+    ],
+)
+def test_what_is_no_place_is_one_clear_error(people, tmp_path, where, code, wrong):
+    (tmp_path / "home" / "letter.txt").write_text("")
+    people["ada"].fails("sync", "--with", where, code=code, wrong=wrong)
+    assert not list(tmp_path.rglob("x"))
+
+
+def test_without_git_it_is_said(people, tmp_path):
+    people["ada"].fails("sync", "--with", "../hub.git", code=3, wrong="git is not installed",
+                        env={"PATH": os.fspath(tmp_path)})  # fmt: skip
+
+
+def test_a_remote_that_refuses_the_push_is_told(people, tmp_path):
+    hook = tmp_path / "hub.git" / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho no such refs here >&2\nexit 1\n")
+    hook.chmod(0o755)
+    people["ada"]("remember", "Ports start at 8000")
+    done = people["ada"]("sync", "--with", "origin", code=3)
+    assert "rejected the push" in done.out
+    assert "refs/periplus" not in git(tmp_path / "hub.git", "for-each-ref")
+
+
+# -- other projects --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eve(people):
+    ada = people["ada"]
+    (ada.folder / "auth.py").write_text("argon2\n")
+    ada("remember", "Ports start at 8000", "--type", "decision", "--about", "auth.py", "--rationale", "by hand")
+    ada("remember", "Never on Fridays", "--type", "constraint")
+    return people["eve"]
+
+
+def test_candidates_wait_and_are_found_by_nobody(eve):
+    first = eve.json("sync", "--with", "../ada", "--candidates", "--dry-run")
+    assert len(first.candidates) == 2
+    eve("inbox", "list", code=1)
+    assert eve.json("sync", "--with", "../ada", "--candidates").candidates == first.candidates
+    assert eve.json("sync", "--with", "../ada", "--candidates").candidates == []
+    waiting = eve.json("inbox", "list").candidates
+    assert [one.text for one in waiting] == sorted(["Never on Fridays", "Ports start at 8000"]) or len(waiting) == 2
+    assert eve.json("recall", "ports", code=1).hits == []
+    assert "Fridays" not in eve("brief", "what about ports and fridays").out
+    assert not list((eve.folder / ".periplus" / "entities").rglob("*.json"))
+    eve("doctor")
+
+
+def test_accepting_makes_it_ours_and_says_where_it_came_from(eve, people):
+    eve("sync", "--with", "../ada", "--candidates")
+    mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "decision")
+    done = eve.json("inbox", "accept", mine.id)
+    assert (done.state, done.type, done.new) == ("accepted", "decision", True)
+    assert done.id != mine.source_id
+    value = eve.json("show", done.id).entity.value
+    assert value["text"] == "Ports start at 8000"
+    assert value["rationale"] == "by hand"
+    assert value["provenance"] == {
+        "kind": "other_project",
+        "name": mine.store,
+        "source": f"{mine.lineage} {mine.source_id}",
+    }
+    assert value["about"] == [{"kind": "path", "ref": "auth.py"}]
+    assert [one.text for one in eve.json("recall", "ports").hits] == ["Ports start at 8000"]
+    eve.fails("inbox", "accept", mine.id, code=5, wrong="accepted already")
+    assert [one.accepted_as for one in eve.json("inbox", "list", "--all").candidates if one.id == mine.id] == [done.id]
+
+
+def test_refusing_puts_it_away_until_it_says_something_else(eve, people):
+    eve("sync", "--with", "../ada", "--candidates")
+    mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "decision")
+    assert eve.json("inbox", "refuse", mine.id).state == "refused"
+    assert eve.json("sync", "--with", "../ada", "--candidates").candidates == []
+    people["ada"]("remember", "Ports start at 9000", "--type", "decision", "--supersedes", mine.source_id)
+    again = eve.json("sync", "--with", "../ada", "--candidates").candidates
+    assert mine.id in again
+    assert len(again) == 2
+
+
+def test_what_we_know_already_is_not_written_twice(eve):
+    held = eve.json("remember", "Ports  start at 8000", "--type", "decision").entity.id
+    eve("sync", "--with", "../ada", "--candidates")
+    mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "decision")
+    done = eve.json("inbox", "accept", mine.id)
+    assert (done.id, done.new) == (held, False)
+
+
+def test_a_secret_of_another_project_is_skipped_and_not_stored(eve, people):
+    people["ada"]("remember", f"The key is {SECRET}", "--type", "note", "--allow-secret")
+    done = eve.json("sync", "--with", "../ada", "--candidates")
+    assert len(done.candidates) == 2
+    assert [one.type for one in done.skipped] == ["note"]
+    stored = b"".join(path.read_bytes() for path in (eve.folder / ".periplus").rglob("*") if path.is_file())
+    assert SECRET.encode() not in stored
+
+
+def test_what_is_no_candidate_is_one_clear_error(eve):
+    held = eve.json("remember", "Ours").entity.id
+    eve.fails("inbox", "accept", held, code=2, wrong="not a candidate")
+    eve.fails("inbox", "refuse", "cnd_0000", code=1, wrong="nothing has an id")
+    eve.fails("inbox", code=2, wrong="required: ACTION")
