@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.journal import EntityType, Journal, Writer
-from periplus.journal.history import RecordFilter, newest
+from periplus.journal.history import RecordFilter, beside_others, newest
 from periplus.journal.undo import plan_undo, take_out, undo
 from periplus.journal.versions import blame, entity_at, find_ever
 from support import WRITER, Stop, StoppingFiles, item, make_store, segment_path
@@ -117,6 +117,21 @@ def test_a_clock_that_goes_back_changes_no_order_within_a_lineage(tmp_path):
             put(journal, number, text="x")
         page = newest(journal, RecordFilter(), lineages=journal.lineages(), before={}, limit=9)
         assert [record.seq for record in page.records] == [4, 3, 2, 1]
+
+
+def test_versions_that_stand_beside_others_are_marked_until_they_are_written_together(journal, clone):
+    put(journal, text="a")
+    clone.exchange()
+    put(clone.journal, text="theirs")
+    put(journal, text="ours")
+    clone.exchange()
+    records = newest(journal, RecordFilter(), lineages=journal.lineages(), before={}, limit=9).records
+    beside = beside_others(journal, records)
+    assert [(r.lineage == journal.lineage, r.seq) for r in records if r.version in beside] in (
+        [(True, 2), (False, 1)], [(False, 1), (True, 2)])  # fmt: skip
+    put(journal, text="settled")
+    journal.project()
+    assert beside_others(journal, records) == set()
 
 
 # -- as it was ---------------------------------------------------------------------------------------------------------
