@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, UsageError
 from periplus.journal.layout import Layout
+from periplus.journal.proof import Prover, verify_proof
+from periplus.journal.redaction import redact
 from periplus.journal.tiles import LineageTree, read_tile_head
 from periplus.merkle import HASH_BYTES, TILE_WIDTH, Frontier, TiledTree, Tree, leaf_hash
 from periplus.merkle.tiles import level_sizes
@@ -302,3 +306,62 @@ def test_a_store_without_records_has_the_empty_tree(tmp_path):
     with open_journal(make_store(tmp_path)) as journal:
         tree = LineageTree(journal)
         assert (tree.size, tree.head_root) == (0, sha256(b"").digest())
+
+
+def test_redaction_changes_no_tile(store):
+    """A stub's leaf is that of the record it was: the tree grows on as if nothing had been taken out."""
+    with open_journal(store) as journal:
+        journal.mutate(lambda t: t.put("decision", item(1), {"text": "the password is hunter22"}), WRITER)
+        tree = LineageTree(journal)
+        before, path = tree_files(store, journal.lineage), tree.inclusion(leaves_of(journal)[300], 301)
+        done = redact(journal, WRITER, secret="hunter22", reason="pasted by mistake")
+        assert [one.seq for one in done.records] == [301]
+    with open_journal(store) as journal:
+        later = LineageTree(journal)
+        assert later.rebuilt == 0
+        assert later.root(301) == tree.head_root
+        assert tree_files(store, journal.lineage)["level-0"].startswith(before["level-0"])
+        proof = verify_proof(Prover(journal).record(301))
+        assert (proof.holds, proof.stubs) == (True, (301,))
+        assert b"hunter22" not in proof.line
+        assert path == tree.inclusion(leaves_of(journal)[300], 301)
+        shutil.rmtree(journal.layout.tree)
+        again = LineageTree(journal)
+        assert (again.rebuilt, again.head_root) == (1, later.head_root)
+
+
+PROVE = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from support import open_journal
+from periplus.journal.proof import Prover, verify_proof
+print("ready", flush=True)
+with open_journal(sys.argv[1]) as journal:
+    prover = Prover(journal)
+    sys.stdin.readline()
+    for _ in range(20):
+        size = prover.head().head.size
+        assert verify_proof(prover.record(size)).holds and verify_proof(prover.growth(1)).holds
+print(size)
+"""
+
+
+def test_several_processes_prove_while_another_writes(store):
+    """Nobody takes a lock for the tiles: all write the same bytes, and what is half there leads to no wrong proof."""
+    words = [sys.executable, "-c", PROVE, store, os.path.dirname(__file__)]
+    provers = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for prover in provers:
+        assert prover.stdout.readline() == "ready\n"
+    for prover in provers:
+        prover.stdin.write("go\n")
+        prover.stdin.flush()
+    for number in range(40):
+        fill(store, 3, 300 + 3 * number)
+    for prover in provers:
+        out, _ = prover.communicate(timeout=60)
+        assert prover.returncode == 0
+        assert 300 <= int(out) <= 420
+    with open_journal(store) as journal:
+        tree = LineageTree(journal)
+        check(journal, tree)
+        assert tree_files(store, journal.lineage)["level-0"] == b"".join(leaves_of(journal))

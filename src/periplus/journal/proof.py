@@ -37,15 +37,12 @@ import msgspec
 from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
-from periplus.base.files import read_plain
 from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, sign, verify_signature
-from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.projection import Progress, no_progress
 from periplus.journal.record import Record, decode_line
-from periplus.journal.segment import decode_header, scan
-from periplus.journal.tiles import LineageTree
+from periplus.journal.tiles import LineageTree, entry_in_segment
 from periplus.merkle.verify import verify_consistency, verify_inclusion
 
 PROOF_BYTES_MAX: Final = 1 << 20
@@ -335,18 +332,10 @@ def _is_bare(stub: Record) -> bool:
 
 def _line_in_segment(journal: Journal, seq: int) -> tuple[bytes, bytes]:
     reader = journal.reader(journal.lineage)
-    first = max((first for first in reader.segments() if first <= seq), default=0)
-    path = reader.path_of(first)
-    data = b""
-    try:
-        data = read_plain(path, SEGMENT_READ_MAX)
-        start = decode_header(data)[1]
-        entries = scan(data[start:], base=start, next_seq=first, durable_seq=seq, salvage=True).entries
-    except (OSError, FormatError):
-        entries = []
-    for entry in entries:
-        if entry.record.seq == seq:
-            return data[entry.offset : entry.offset + entry.length - 1], entry.leaf
+    found = entry_in_segment(reader, seq)
+    if found is not None:
+        return found.line, found.entry.leaf
+    path = reader.path_of(max((first for first in reader.segments() if first <= seq), default=0))
     raise DamageError(
         "the record cannot be read", path=path, seq=seq, safe="Other records stay readable.",
         mend="Run `periplus doctor`.",

@@ -25,21 +25,31 @@ kept in memory, for this process.
 
 from __future__ import annotations
 
-__all__ = ["TREE_FILES_MEND", "TREE_VERSION", "LineageTree", "TileHead", "no_longer_extends", "read_tile_head"]
+__all__ = [
+    "TREE_FILES_MEND",
+    "TREE_VERSION",
+    "FoundEntry",
+    "LineageTree",
+    "TileHead",
+    "entry_in_segment",
+    "no_longer_extends",
+    "read_tile_head",
+]
 
 import hmac
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
-from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, UsageError
 from periplus.base.files import read_plain, write_atomic
 from periplus.journal.keys import trail_key
-from periplus.journal.lineage import START, Position
+from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader, Position
 from periplus.journal.projection import Progress, no_progress
+from periplus.journal.segment import Entry, decode_header, scan
 from periplus.merkle import (
     EMPTY_ROOT,
     HASH_BYTES,
@@ -132,8 +142,20 @@ class LineageTree:
             frontier, self._frontier = self._frontier, None  # it grows on the way, and may not get there
             try:
                 self._take(frontier, self._position, end)
-            except DamageError:  # the place is not what it was; the whole is looked at, which says what is wrong
-                self._rebuild(end)
+            except DamageError:
+                self._go_on_elsewhere(end)
+
+    def _go_on_elsewhere(self, end: int) -> None:
+        """After the place where the tree ended was not what it was: a stub before it may have moved it."""
+        found = entry_in_segment(self._journal.reader(self.lineage), self.size)
+        try:
+            frontier = Frontier(self.size, self._tree.tails())
+            if found is not None and frontier.root() == self._root and found.end.sum == self._position.sum:
+                self._take(frontier, found.end, end)
+                return
+        except DamageError:
+            pass  # the whole is looked at, which says what is wrong
+        self._rebuild(end)
 
     def root(self, size: int | None = None) -> bytes:
         """The root over the first ``size`` records. Raises UsageError where there are not as many."""
@@ -299,6 +321,33 @@ def read_tile_head(journal: Journal, lineage: str, secret: bytes | None = None) 
 
 def _rendered(head: TileHead) -> bytes:
     return canonical(msgspec.to_builtins(head)) + b"\n"
+
+
+class FoundEntry(NamedTuple):
+    """A record, its line without the newline, and the place behind it."""
+
+    entry: Entry
+    line: bytes
+    end: Position
+
+
+def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
+    """Record ``seq`` by reading the one segment that it lies in; None where it is not to be had there."""
+    segment = max((first for first in reader.segments() if first <= seq), default=0)
+    data = b""
+    try:
+        data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
+        start = decode_header(data)[1]
+        entries = scan(data[start:], base=start, next_seq=segment, durable_seq=seq, salvage=True).entries
+    except (OSError, FormatError):
+        return None
+    for entry in entries:
+        if entry.record.seq == seq:
+            end = entry.offset + entry.length
+            return FoundEntry(
+                entry, data[entry.offset : end - 1], Position(segment, end, seq + 1, entry.leaf[:8].hex())
+            )
+    return None
 
 
 def no_longer_extends(lineage: str, seen: tuple[int, bytes], held: int, root: bytes | None = None) -> DamageError:
