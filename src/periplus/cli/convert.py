@@ -6,8 +6,8 @@ __all__ = ["entity_out", "hit_out", "records_out", "trail_out"]
 
 from collections.abc import Sequence
 
-from periplus.cli.schemas import EntityOut, HitOut, RecordOut, TrailOut
-from periplus.journal import Entity, IndexedRecord, Journal
+from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, TrailOut
+from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail
 
@@ -15,8 +15,18 @@ from periplus.project import ImportedTrail
 def entity_out(entity: Entity) -> EntityOut:
     return EntityOut(
         entity.item_type, entity.item_id, entity.version, list(entity.heads), entity.rev, entity.ts, entity.writer,
-        entity.seq, entity.value,
+        entity.seq, entity.value, [_conflict_out(conflict) for conflict in entity.conflicts],
     )  # fmt: skip
+
+
+def _conflict_out(conflict: Conflict) -> ConflictOut:
+    import orjson
+
+    values = [
+        RivalOut(one.version, one.writer, one.ts, bool(one.value), orjson.loads(one.value) if one.value else None)
+        for one in conflict.values
+    ]
+    return ConflictOut(list(conflict.path), values)
 
 
 def records_out(journal: Journal, records: Sequence[IndexedRecord]) -> list[RecordOut]:
@@ -36,7 +46,7 @@ def _record_out(record: IndexedRecord, *, is_beside: bool) -> RecordOut:
 def hit_out(hit: Hit) -> HitOut:
     return HitOut(
         hit.item_type, hit.item_id, hit.kind, hit.part, hit.ts, hit.text, hit.score, list(hit.why), list(hit.stale),
-        list(hit.evidence), hit.state, hit.more,
+        list(hit.evidence), hit.state, hit.more, list(hit.conflicts),
     )  # fmt: skip
 
 

@@ -236,6 +236,8 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
                 when = ""
             yield f"{paint.name}{kind}{paint.end} {where}  {paint.dim}{when}{paint.end}".rstrip()
             yield "  " + visible(" ".join(hit.text.split()), width - 2 if width else None)
+            if hit.conflicts:
+                yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(hit.conflicts))}"
             if hit.stale:
                 yield f"  {paint.warn}stale{paint.end}: {visible(', '.join(hit.stale))} changed since this was written"
             yield f"  {paint.dim}{visible('; '.join((*hit.why, *hit.evidence)), width - 2 if width else None)}{paint.end}"
@@ -288,8 +290,11 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}  version {entity.version[:12]}"
-        if entity.is_in_conflict:
-            yield f"{paint.warn}in conflict{paint.end}: {len(entity.heads)} versions stand beside each other"
+        for conflict, name in zip(result.entity.conflicts, entity.conflict_names, strict=True):
+            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, the next write settles it"
+            for rival in conflict.values:
+                text = json.dumps(rival.value, ensure_ascii=False) if rival.present else "(not there)"
+                yield visible(f"  {rival.version[:12]}  by {rival.writer}  {rival.ts[:19]}  {text}", face.width)
         for name, value in entity.value.items():
             if name == "v":
                 continue

@@ -12,6 +12,7 @@ __all__ = [
     "BlamedOut",
     "BriefOut",
     "CandidateOut",
+    "ConflictOut",
     "DecidedOut",
     "DoctorOut",
     "EntityOut",
@@ -39,6 +40,7 @@ __all__ = [
     "RefusalOut",
     "RemainingOut",
     "RememberOut",
+    "RivalOut",
     "SectionOut",
     "ShowOut",
     "SkippedOut",
@@ -89,7 +91,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     where the store is sound, ``last`` where there is no record. ``copied_from`` is the lineage of which this store is a copy
     that has not written yet, ``previous`` the one that it wrote before it was copied or restored. ``adopted`` and
     ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
-    the files wait for.
+    the files wait for. ``conflicts`` are the ids of the entities in conflict.
     """
 
     root: str
@@ -108,10 +110,30 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     edited: list[TakenOut] = []
     left: list[LeftOut] = []
     waits: list[str] = []
+    conflicts: list[str] = []
+
+
+class RivalOut(msgspec.Struct):
+    """What one head has in a place; ``present`` is false where it has nothing there, or is deleted."""
+
+    version: str
+    writer: str
+    ts: str
+    present: bool
+    value: Any
+
+
+class ConflictOut(msgspec.Struct):
+    """``path`` are the keys that lead to the place, none for the whole entity; the first of ``values`` is shown."""
+
+    path: list[str]
+    values: list[RivalOut]
 
 
 class EntityOut(msgspec.Struct):
-    """``value`` is the payload as its type defines it; ``heads`` has several versions where it is in conflict."""
+    """``value`` is the payload as its type defines it. Where ``heads`` has several versions it is what they merge to, and
+    ``conflicts`` says where they do not agree.
+    """
 
     type: str
     id: str
@@ -122,6 +144,7 @@ class EntityOut(msgspec.Struct):
     writer: str
     seq: int
     value: dict[str, Any]
+    conflicts: list[ConflictOut] = []
 
 
 class RecordOut(msgspec.Struct):
@@ -158,7 +181,9 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
 
 
 class HitOut(msgspec.Struct):
-    """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole."""
+    """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
+    in which versions of several clones do not agree.
+    """
 
     type: str
     id: str
@@ -172,6 +197,7 @@ class HitOut(msgspec.Struct):
     evidence: list[str]
     state: str
     more: str
+    conflicts: list[str] = []
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):

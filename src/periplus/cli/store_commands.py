@@ -78,7 +78,7 @@ def _status(face: Face) -> int:
         found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
-        [LeftOut(*one) for one in found.files.left], list(found.files.waits),
+        [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -97,6 +97,9 @@ def _status(face: Face) -> int:
             yield "         What is sound is served, nothing is written. Next: periplus doctor"
         else:
             yield f"state    {paint.good}sound{paint.end}"
+        if found.conflicts:
+            count = len(found.conflicts)
+            yield f"merge    {count:,} in conflict: periplus show {visible(found.conflicts[0])}{' …' if count > 1 else ''}"
         yield from _of_files(face, result)
 
     face.emit(result, lines)

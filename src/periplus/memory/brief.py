@@ -118,7 +118,8 @@ def _line(hit: Hit) -> str:
         text = text[: _LINE_CHARACTERS_MAX - 1] + "…"
     state = f" ({hit.state})" if hit.state in ("proposed", "deferred") else ""
     stale = f" (stale: {', '.join(hit.stale)} changed since)" if hit.stale else ""
-    return f"- {text}{state}{stale} [{hit.item_id}]"
+    conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
+    return f"- {text}{state}{conflict}{stale} [{hit.item_id}]"
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:

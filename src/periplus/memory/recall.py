@@ -67,6 +67,7 @@ class Hit(NamedTuple):
     evidence: tuple[str, ...]
     state: str
     more: str
+    conflicts: tuple[str, ...] = ()
 
 
 class Recall(NamedTuple):
@@ -153,7 +154,8 @@ def hit_of(entity: Entity, score: int, why: tuple[str, ...], stale: tuple[str, .
     value = entity.value
     text = value.get("text") or value.get("title") or ""
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, stale,
-               evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}")  # fmt: skip
+               evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}",
+               entity.conflict_names)  # fmt: skip
 
 
 def is_ended(item_type: str, state: object) -> bool:

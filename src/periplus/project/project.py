@@ -83,6 +83,7 @@ class Status(NamedTuple):
     files: TakenIn
     copied_from: str = ""
     previous: str = ""
+    conflicts: tuple[str, ...] = ()
 
 
 class ImportedTrail(NamedTuple):
@@ -562,6 +563,7 @@ class Project:
             files,
             journal.copied_from,
             journal.own.previous if journal.own is not None else "",
+            tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
         )
 
     def _references(self, entity: Entity) -> set[bytes]:

@@ -1,0 +1,45 @@
+"""What a person sees of two clones that wrote to one memory apart."""
+
+from __future__ import annotations
+
+import shutil
+
+from cli_support import Shell, fill
+from periplus.journal import Writer
+from periplus.project import Project
+
+
+def test_a_conflict_is_shown_counted_marked_and_ended_by_a_write(tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path / "home")
+    fill(shell, "the harbour is deep", "the reef is sharp")
+    other = tmp_path / "clone"
+    shutil.copytree(shell.folder, other)
+    for folder, name, confidence in ((shell.folder, "ada", 80), (other, "bob", 40)):
+        with Project.open(str(folder), Writer(name, "who_0000000000000000", "", 1)) as project:
+            first = next(one for one in project.journal.entities("note") if "harbour" in one.value["text"])
+            value = {**first.value, "confidence": confidence, "tags": [name]}
+            project.journal.mutate(lambda t, i=first.item_id, v=value: t.put("note", i, v), project.writer)
+            lineage = project.journal.lineage
+    own = f".periplus/journal/{lineage}"
+    shutil.copytree(other / own, shell.folder / own)
+    assert f"1 in conflict: periplus show {first.item_id}" in shell("status").out
+    assert shell.json("status").conflicts == [first.item_id]
+    shown = shell("show", first.item_id).out
+    assert "in conflict: confidence; the first is shown" in shown
+    assert "by ada" in shown
+    assert "by bob" in shown
+    entity = shell.json("show", first.item_id).entity
+    (conflict,) = entity.conflicts
+    assert conflict.path == ["confidence"]
+    assert {one.writer: one.value for one in conflict.values} == {"ada": 80, "bob": 40}
+    assert sorted(entity.value["tags"]) == ["ada", "bob"]
+    assert entity.value["confidence"] == conflict.values[0].value
+    assert "in conflict: confidence" in shell("recall", "harbour").out
+    assert shell.json("recall", "harbour").hits[0].conflicts == ["confidence"]
+    assert "(in conflict: confidence)" in shell("brief", "harbour").out
+    with Project.open(str(shell.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        project.journal.mutate(
+            lambda t: t.put("note", first.item_id, entity.value, expect=entity.version), project.writer
+        )
+    assert shell.json("show", first.item_id).entity.conflicts == []
+    assert "in conflict" not in shell("status").out
