@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,10 @@ from periplus.journal.carriers.carrier import SignedHead, encode_head
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.heads import TreeHead, head_message
+from periplus.journal.record import decode_line
+from periplus.journal.redaction import redact
 from periplus.journal.settings import read_lineage
+from periplus.journal.stub import make_stub
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 
 KINDS = ("store", "exchange", "git")
@@ -291,6 +295,52 @@ def test_the_clones_converge_whatever_they_do_in_whatever_order(medium, ada, tmp
     assert files_of(roots[0]) == files_of(roots[1]) == files_of(roots[2])
 
 
+def test_what_was_redacted_is_taken_out_of_every_copy(medium, ada, bob):
+    """A stub and its record are one; the stub wins, and a git ref that carried the record has no past any more."""
+    secret = "correct horse battery staple"
+    with open_journal(ada) as journal:
+        journal.mutate(put(7, f"the password is {secret}"), WRITER)
+        journal.mutate(lambda t: t.put("note", item(7, "not"), {"text": secret + "n" * 70_000}), WRITER)
+    for root in (ada, bob, ada):
+        medium.exchange(root)
+    before = records(bob)
+    with open_journal(ada) as journal:
+        redact(journal, WRITER, secret=secret, reason="pasted by mistake")
+    for root in (ada, bob, ada):
+        medium.exchange(root)
+    assert records(ada) == records(bob)
+    assert all(records(bob)[lineage][: len(leaves)] == leaves for lineage, leaves in before.items())
+    assert state(ada) == state(bob)
+    assert files_of(ada) == files_of(bob)
+    needles = (secret.encode(), zlib.compress((secret + "n" * 70_000).encode())[:40])
+    for folder in (ada, bob, medium.path):
+        for path in Path(folder).rglob("*"):
+            if path.is_file() and "cache" not in path.parts:
+                assert not any(needle in path.read_bytes() for needle in needles), path
+    if medium.kind == "git":
+        for ref in git("-C", medium.path, "for-each-ref", "--format=%(refname)").decode().split():
+            for commit in git("-C", medium.path, "rev-list", ref).decode().split():
+                assert secret.encode() not in git("-C", medium.path, "grep", "-a", "-h", "-e", ".", commit)
+    for root in (ada, bob):
+        with open_journal(root) as journal:
+            assert "error" not in {problem.severity for problem in examine(journal).problems}
+
+
+def test_a_stub_that_no_audit_record_names_is_refused(exchange_folder, ada, bob):
+    exchange_folder.exchange(ada)
+    exchange_folder.exchange(bob)
+    folder = exchange_folder.path / "journal"
+    path = next(path for path in folder.glob("lin_*/000000000001.jsonl") if b"ada's" in path.read_bytes())
+    lines = path.read_bytes().split(b"\n")
+    _, leaf = decode_line(lines[2])
+    lines[2] = make_stub(lines[2], leaf, "0" * 64)[:-1]
+    path.write_bytes(b"\n".join(lines))
+    before = taken(bob)
+    with pytest.raises(DamageError, match="no record says so"):
+        exchange_folder.exchange(bob)
+    assert taken(bob) == before
+
+
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -449,6 +499,77 @@ def test_links_in_an_exchange_folder_are_not_followed(exchange_folder, ada, bob,
     (folder / "000000000001.jsonl").symlink_to(tmp_path / "segment")
     with pytest.raises(DamageError, match="symbolic link"):
         exchange_folder.exchange(bob)
+
+
+# -- a git repository that means harm ----------------------------------------------------------------------------------
+
+
+def make_ref(hub, lineage, entries):
+    """A ref whose tree has ``entries``: mode, path, bytes."""
+    stream = [f"commit refs/periplus/{lineage}\ncommitter x <x@x> 0 +0000\ndata 0\n".encode()]
+    for mode, path, data in entries:
+        stream.append(f"M {mode} inline {path}\ndata {len(data)}\n".encode() + data + b"\n")
+    git("-C", hub, "fast-import", "--quiet", "--force", input=b"".join(stream))
+
+
+def test_odd_trees_in_a_git_repository_are_refused_and_do_not_hinder_others(ada, bob, tmp_path):
+    hub = Medium("git", tmp_path, ada)
+    hub.exchange(ada)
+    lineage = read_lineage(open_folder(ada, Files()).layout).lineage
+    segment = git("-C", hub.path, "cat-file", "blob", f"refs/periplus/{lineage}:segments/000000000001.jsonl")
+    head = git("-C", hub.path, "cat-file", "blob", f"refs/periplus/{lineage}:head.json")
+    first = "segments/000000000001.jsonl"
+    odd = {
+        "lin_0000000000000001": [("120000", first, b"/etc/passwd"), ("100644", "head.json", head)],
+        "lin_0000000000000002": [("100644", first, segment), ("120000", "head.json", b"/etc/passwd")],
+        "lin_0000000000000003": [("100644", "head.json", b"{" * 20_000), ("100644", first, segment)],
+        "lin_0000000000000004": [("100644", "head.json", head), ("100644", first, segment)],
+        "lin_0000000000000005": [("100644", "somewhere/else", b"x"), ("100755", "run.sh", b"touch x")],
+        "lin_0000000000000006": [("100644", f"{first}/000000000001.jsonl", segment)],
+    }
+    for name, entries in odd.items():
+        make_ref(hub.path, name, entries)
+    git("-C", hub.path, "update-ref", "refs/periplus/not-a-lineage", f"refs/periplus/{lineage}")
+    with open_journal(bob) as journal:
+        report = sync(journal, hub.carrier(journal))
+        came = {one.lineage: one for one in report.transfers if one.direction == "in"}
+        assert came[lineage].records == 6
+        assert all(came[name].refused is not None for name in odd if name in came)
+        assert {f"lin_000000000000000{number}" for number in range(1, 5)} <= set(came)
+        assert sorted(journal.lineages()) == sorted([lineage, journal.lineage])
+    assert not list(tmp_path.rglob("x"))
+
+
+def test_a_tree_with_a_path_that_leads_elsewhere_is_refused(ada, bob, tmp_path):
+    hub = Medium("git", tmp_path, ada)
+    hub.exchange(ada)
+
+    def write(kind, data):
+        words = ("hash-object", "-w", "-t", kind, "--literally", "--stdin")
+        return bytes.fromhex(git("-C", hub.path, *words, input=data).decode().strip())
+
+    tree_of = write("tree", b"40000 ..\0" + write("tree", b"100644 head.json\0" + write("blob", b"harm")))
+    body = f"tree {tree_of.hex()}\nauthor x <x@x> 0 +0000\ncommitter x <x@x> 0 +0000\n\nx"
+    git("-C", hub.path, "update-ref", "refs/periplus/lin_0000000000000009", write("commit", body.encode()).hex())
+    with open_journal(bob) as journal:
+        report = sync(journal, hub.carrier(journal))
+        came = {one.lineage: one for one in report.transfers if one.direction == "in"}
+        assert came["lin_0000000000000009"].refused is not None
+        assert [one.records for name, one in came.items() if name != "lin_0000000000000009"] == [6]
+
+
+def test_a_ref_that_somebody_else_moved_is_not_pushed_over(ada, tmp_path):
+    hub = Medium("git", tmp_path, ada)
+    hub.exchange(ada)
+    lineage = read_lineage(open_folder(ada, Files()).layout).lineage
+    with open_journal(ada) as journal:
+        journal.mutate(put(8, "more"), WRITER)
+        carrier = hub.carrier(journal)
+        make_ref(hub.path, lineage, [("100644", "segments/000000000001.jsonl", b"other")])
+        moved = git("-C", hub.path, "rev-parse", f"refs/periplus/{lineage}")
+        report = sync(journal, carrier)
+    assert [type(one.refused) for one in report.transfers if one.direction == "out"] == [ConflictError]
+    assert git("-C", hub.path, "rev-parse", f"refs/periplus/{lineage}") == moved
 
 
 # -- stops -----------------------------------------------------------------------------------------------------------

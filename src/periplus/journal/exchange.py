@@ -191,6 +191,8 @@ class _Run:
                     self.touched |= arrival.touched
                 if not self._dry_run and lineage != target.written_lineage():
                     arrival.commit()
+                    if arrival.emptied_seqs and direction == "in":
+                        self._journal.renew_derived()
         except PeriplusError as error:
             return Transfer(lineage, direction, refused=error)
         last = arrival.end.next_seq - 1

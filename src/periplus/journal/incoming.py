@@ -39,11 +39,12 @@ from periplus.base.locks import Lock
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer
+from periplus.journal.index import Index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Entity, change_of, entity_of_head, head_of
-from periplus.journal.stub import unaudited
+from periplus.journal.stub import objects_removed_by, unaudited
 from periplus.merkle import Frontier
 
 Lender: TypeAlias = Callable[[bytes], bytes]
@@ -75,6 +76,8 @@ class Arrival:
         self.new_bytes = 0
         self.new_records = 0
         self.touched: set[tuple[str, str]] = set()
+        self.emptied_seqs: set[int] = set()  # records of ours whose content was taken out where they come from
+        self._doomed: set[bytes] = set()
         self._target = target
         self._source = source
         self._store = store
@@ -172,6 +175,8 @@ class Arrival:
             files.make_folder(folder)
             write_atomic(files, self._target.head_path(self.lineage), encode_head(self.head))
         self._remember(self.head)
+        if self.emptied_seqs:
+            self._remove_emptied()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -248,18 +253,27 @@ class Arrival:
             return ours, False
         mine, other = _entries(ours, segment), _entries(theirs, segment)
         theirs_by_seq = {entry.record.seq: entry for entry in other}
-        merged = bytearray(theirs if len(theirs) > len(ours) else ours)
+        emptied_here = emptied_there = False
         for entry in mine:
             match = theirs_by_seq.get(entry.record.seq)
             if match is None:
                 continue
             self._check_leaf(entry.record.seq, entry.leaf, match.leaf)
-            if (entry.offset, entry.length) != (match.offset, match.length):
-                raise DamageError(f"record {entry.record.seq} lies at another place than in our copy")
-            stub = ours if entry.record.is_stub else theirs
-            merged[entry.offset : entry.offset + entry.length] = stub[entry.offset : entry.offset + entry.length]
-        self._has_stubs |= bytes(merged[: len(ours)]) != ours
-        return bytes(merged), len(other) > len(mine)
+            emptied_here |= entry.record.is_stub and not match.record.is_stub
+            if match.record.is_stub and not entry.record.is_stub:
+                emptied_there = True
+                ref = entry.record.payload_ref
+                self.emptied_seqs.add(entry.record.seq)
+                self._doomed |= {_digest(ref.sha256)} if ref is not None else set()
+        has_more = len(other) > len(mine)
+        if emptied_here and (has_more or emptied_there):
+            raise DamageError("a copy from before content was taken out, with records that came after", seq=segment)
+        if not emptied_there:
+            return (theirs, True) if has_more else (ours, False)
+        if len(other) < len(mine):
+            raise DamageError("a copy whose content was taken out, and which is cut short", seq=segment)
+        self._has_stubs = True
+        return theirs, has_more
 
     def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
         """A record was taken out of its copy there: the whole lineage is set aside and read anew."""
@@ -383,6 +397,24 @@ class Arrival:
 
     def _staged_path(self, segment: int) -> str:
         return os.path.join(self._staging, segment_name(segment))
+
+    def _remove_emptied(self) -> None:
+        """What was taken out of records goes from objects and index too, as it did at their owner's."""
+        named: set[bytes] = set()
+        for lineage in self._target.lineages():
+            for chunk in self._target.reader(lineage).read_from(START, salvage=True):
+                for entry in chunk.entries:
+                    if lineage == self.lineage:
+                        self._doomed |= set(map(_digest, objects_removed_by(entry.record, lineage)))
+                    ref = entry.record.payload_ref
+                    named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
+        for digest in sorted(self._doomed - named):
+            self._target.objects.remove(digest)
+        if self._target.is_store:
+            try:
+                Index.discard(self._target.layout.index)
+            except OSError as error:
+                raise environment_failure(error, "remove the index", self._target.layout.index) from error
 
     def _write_staged(self, segment: int, data: bytes) -> None:
         path = self._staged_path(segment)
