@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import importing, journal, merkle, proofs, recall, report, start, trail
+from bench import importing, journal, merkle, proofs, rebuild, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
 
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "journal": journal.measure,
+    "rebuild": rebuild.measure,
     "import": importing.measure,
     "recall": recall.measure,
     "start": start.measure,
@@ -41,7 +42,7 @@ def main() -> int:
     try:
         where = machine(folder)
         for name in arguments.only or PARTS:
-            rows += PARTS[name](_bench(name, folder, notes, is_quick=arguments.quick))
+            rows += PARTS[name](_bench(name, folder, notes, is_quick=arguments.quick, is_full=arguments.full))
     finally:
         shutil.rmtree(folder)
     result = report.Result(
@@ -66,6 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="What Periplus costs beside the bare work.")
     parser.add_argument("--only", action="append", choices=tuple(PARTS), help="this part (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds: shows that it runs, no more")
+    parser.add_argument("--full", action="store_true", help="the largest sizes: a million records; minutes")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--markdown", action="store_true", help="print the page for the documentation")
@@ -75,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _bench(name: str, folder: str, notes: list[str], *, is_quick: bool) -> Bench:
+def _bench(name: str, folder: str, notes: list[str], *, is_quick: bool, is_full: bool) -> Bench:
     own = os.path.join(folder, name)
     os.mkdir(own)
 
@@ -84,7 +86,7 @@ def _bench(name: str, folder: str, notes: list[str], *, is_quick: bool) -> Bench
         if name == "import":
             notes.append(f"imported: {text}")
 
-    return Bench(own, is_quick, say)
+    return Bench(own, is_quick, say, is_full)
 
 
 def _keep(result: report.Result, folder: str) -> None:

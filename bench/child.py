@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,49 @@ def _store(path: str, root: str) -> Callable[[], object]:
     return run
 
 
+def _orjson_files(folder: str) -> Callable[[], object]:
+    import orjson
+
+    def run() -> None:
+        for path in _segments(folder):
+            with open(path, "rb") as file:
+                for line in file:
+                    orjson.loads(line)
+
+    return run
+
+
+def _fold(folder: str) -> Callable[[], object]:
+    from periplus.journal.fold import Fold
+    from periplus.journal.lineage import START, LineageReader
+    from periplus.journal.segment import decode_header
+
+    def nothing(_: str) -> bytes:
+        raise AssertionError("the history of the benchmark has no payloads in objects")
+
+    def run() -> None:
+        fold = Fold(nothing)
+        lineage = os.path.basename(folder)
+        with open(_segments(folder)[0], "rb") as file:
+            store = decode_header(file.readline())[0].store
+        reader = LineageReader(folder, store, lineage)
+        reader.read_blocks(START, lambda segment, block: fold.add(block, lineage, segment))
+        fold.take_heads()
+
+    return run
+
+
+def _open(root: str) -> Callable[[], object]:
+    from periplus.journal import EntityType, Journal
+
+    types = {"decision": EntityType("decision", "dec", is_projected=False, check=lambda _: None)}
+    return lambda: Journal(root, types).close()
+
+
+def _segments(folder: str) -> list[str]:
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl"))
+
+
 def _peak_bytes() -> int:
     """The most memory this process has had resident. What the one that started it had does not count here."""
     try:
@@ -69,6 +113,9 @@ _WORKS: Final[dict[str, Callable[..., Callable[[], object]]]] = {
     "json": _json,
     "trail": _trail,
     "store": _store,
+    "orjson-files": _orjson_files,
+    "fold": _fold,
+    "open": _open,
 }
 
 

@@ -26,6 +26,7 @@ class Bench(NamedTuple):
     folder: str
     is_quick: bool
     say: Callable[[str], None]
+    is_full: bool = False
 
     def size(self, full: int, quick: int) -> int:
         return quick if self.is_quick else full

@@ -29,6 +29,11 @@ EXPECTED = [
         for suffix in ("", ", p50", ", p95", ", max")
     ),
     *(
+        ("rebuild", f"2,000 records, {what}", "orjson.loads, each line")
+        for label in ("state and index input", "with the index")
+        for what in (label, f"{label}, peak memory")
+    ),
+    *(
         ("import", what, f"{library}.loads, each line")
         for what in ("import to a trail", "import into a store, indexed")
         for library in ("orjson", "json")

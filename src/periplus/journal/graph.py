@@ -35,13 +35,14 @@ class Base(Protocol):
 class EntityGrowth:
     """What changes added to one entity."""
 
-    __slots__ = ("children", "gone", "heads", "revs")
+    __slots__ = ("children", "gone", "heads", "raised", "revs")
 
     def __init__(self) -> None:
         self.revs: dict[str, int] = {}  # of versions that were added, or whose rev rose
         self.heads: dict[str, Head] = {}  # added, and no parent of another; the rev is in ``revs``
         self.gone: set[str] = set()  # parents of what was added
         self.children: dict[str, list[str]] = {}
+        self.raised: set[str] = set()  # whose rev rose: the base may hold them, also where they were added once more
 
 
 class Growth:
@@ -115,6 +116,7 @@ class Growth:
                 now = found.revs.get(child, rev)
                 if now < least and child not in done:
                     found.revs[child] = least
+                    found.raised.add(child)
                     heappush(queue, (old.setdefault(child, now), child))
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "INDEX_VERSION",
     "NO_VIEW",
     "FileRow",
+    "HistoryNeededError",
     "Index",
     "IndexedRecord",
     "Indexer",
@@ -33,7 +34,7 @@ from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, change_of
 
-INDEX_VERSION: Final = 3
+INDEX_VERSION: Final = 4
 _BUSY_S: Final = 5.0
 _SLICE: Final = 256
 
@@ -62,6 +63,11 @@ CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
 CREATE TABLE files (
     item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id)
+) WITHOUT ROWID;
+CREATE TABLE floors (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE kept_keys (
+    key TEXT NOT NULL, lineage TEXT NOT NULL, seq INTEGER NOT NULL, version TEXT NOT NULL, ts TEXT NOT NULL,
+    PRIMARY KEY (key, lineage, seq)
 ) WITHOUT ROWID;
 CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
 """
@@ -140,6 +146,10 @@ class NullIndexer:
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
         """Nothing to keep."""
+
+
+class HistoryNeededError(Exception):
+    """A record came that only the records before the checkpoint explain. Never leaves this package."""
 
 
 class Index:
@@ -231,6 +241,14 @@ class Index:
             db.execute("INSERT INTO meta VALUES ('identity', ?)", (self._identity,))
         db.execute("COMMIT")
         return db
+
+    @classmethod
+    def scratch(cls, store: str) -> Index:
+        """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
+        found = cls(None, store, NullIndexer())
+        found.db.close()
+        found.db = found._created(sqlite3.connect("", isolation_level=None))
+        return found
 
     @staticmethod
     def discard(path: str) -> None:
@@ -391,26 +409,39 @@ class Index:
 
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
         """Add records; gives the entities that they touched."""
-        growth = Growth(self)
+        growth, has_floors = Growth(self), self.has_floors
         edges: list[tuple[str, str]] = []
         known: list[tuple[Entry, str]] = []
         for entry, change in items:
             if change is not None:
+                if has_floors:
+                    self.check_reach(change, growth)
                 growth.add(change)
                 edges += [(parent, change.version) for parent in change.parents]
             known.append((entry, "" if change is None else change.version))
         rows = (_row(entry, version, lineage, segment, growth) for entry, version in known)
         self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
         self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
-        self._apply_heads(growth, {version for _, version in known})
+        self._apply_heads(growth)
         return set(growth.entities)
 
-    def _apply_heads(self, growth: Growth, added: set[str]) -> None:
+    def add_rows(self, rows: Iterable[Sequence[object]], edges: Iterable[tuple[str, str]]) -> None:
+        """Rows of ``records`` and ``edges`` as they are; the heads are ``set_heads``'s."""
+        self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
+        self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
+
+    def set_heads(self, heads: Iterable[Head]) -> None:
+        """Each the only head of its entity, whatever there was before."""
+        rows = [head._replace(parents=_joined(head.parents)) for head in heads]  # type: ignore[arg-type]  # as the column holds it
+        self.db.executemany("DELETE FROM heads WHERE item_type = ? AND item_id = ?", [row[:2] for row in rows])
+        self.db.executemany(_PUT_HEAD, rows)
+
+    def _apply_heads(self, growth: Growth) -> None:
         execute_all = self.db.executemany
         gone, raised, heads = [], [], []
         for key, found in growth.entities.items():
             gone += [(*key, version) for version in found.gone]
-            raised += [(rev, *key, version) for version, rev in found.revs.items() if version not in added]
+            raised += [(found.revs[version], *key, version) for version in found.raised]
             heads += [head._replace(rev=found.revs[version], parents=_joined(head.parents))  # type: ignore[arg-type]  # as the column holds it
                       for version, head in found.heads.items()]  # fmt: skip
         execute_all("DELETE FROM heads WHERE item_type = ? AND item_id = ? AND version = ?", gone)
@@ -449,13 +480,69 @@ class Index:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def clear(self) -> None:
-        """Empty every table, within the transaction at hand: the rebuild from zero begins here."""
-        for name, kind in self.db.execute(
-            "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
-        ).fetchall():
-            if kind == "table" and name in ("watermarks", "records", "edges", "heads"):
-                self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
-        self._indexer.create(self.db)
+        """Empty what is filled from records, within the transaction at hand: the rebuild from zero begins here."""
+        for name in ("watermarks", "records", "edges", "heads", "floors", "kept_keys"):
+            self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
+
+    # -- what lies before a checkpoint ---------------------------------------------------------------------------------
+
+    def floors(self) -> dict[str, int]:
+        """For each lineage the seq that its records are held from, where that is a checkpoint's and not the first."""
+        return dict(self.db.execute("SELECT lineage, seq FROM floors"))
+
+    def set_floor(self, lineage: str, seq: int) -> None:
+        self.db.execute("INSERT OR REPLACE INTO floors VALUES (?, ?)", (lineage, seq))
+
+    def add_heads(self, heads: Iterable[Head]) -> None:
+        self.db.executemany(_PUT_HEAD, [head._replace(parents=_joined(head.parents)) for head in heads])  # type: ignore[arg-type]  # as the column holds it
+
+    def add_kept_keys(self, rows: Iterable[tuple[str, str, int, str, str]]) -> None:
+        self.db.executemany("INSERT OR REPLACE INTO kept_keys VALUES (?, ?, ?, ?, ?)", rows)
+
+    def kept_key(self, key: str) -> list[tuple[str, int, str]]:
+        """Lineage, seq and version of the records before a checkpoint that were written with ``key``."""
+        return self.db.execute(
+            "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
+        ).fetchall()
+
+    def newest_keys(self, limit: int) -> list[tuple[str, str, int, str, str]]:
+        """Rows of ``kept_keys`` for the keys that were used last, by key."""
+        both = (
+            "SELECT key, lineage, seq, version, ts FROM records WHERE key <> ''"
+            " UNION SELECT key, lineage, seq, version, ts FROM kept_keys"
+        )
+        newest = f"SELECT key FROM ({both}) GROUP BY key ORDER BY MAX(ts) DESC, key LIMIT ?"  # noqa: S608 - constants
+        return self.db.execute(
+            f"SELECT * FROM ({both}) WHERE key IN ({newest}) ORDER BY key, lineage, seq",  # noqa: S608 - constants
+            (limit,),
+        ).fetchall()
+
+    def all_heads(self) -> Iterator[Head]:
+        """Every head, tombstones too, by type, id and version."""
+        rows = self.db.execute(f"SELECT {_HEAD_COLUMNS} FROM heads ORDER BY item_type, item_id, version")  # noqa: S608 - a constant
+        return map(_head, rows)
+
+    def check_reach(self, change: Change, growth: Growth) -> None:
+        """Raise HistoryNeededError where what is held does not tell how ``change`` fits into the graph.
+
+        What lies before a checkpoint is not held but its heads; a change that is made from anything else there, or
+        from nothing though the entity is known, may be old news or a branch: only the whole history tells.
+        """
+        if not self.has_floors:
+            return
+        key = (change.entry.record.item_type, change.entry.record.item_id)
+        grown = growth.entities.get(key)
+        added = grown.revs if grown is not None else {}
+        if change.parents:
+            is_reached = all(parent in added or self.rev_of(*key, parent) is not None for parent in change.parents)
+        else:
+            is_reached = not added and not self.heads(*key)
+        if not is_reached:
+            raise HistoryNeededError
+
+    @property
+    def has_floors(self) -> bool:
+        return self.db.execute("SELECT 1 FROM floors").fetchone() is not None
 
 
 def node_of(records: Sequence[IndexedRecord]) -> Node | None:

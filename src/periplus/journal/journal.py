@@ -38,7 +38,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files, FolderWatch, read_plain
+from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.flush import EpochEndedError, Written
@@ -275,18 +275,18 @@ class Journal:
 
     def line_at(self, record: IndexedRecord) -> bytes:
         """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
-        path = self.reader(record.lineage).path_of(record.segment)
+        reader = self.reader(record.lineage)
         try:
-            line = read_plain(path, record.length, record.offset)
+            line = reader.read_at(record.segment, record.offset, record.length)
             found, leaf = decode_line(line[:-1])
             is_sound = leaf == record.leaf and found.seq == record.seq
-        except (OSError, UsageError):
+        except (EnvironmentFailure, UsageError):
             is_sound = False
             line = b""
         if not is_sound:
             raise DamageError(
                 "the record is not what was written",
-                path=path,
+                path=reader.path_of(record.segment),
                 offset=record.offset,
                 seq=record.seq,
                 safe="Other records stay readable.",
@@ -565,7 +565,7 @@ class Journal:
             self._overlay.add(entry, lineage, chunk.segment, salvage=salvage)
         self._seen[lineage] = chunk.end
         if chunk.size >= 0:
-            self._sizes[lineage] = (chunk.segment, chunk.size, os.stat(chunk.path).st_ino)
+            self._sizes[lineage] = (chunk.segment, chunk.size, (_place(chunk.path) or (0, 0))[1])  # 0: moved since
         if lineage == self.lineage:
             self._tail = chunk.tail
 

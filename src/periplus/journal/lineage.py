@@ -10,10 +10,20 @@ failed sync the next writer begins a new segment and writes what was not known t
 
 from __future__ import annotations
 
-__all__ = ["SEGMENT_READ_MAX", "START", "Chunk", "LineageReader", "Position", "read_durable", "write_durable"]
+__all__ = [
+    "ARCHIVE_FOLDER",
+    "SEGMENT_READ_MAX",
+    "START",
+    "Chunk",
+    "LineageReader",
+    "Position",
+    "read_durable",
+    "write_durable",
+]
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,15 +33,21 @@ from periplus.base.files import Files, FolderWatch, read_plain
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    WINDOW_BYTES_MAX,
+    Block,
     Damage,
+    Ending,
     Entry,
     Tail,
     decode_header,
-    scan,
+    read_block,
+    scan_blocks,
     segment_first_seq,
     segment_name,
 )
 
+ARCHIVE_FOLDER: Final = "archive"
 SEGMENT_READ_MAX: Final = 4 * BATCH_BYTES_MAX
 _DURABLE_BYTES: Final = 256
 _MEND: Final = "Run `periplus doctor` to see what is affected."
@@ -99,21 +115,33 @@ class LineageReader:
     def __init__(self, folder: str, store: str, lineage: str, watch: FolderWatch | None = None) -> None:
         self.folder = folder
         self._watch = watch or FolderWatch(folder)
+        self._archive = FolderWatch(os.path.join(folder, ARCHIVE_FOLDER))
         self.store = store
         self.lineage = lineage
 
     def segments(self) -> list[int]:
-        """First seqs of the segments, rising."""
-        try:
-            names = self._watch.names()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise environment_failure(error, "list", self.folder) from error
-        return sorted(first for first in map(segment_first_seq, names) if first is not None)
+        """First seqs of the segments, rising, those in the archive too."""
+        # Segments move into the archive, never out of it: looked up in this order none is missed.
+        found = set(_listed(self._watch))
+        if ARCHIVE_FOLDER in self._watch.last_names:
+            found.update(_listed(self._archive))
+        return sorted(found)
 
     def path_of(self, segment: int) -> str:
-        return os.path.join(self.folder, segment_name(segment))
+        """Where the segment lies now, or would lie if there were one."""
+        path = os.path.join(self.folder, segment_name(segment))
+        if not os.path.lexists(path):
+            archived = self.archived_path(segment)
+            if os.path.lexists(archived):
+                return archived
+        return path
+
+    def archived_path(self, segment: int) -> str:
+        return os.path.join(self.folder, ARCHIVE_FOLDER, segment_name(segment))
+
+    def read_at(self, segment: int, offset: int, length: int) -> bytes:
+        """Bytes of a segment, wherever it lies. Raises EnvironmentFailure."""
+        return self._read(segment, offset, length)
 
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
         """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
@@ -136,79 +164,101 @@ class LineageReader:
         if not position.segment and firsts and firsts[0] != 1:
             raise self._damage(f"missing: the first segment found begins at seq {firsts[0]}", 1, 0, 1)
 
+    def read_blocks(self, position: Position, take: Callable[[int, Block], None]) -> Position:
+        """As ``read_from``, but ``take`` gets the segment and a block at a time, and no more than these is held.
+
+        Gives where it ended. Raises DamageError; what was taken before is sound, but need not be all of its segment.
+        """
+        firsts = [first for first in self.segments() if first >= position.segment]
+        self._check_continues(position, firsts, 0)
+        for index, first in enumerate(firsts):
+            following = firsts[index + 1] if index + 1 < len(firsts) else None
+            chunk = self._scan_segment(first, following, position, 0, functools.partial(take, first), salvage=False)
+            position = chunk.end
+        return position
+
     def _read_segment(
         self, first: int, following: int | None, position: Position, durable_seq: int, *, salvage: bool
     ) -> Chunk:
+        entries: list[Entry] = []
+
+        def take(block: Block) -> None:
+            entries.extend(block.entries())
+
+        chunk = self._scan_segment(first, following, position, durable_seq, take, salvage=salvage)
+        return chunk._replace(entries=entries)
+
+    def _scan_segment(
+        self,
+        first: int,
+        following: int | None,
+        position: Position,
+        durable_seq: int,
+        take: Callable[[Block], None],
+        *,
+        salvage: bool,
+    ) -> Chunk:
+        """Hand what counts to ``take``; gives the chunk without its entries."""
         path = self.path_of(first)
-        data = self._read_on(path, position, salvage=salvage) if first == position.segment else None
-        if data is not None:
-            base = position.offset
-        else:
-            data = _read(path, 0)
-            base, position = self._read_header(data, first, position, salvage=salvage)
-            data = data[base:]
+        if first != position.segment or not self._is_continued(position, salvage=salvage):
+            position = self._read_header(first, position, salvage=salvage)
         if following is not None:
             durable_seq = following - 1  # the rest is to be found in later ones; bytes behind it count for nothing
-        found = scan(data, base=base, next_seq=position.next_seq, durable_seq=durable_seq, salvage=salvage)
-        damages = list(found.damages)
-        entries = found.entries
-        if following is not None:
-            entries = [entry for entry in entries if entry.record.seq < following]
-            reached = entries[-1].record.seq + 1 if entries else position.next_seq
-            if reached < following and not damages:
-                damages.append(
-                    Damage(found.end, base + len(data) - found.end, reached, following - 1, "records are missing")
-                )
-            found = found._replace(tail=None)
-        else:
-            reached = found.next_seq
+        end: Position | None = None
+
+        def take_counting(block: Block) -> None:
+            nonlocal end
+            if following is not None:
+                block = block.before(following)
+            if block.records:
+                end = Position(first, block.offsets[-1] + block.lengths[-1], block.records[-1].seq + 1,
+                               block.leaves[-1][:8].hex())  # fmt: skip
+                take(block)
+
+        base, next_seq = self._read_blocks(position, take_counting)
+        data = self._read(first, base)  # what is not plain: the end of the file, usually
+        found = scan_blocks(data, take_counting, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage)
+        reached = found.next_seq if following is None else end.next_seq if end is not None else position.next_seq
+        end = (end or position)._replace(next_seq=reached)  # what a later segment has again is not read
+        damages = self._damages(found, following, reached, durable_seq, base + len(data))
         if damages and not salvage:
-            worst = damages[0]
-            raise self._damage(worst.reason, first, worst.offset, worst.first_seq)
-        if following is None and found.next_seq <= durable_seq and not damages:
-            lost = Damage(found.end, 0, found.next_seq, durable_seq, "cut short: acknowledged records are missing")
-            if not salvage:
-                raise self._damage(lost.reason, first, lost.offset, lost.first_seq)
-            damages.append(lost)
-        return Chunk(first, path, entries, self._end(first, entries, position, reached), found.tail, damages,
-                     found.voided, base + len(data))  # fmt: skip
+            raise self._damage(damages[0].reason, first, damages[0].offset, damages[0].first_seq)
+        tail = found.tail if following is None else None
+        return Chunk(first, path, [], end, tail, damages, found.voided, base + len(data))
 
-    def _end(self, first: int, entries: list[Entry], position: Position, reached: int) -> Position:
-        if not entries:
-            return Position(first, position.offset, reached, position.sum)  # what a later segment has again is not read
-        last = entries[-1]
-        return Position(first, last.offset + last.length, reached, last.leaf[:8].hex())
+    def _damages(self, found: Ending, following: int | None, reached: int, durable_seq: int, size: int) -> list[Damage]:
+        """What is wrong with the segment that ``found`` speaks of: where nothing is, whether anything is missing."""
+        if found.damages:
+            return list(found.damages)
+        if following is not None:
+            if reached < following:
+                return [Damage(found.end, size - found.end, reached, following - 1, "records are missing")]
+        elif found.next_seq <= durable_seq:
+            return [Damage(found.end, 0, found.next_seq, durable_seq, "cut short: acknowledged records are missing")]
+        return []
 
-    def _read_on(self, path: str, position: Position, *, salvage: bool) -> bytes | None:
-        """The bytes behind ``position``, after a look at the checksum before it: is it still the same file?
+    def _is_continued(self, position: Position, *, salvage: bool) -> bool:
+        """Whether the checksum before ``position`` is the one that was read there: is it still the same file?
 
-        With ``salvage`` None where it is not: then the whole segment is read again.
+        Raises DamageError where it is not; with ``salvage`` False: then the whole segment is read again.
         """
-        before = SUM_TRAILER_BYTES + 1
-        data = _read(path, position.offset - before)
-        is_same = len(data) >= before and (
-            data[8:24].decode("ascii", "replace") == position.sum or _is_stub_of(path, position)
-        )
-        if salvage and not is_same:
-            return None
-        if len(data) < before:
-            raise self._damage(
-                "cut short: acknowledged records are missing",
-                position.segment,
-                position.offset - before + len(data),
-                position.next_seq - 1,
-            )
-        if not is_same:
-            raise self._damage(
-                "not the bytes that were read here before",
-                position.segment,
-                position.offset - before,
-                position.next_seq - 1,
-            )
-        return data[before:]
+        length = SUM_TRAILER_BYTES + 1
+        before = position.offset - length
+        data = self._read(position.segment, before, length)
+        if len(data) == length:
+            if data[8:24].decode("ascii", "replace") == position.sum or self._is_stub(position):
+                return True
+            wrong = "not the bytes that were read here before"
+        else:
+            before += len(data)
+            wrong = "cut short: acknowledged records are missing"
+        if salvage:
+            return False
+        raise self._damage(wrong, position.segment, before, position.next_seq - 1)
 
-    def _read_header(self, data: bytes, first: int, position: Position, *, salvage: bool) -> tuple[int, Position]:
-        """``(offset of the first record, position there)`` of a segment that is read from its beginning."""
+    def _read_header(self, first: int, position: Position, *, salvage: bool) -> Position:
+        """The place of the first record of a segment that is read from its beginning."""
+        data = self._read(first, 0, HEADER_BYTES_MAX)
         try:
             header, start = decode_header(data)
         except FormatError as error:
@@ -216,13 +266,13 @@ class LineageReader:
             if newer is not None:
                 raise newer from error
             if salvage:
-                return data.find(b"\n") + 1, Position(first, data.find(b"\n") + 1, first, "")
+                return Position(first, self._read(first, 0).find(b"\n") + 1, first, "")
             raise self._damage(error.wrong, first, 0, first) from error
         if header.segment != 2 or (header.store, header.lineage, header.first_seq) != (self.store, self.lineage, first):
             raise self._damage("the segment's header names another store, lineage or seq", first, 0, first)
         if first == position.next_seq and position.sum and header.prev != position.sum:
             raise self._damage("the segment does not continue the one before it", first, 0, first)
-        return start, Position(first, start, first, data[start - 19 : start - 3].decode())
+        return Position(first, start, first, data[start - 19 : start - 3].decode())
 
     def _newer(self, data: bytes) -> NewerFormatError | None:
         line = data[: data.find(b"\n", 0, 4096)]
@@ -238,23 +288,50 @@ class LineageReader:
     def _damage(self, reason: str, segment: int, offset: int, seq: int) -> DamageError:
         return DamageError(reason, path=self.path_of(segment), offset=offset, seq=seq, safe=_SAFE, mend=_MEND)
 
+    def _is_stub(self, position: Position) -> bool:
+        """Whether the record that ends at ``position`` had its content taken out since it was read."""
+        start = max(position.offset - LINE_BYTES_MAX, 0)
+        lines = self._read(position.segment, start, position.offset - start).split(b"\n")
+        try:
+            record, leaf = decode_line(lines[-2] if len(lines) > 1 else b"")
+        except FormatError:
+            return False
+        return record.is_stub and leaf[:8].hex() == position.sum
 
-def _is_stub_of(path: str, position: Position) -> bool:
-    """Whether the record that ends at ``position`` had its content taken out since it was read."""
-    start = max(position.offset - LINE_BYTES_MAX, 0)
+    def _read_blocks(self, position: Position, take: Callable[[Block], None]) -> tuple[int, int]:
+        """Hand on block after block from ``position`` while all is as usual: ``(offset, next seq)`` where it is not."""
+        offset, next_seq = position.offset, position.next_seq
+        while True:
+            data = self._read(position.segment, offset, WINDOW_BYTES_MAX)
+            block = read_block(data, base=offset, next_seq=next_seq)
+            if not block.records:
+                return offset, next_seq
+            take(block)
+            offset = block.offsets[-1] + block.lengths[-1]
+            next_seq += len(block.records)
+
+    def _read(self, segment: int, offset: int, bytes_max: int = SEGMENT_READ_MAX + 1) -> bytes:
+        path = os.path.join(self.folder, segment_name(segment))
+        try:
+            try:
+                data = read_plain(path, bytes_max, max(offset, 0))
+            except FileNotFoundError:
+                path = self.archived_path(segment)  # it may move at any moment, and only there
+                data = read_plain(path, bytes_max, max(offset, 0))
+        except OSError as error:
+            raise environment_failure(error, "read", path) from error
+        if len(data) > SEGMENT_READ_MAX:
+            raise DamageError(
+                f"a segment over {SEGMENT_READ_MAX:,} bytes", path=path, offset=SEGMENT_READ_MAX, mend=_MEND
+            )
+        return data
+
+
+def _listed(watch: FolderWatch) -> list[int]:
     try:
-        lines = read_plain(path, position.offset - start, start).split(b"\n")
-        record, leaf = decode_line(lines[-2] if len(lines) > 1 else b"")
-    except (OSError, FormatError):
-        return False
-    return record.is_stub and leaf[:8].hex() == position.sum
-
-
-def _read(path: str, offset: int) -> bytes:
-    try:
-        data = read_plain(path, SEGMENT_READ_MAX + 1, max(offset, 0))
+        names = watch.names()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     except OSError as error:
-        raise environment_failure(error, "read", path) from error
-    if len(data) > SEGMENT_READ_MAX:
-        raise DamageError(f"a segment over {SEGMENT_READ_MAX:,} bytes", path=path, offset=SEGMENT_READ_MAX, mend=_MEND)
-    return data
+        raise environment_failure(error, "list", watch.path) from error
+    return [first for first in map(segment_first_seq, names) if first is not None]

@@ -41,6 +41,7 @@ from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow
 from periplus.journal.lineage import START, Position, read_durable
+from periplus.journal.loading import Loader
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
@@ -157,12 +158,18 @@ class Projector:
             index.begin_write()
             watermarks = index.watermarks()
             touched: set[tuple[str, str]] = set()
+            loader = Loader(index, journal.load_object) if not watermarks and not salvage else None
             for lineage in journal.lineages():
                 is_limited = (
                     mark is not None and mark.lineage == lineage and journal.settings.journal.sync == "mutation"
                 )
                 limit = max(mark.seq, journal.durable_seq) if mark is not None and is_limited else None
+                if loader is not None:
+                    loader.load(journal.reader(lineage), limit)
+                    continue
                 touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
+            if loader is not None:
+                touched = loader.finish()
             index.finish(touched, self._progress)
             self._write_files({*touched, *rewrite}, settled)
             if looked_at is not None:

@@ -21,33 +21,57 @@ from __future__ import annotations
 __all__ = [
     "BATCH_BYTES_MAX",
     "BATCH_RECORDS_MAX",
+    "HEADER_BYTES_MAX",
     "SEGMENT_SUFFIX",
     "TEAR_END",
+    "WINDOW_BYTES_MAX",
+    "Block",
     "Damage",
+    "Ending",
     "Entry",
     "Header",
     "Scan",
     "Tail",
     "decode_header",
     "encode_header",
+    "read_block",
     "scan",
+    "scan_blocks",
     "segment_first_seq",
     "segment_name",
 ]
 
 import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
 from periplus.base.errors import FormatError
-from periplus.journal.record import LINE_BYTES_MAX, RECORD_VERSION, Record, decode_line, seal_line, unseal_line
+from periplus.journal.record import (
+    LINE_BYTES_MAX,
+    RECORD_VERSION,
+    Record,
+    decode_line,
+    decode_lines,
+    seal_line,
+    unseal_line,
+)
 
 SEGMENT_SUFFIX: Final = ".jsonl"
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 65_536
+HEADER_BYTES_MAX: Final = 4096
+WINDOW_BYTES_MAX: Final = 96 * 1024  # what the allocator gives from memory that it has
+WINDOW_BYTES_MIN: Final = 8 * 1024
 TEAR_END: Final = b"#\n"
 _DIGITS: Final = 12
+_seq_of: Final = attrgetter("seq")
+_txn_of: Final = attrgetter("txn")
+_voids_of: Final = attrgetter("voids")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -68,6 +92,34 @@ class Entry(NamedTuple):
     offset: int
     length: int
     leaf: bytes
+
+
+class Block(NamedTuple):
+    """Records that count and lie one behind the other, by columns, as in Entry; ``lines`` without their newlines."""
+
+    records: list[Record]
+    offsets: list[int]
+    lengths: list[int]
+    leaves: list[bytes]
+    lines: list[bytes]
+
+    def entries(self) -> Iterator[Entry]:
+        return map(Entry._make, zip(self.records, self.offsets, self.lengths, self.leaves, strict=True))
+
+    def before(self, seq: int) -> Block:
+        """Those with a lower seq; they are in order."""
+        count = bisect_left(self.records, seq, key=_seq_of)
+        return self if count == len(self.records) else Block(*[column[:count] for column in self])  # type: ignore[arg-type]  # five lists
+
+
+class Ending(NamedTuple):
+    """How a scan ended; the fields are those of Scan."""
+
+    end: int
+    next_seq: int
+    voided: list[tuple[int, int]]
+    tail: Tail | None
+    damages: list[Damage]
 
 
 class Damage(NamedTuple):
@@ -118,7 +170,7 @@ def encode_header(header: Header) -> bytes:
 
 def decode_header(data: bytes) -> tuple[Header, int]:
     """``(header, offset of the first record)``. Raises FormatError at offset 0 where there is no whole header."""
-    end = data.find(b"\n", 0, 4096)
+    end = data.find(b"\n", 0, HEADER_BYTES_MAX)
     if end < 0:
         raise FormatError("no whole segment header", offset=0)
     line = data[:end]
@@ -139,10 +191,38 @@ def scan(data: bytes, *, base: int, next_seq: int, durable_seq: int = 0, salvage
     ``durable_seq`` is the highest seq known to be durable. With ``salvage`` the scan goes on behind damage at the
     next batch that is sound; without, it stops there.
     """
-    result = Scan([], base, next_seq, [], None, [])
+    entries: list[Entry] = []
+
+    def take(block: Block) -> None:
+        entries.extend(block.entries())
+
+    return Scan(
+        entries, *scan_blocks(data, take, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage)
+    )
+
+
+def scan_blocks(
+    data: bytes,
+    take: Callable[[Block], None],
+    *,
+    base: int,
+    next_seq: int,
+    durable_seq: int = 0,
+    salvage: bool = False,
+) -> Ending:
+    """As ``scan``, but what counts is handed to ``take`` a block at a time, so that a whole segment need not be held."""
+    voided: list[tuple[int, int]] = []
+    damages: list[Damage] = []
     marks: dict[int, list[int]] | None = None  # looked up once: damage can be everywhere
-    at = 0
+    at, window = 0, WINDOW_BYTES_MAX
     while at < len(data):
+        block, end = _read_window(data, base, at, next_seq, window)
+        if block.records:  # the usual case: many batches, and nothing between them
+            take(block)
+            window = WINDOW_BYTES_MAX if end - at > window // 2 else WINDOW_BYTES_MIN
+            at, next_seq = end, next_seq + len(block.records)
+            continue
+        window = WINDOW_BYTES_MIN
         batch, end, reason = _read_batch(data, base, at, next_seq, None)
         if not batch:
             if marks is None:
@@ -151,20 +231,68 @@ def scan(data: bytes, *, base: int, next_seq: int, durable_seq: int = 0, salvage
             place = _find_voiding(data, base, at, next_seq, marks)
             if place is not None:
                 batch, end, _ = _read_batch(data, base, place, next_seq, (base + at, place - at))
-                result.voided.append((base + at, place - at))
+                voided.append((base + at, place - at))
         if not batch:
             if next_seq > durable_seq:
                 tail = Tail(base + at, len(data) - at, not data.endswith(b"\n"), reason)
-                return result._replace(end=base + at, next_seq=next_seq, tail=tail)
+                return Ending(base + at, next_seq, voided, tail, damages)
             place, batch, end = _resume(data, base, at, next_seq) if salvage else (len(data), [], len(data))
             last = batch[0].record.seq - 1 if batch else 0
-            result.damages.append(Damage(base + at, place - at, next_seq, last, reason))
+            damages.append(Damage(base + at, place - at, next_seq, last, reason))
             if not batch:
-                return result._replace(end=base + at, next_seq=next_seq)
-        result.entries.extend(batch)
+                return Ending(base + at, next_seq, voided, None, damages)
+        take(_block_of(batch, data, base))
         at = end
         next_seq = batch[-1].record.seq + 1
-    return result._replace(end=base + at, next_seq=next_seq)
+    return Ending(base + at, next_seq, voided, None, damages)
+
+
+def read_block(data: bytes, *, base: int, next_seq: int) -> Block:
+    """The whole batches that ``data`` begins with, as ``scan`` would take them; none where it must look further."""
+    return _read_window(data, base, 0, next_seq, len(data))[0]
+
+
+def _block_of(batch: list[Entry], data: bytes, base: int) -> Block:
+    records, offsets, lengths, leaves = map(list, zip(*batch, strict=True))
+    lines = [data[entry.offset - base : entry.offset - base + entry.length - 1] for entry in batch]
+    return Block(records, offsets, lengths, leaves, lines)
+
+
+def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) -> tuple[Block, int]:
+    """The whole batches among the sound lines within ``window`` bytes from ``at``: ``(block, end)``.
+
+    Gives what ``_read_batch`` would, batch by batch, where none voids anything; it may give fewer, never others.
+    """
+    stop = data.rfind(b"\n", at, at + window)
+    lines = data[at:stop].split(b"\n") if stop >= 0 else []
+    records, leaves = decode_lines(lines)
+    count = len(records)
+    if [record.seq for record in records] != list(range(next_seq, next_seq + count)):
+        count = next(index for index, record in enumerate(records) if record.seq != next_seq + index)
+    if any(map(_txn_of, records)) or any(map(_voids_of, records)):
+        count = _whole_batches(records[:count])
+    if count < len(lines):
+        records, leaves, lines = records[:count], leaves[:count], lines[:count]
+    lengths = [len(line) + 1 for line in lines]
+    offsets = list(accumulate(lengths, initial=base + at))
+    end = offsets.pop() - base
+    return Block(records, offsets, lengths, leaves, lines), end
+
+
+def _whole_batches(records: list[Record]) -> int:
+    """How many of ``records``, whose seqs are right, are whole batches that void nothing."""
+    whole, expected = 0, (1, 1)
+    for number, record in enumerate(records, 1):
+        index, total = record.txn or (1, 1)
+        if record.voids is not None or index != expected[0] or (index > 1 and total != expected[1]):
+            break
+        if index == total:
+            whole, expected = number, (1, 1)
+        elif index < total <= BATCH_RECORDS_MAX:
+            expected = (index + 1, total)
+        else:
+            break
+    return whole
 
 
 def _read_batch(

@@ -14,6 +14,7 @@ __all__ = [
     "EntityType",
     "Head",
     "change_of",
+    "check_payload",
     "entity_of_head",
     "head_of",
 ]
@@ -155,7 +156,7 @@ def change_of(
     if kind == "state":
         payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
         if not version:  # else it was made in this process
-            _check_payload(payload, record)
+            check_payload(payload, record)
     version = version or version_id(
         record.item_type,
         record.item_id,
@@ -166,7 +167,7 @@ def change_of(
     return Change(entry, lineage, segment, version, tuple(record.parents), payload)
 
 
-def _check_payload(payload: bytes, record: Record) -> None:
+def check_payload(payload: bytes, record: Record) -> None:
     """Whether everybody who gets the payload can decode it: foreign records need not have been written by us."""
     import orjson
 

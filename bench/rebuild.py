@@ -1,0 +1,109 @@
+"""Rebuilding from zero, beside nothing but reading and parsing the same files; each in a process of its own.
+
+``state and index input`` reads every record, checks its checksum, computes its version id and folds it into the heads
+and into rows for the index, which are dropped. ``with the index`` also puts them into SQLite, as opening a store without
+an index does. The times are processor time: the files are in memory, and what else the machine does is no matter here.
+"""
+
+from __future__ import annotations
+
+__all__ = ["measure"]
+
+import binascii
+import os
+import random
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from bench.measure import Bench, Row, figure, in_turn, row
+from bench.processes import run_child
+from bench.samples import Texts
+from periplus.base.canonical import canonical
+from periplus.base.clock import SystemClock, format_ms
+from periplus.base.files import Files
+from periplus.journal import create_store
+from periplus.journal.layout import Layout
+from periplus.journal.record import Record, encode_line, version_id
+from periplus.journal.segment import Header, encode_header, segment_name
+
+SEGMENT_BYTES: Final = 10 * 1024 * 1024
+_MB: Final = 1e6
+_BEGIN_MS: Final = 1_767_225_600_000
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    count = 1_000_000 if bench.is_full else bench.size(100_000, 2_000)
+    store = create_store(os.path.join(bench.folder, ".periplus"), Files(), SystemClock())
+    folder = Layout(store.root).lineage_folder(store.lineage)
+    written = write_history(folder, store.store_id, store.lineage, count, count // 10)
+    bench.say(f"{count:,} records of {count // 10:,} entities, {written / _MB:,.0f} MB")
+
+    def opened() -> dict[str, float]:
+        for name in os.listdir(store.root):
+            if name.startswith("index.sqlite"):
+                os.unlink(os.path.join(store.root, name))
+        return run_child("open", store.root)
+
+    found = in_turn(
+        bench.size(5, 1),
+        {
+            "orjson": lambda: run_child("orjson-files", folder),
+            "fold": lambda: run_child("fold", folder),
+            "open": opened,
+        },
+        collect=False,
+    )
+    times = {name: figure([one["cpu_s"] / count * 1e6 for one in found[name]]) for name in found}
+    peaks = {name: figure([one["peak_bytes"] / _MB for one in found[name]]) for name in found}
+    labels = {"fold": f"{count:,} records, state and index input", "open": f"{count:,} records, with the index"}
+    for name, label in labels.items():
+        yield row("rebuild", label, "µs each", times[name], "orjson.loads, each line", times["orjson"])
+        yield row("rebuild", f"{label}, peak memory", "MB", peaks[name], "orjson.loads, each line", peaks["orjson"])
+
+
+def write_history(folder: str, store: str, lineage: str, count: int, entities: int) -> int:
+    """Segments of one lineage: every entity is made, then any of them is changed. Gives their size in bytes."""
+    texts, chance = Texts(1), random.Random(2)
+    sentences = [texts.sentence(15, 40) for _ in range(2_000)]
+    versions: dict[int, str] = {}
+    before, written, seq = "", 0, 1
+    while seq <= count:
+        with open(os.path.join(folder, segment_name(seq)), "wb") as file:
+            size = file.write(encode_header(Header(2, 2, store, lineage, seq, before)))
+            while seq <= count and size < SEGMENT_BYTES:
+                number = seq - 1 if seq <= entities else chance.randrange(entities)
+                record = _record(seq, number, versions, sentences, chance)
+                line, leaf = encode_line(record)
+                size += file.write(line)
+                before = leaf[:8].hex()
+                seq += 1
+        written += size
+    return written
+
+
+def _record(seq: int, number: int, versions: dict[int, str], sentences: list[str], chance: random.Random) -> Record:
+    item_id = f"dec_{number:016d}"
+    text = chance.choice(sentences)
+    payload = canonical(
+        {
+            "v": 1,
+            "text": text,
+            "state": "accepted",
+            "author": "bench",
+            "tags": ["speed", "journal"],
+            "about": [{"kind": "path", "ref": "src/bench/rebuild.py"}],
+            "rationale": chance.choice(sentences)[:60],
+            "provenance": {"kind": "agent", "name": "bench"},
+        }
+    )
+    parents = (versions[number],) if number in versions else ()
+    versions[number] = version_id("decision", item_id, deleted=False, payload=payload, parents=parents)
+    return Record(
+        v=2, seq=seq, ts=format_ms(_BEGIN_MS + seq), writer="bench", writer_id="who_0000000000000000", pid=4711,
+        action="update" if parents else "create", session="bench", item_type="decision", item_id=item_id,
+        parents=parents, key=f"{chance.getrandbits(80):020x}",
+        salt=binascii.b2a_base64(chance.randbytes(16), newline=False).decode(), summary=f"decision: {text[:90]}",
+        payload=msgspec.Raw(payload), durable=seq - 1,
+    )  # fmt: skip
