@@ -108,8 +108,8 @@ def _head(face: Face, arguments: argparse.Namespace) -> int:
 
     with face.open() as project:
         prover = project.prover(face.progress("reading the records"))
-        head, key, signature = prover.head()
-        data = prover.head_file()
+        head, key, signature = signed = prover.head()
+        data = prover.head_file(signed)
     face.clear_progress()
     path = ""
     if arguments.out:

@@ -51,7 +51,7 @@ from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, verify_signature
 from periplus.journal.layout import Layout
 from periplus.journal.settings import read_lineage
-from periplus.journal.tiles import LineageTree, no_longer_extends
+from periplus.journal.tiles import LineageTree, held_now, no_longer_extends
 
 _PEER_BYTES_MAX: Final = 65_536
 
@@ -180,8 +180,7 @@ def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
 def check_head(journal: Journal, lineage: str = "", tree: LineageTree | None = None) -> Peer | None:
     """Whether the records of ``lineage`` (our own by default) still lead to the head remembered of it.
 
-    Gives what is remembered, None where that is nothing. Raises DamageError that names both sizes or both roots. The
-    journal's view is used as it is: ``journal.refresh()`` first.
+    Gives what is remembered, None where that is nothing. Raises DamageError that names both sizes or both roots.
     """
     lineage = lineage or journal.lineage
     peer = read_peer(journal.layout, lineage) if lineage else None
@@ -224,7 +223,7 @@ def extends(journal: Journal, head: TreeHead, tree: LineageTree | None = None) -
 
 
 def _require(journal: Journal, lineage: str, size: int, root: bytes, tree: LineageTree | None) -> None:
-    held = journal.end(lineage).next_seq - 1
+    held = held_now(journal, lineage, size)
     if held < size:
         raise journal.damage or no_longer_extends(lineage, (size, root), held)
     tree = tree or LineageTree(journal, lineage)

@@ -129,7 +129,7 @@ class Prover:
         self._signed: SignedHead | None = None
 
     def head(self) -> SignedHead:
-        """The newest head, signed. Raises NotFoundError where there is no durable record yet."""
+        """The newest head, signed; the tree may have grown beyond it when this returns. Raises NotFoundError where there is no durable record yet."""
         tree, journal = self._current(), self._journal
         if not tree.size:
             held = journal.end().next_seq - 1
@@ -148,9 +148,9 @@ class Prover:
             self._signed = signed
         return self._signed
 
-    def head_file(self) -> bytes:
-        """A file that holds the newest head and nothing else."""
-        signed = self.head()
+    def head_file(self, signed: SignedHead | None = None) -> bytes:
+        """A file that holds a head, the newest if none is given, and nothing else."""
+        signed = signed or self.head()
         return _packed(HeadStatement(signed.head), signed, [], [])
 
     def record(self, seq: int) -> bytes:
@@ -159,7 +159,7 @@ class Prover:
         self._check_seq(tree, seq)
         signed = self.head()
         line, leaf = self._line(seq)
-        return _packed(InclusionProof(signed.head, seq), signed, tree.inclusion(leaf, seq), [line])
+        return _packed(InclusionProof(signed.head, seq), signed, tree.inclusion(leaf, seq, signed.head.size), [line])
 
     def growth(self, first: int, second: int | None = None) -> bytes:
         """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
@@ -191,9 +191,9 @@ class Prover:
         for seq in wanted:
             line, leaf = self._line(seq)
             lines.append(line)
-            paths.append(tree.inclusion(leaf, seq))
+            paths.append(tree.inclusion(leaf, seq, signed.head.size))
         if first:
-            paths.append(tree.consistency(first))
+            paths.append(tree.consistency(first, signed.head.size))
         statement = BundleProof(
             signed.head, tuple(wanted), first, tree.root(first).hex() if first else "", tuple(map(len, paths))
         )

@@ -32,6 +32,7 @@ __all__ = [
     "LineageTree",
     "TileHead",
     "entry_in_segment",
+    "held_now",
     "no_longer_extends",
     "read_tile_head",
 ]
@@ -131,6 +132,7 @@ class LineageTree:
         if self._frontier is None:
             known = read_tile_head(journal, self.lineage, self._secret)
             if known is not None:
+                held = held_now(journal, self.lineage, known.size)
                 self._adopt(known, held)
         if held < self.size:
             raise journal.damage or no_longer_extends(self.lineage, (self.size, self._root), held)
@@ -167,11 +169,13 @@ class LineageTree:
             lambda found: verify_consistency(count, self.size, found[1], found[0], self._root),
         )[0]
 
-    def inclusion(self, leaf: bytes, seq: int) -> list[bytes]:
-        """The path from record ``seq``, whose leaf hash is ``leaf``, to the root. Raises UsageError likewise."""
+    def inclusion(self, leaf: bytes, seq: int, size: int | None = None) -> list[bytes]:
+        """The path from record ``seq``, whose leaf hash is ``leaf``, to the root over the first ``size`` records."""
+        count = self.size if size is None else size
+        root = self.root(count)
         return self._sure(
-            lambda: self._tree.inclusion(seq - 1),
-            lambda path: verify_inclusion(leaf, seq - 1, self.size, path, self._root),
+            lambda: self._tree.inclusion(seq - 1, count),
+            lambda path: verify_inclusion(leaf, seq - 1, count, path, root),
         )
 
     def consistency(self, first: int, second: int | None = None) -> list[bytes]:
@@ -348,6 +352,16 @@ def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
                 entry, data[entry.offset : end - 1], Position(segment, end, seq + 1, entry.leaf[:8].hex())
             )
     return None
+
+
+def held_now(journal: Journal, lineage: str, wanted: int) -> int:
+    """How many records of ``lineage`` are held; with another look where they are fewer than ``wanted``.
+
+    Another process may have written them, and spoken of them, since the last one.
+    """
+    if journal.end(lineage).next_seq - 1 < wanted:
+        journal.refresh()
+    return journal.end(lineage).next_seq - 1
 
 
 def no_longer_extends(lineage: str, seen: tuple[int, bytes], held: int, root: bytes | None = None) -> DamageError:
