@@ -172,6 +172,53 @@ def test_a_pull_brings_the_next_versions(origin, tmp_path):
         assert unchanged(clone.look())
 
 
+def test_a_pull_over_versions_that_were_never_seen_is_no_conflict(origin, tmp_path):
+    """The records of the versions between are in the origin's journal, which nobody has brought here."""
+    entity = origin.decide("Version 0")
+    origin.commit()
+    with cloned(origin, tmp_path) as clone:
+        clone.look()
+        for way in (["--ff-only"], ["--rebase"], ["--no-rebase", "--no-edit"]):
+            for _ in range(3):
+                origin.change(entity, text=f"Version {len(origin.records())}")
+                origin.commit()
+            if way != ["--ff-only"]:
+                (clone.folder / f"ours{way[0]}").write_text("x")
+                clone.commit("Ours", f"ours{way[0]}")
+            clone.git("pull", "-q", *way)
+            (one,) = clone.look().adopted
+            assert one.version == origin.journal.get("decision", entity.item_id).version
+            held = clone.journal.get("decision", entity.item_id)
+            assert (held.heads, held.value["text"]) == ((one.version,), origin.text(entity))
+            assert clone.git("status", "--porcelain", "--untracked-files=no") == ""
+        assert [len(record.after) for record in clone.records()] == [0, 1, 1, 1]
+        count = len(clone.records())
+        for commit in ("HEAD~1", "HEAD~3", "HEAD~5"):
+            clone.git("checkout", "-q", "-f", commit)
+            found = clone.look()
+            assert (found.adopted, found.edited) == ((), ())
+            assert clone.text(entity) == origin.text(entity)
+        clone.git("checkout", "-q", "-f", "main")
+        assert unchanged(clone.look())
+        assert len(clone.records()) == count
+        assert examine(clone.journal).exit_code == 0
+
+
+def test_what_git_did_not_bring_by_going_forward_is_shown_beside_ours(origin, tmp_path):
+    entity = origin.decide("Version 0")
+    origin.commit()
+    with cloned(origin, tmp_path) as clone:
+        clone.look()
+        for number in (1, 2):
+            origin.change(entity, text=f"Version {number}")
+            origin.commit()
+        clone.git("fetch", "-q")
+        clone.git("reset", "-q", "--hard", "origin/main")
+        (one,) = clone.look().adopted
+        heads = {head.version for head in clone.journal.heads_of("decision", entity.item_id)}
+        assert heads == {one.version, entity.version}
+
+
 # -- going back and forth in one clone ---------------------------------------------------------------------------------
 
 

@@ -75,13 +75,14 @@ class Document(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a file is. ``parents``, ``version`` and ``document`` for one to record; ``what`` and ``mend`` for one left."""
+    """What a file is. ``what`` and ``mend`` are for one that is left, the others for one to record: see ``Record``."""
 
     kind: VerdictKind
     what: str = ""
     mend: str = ""
     version: str = ""
     parents: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     document: Document | None = None
 
 
@@ -117,8 +118,11 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
     )  # fmt: skip
 
 
-def judge(journal: Journal, item_type: str, item_id: str, data: bytes) -> Verdict:
-    """What the bytes found at the place of an entity's file are."""
+def judge(journal: Journal, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
+    """What the bytes found at the place of an entity's file are.
+
+    ``is_forward`` says that git put them in the place of ours by going forward in its history: then they are newer.
+    """
     if len(data) > EDIT_BYTES_MAX:
         return Verdict("left", f"larger than {EDIT_BYTES_MAX:,} bytes", _LOOK_AGAIN)
     if b"\0" in data or not data.strip():
@@ -130,7 +134,7 @@ def judge(journal: Journal, item_type: str, item_id: str, data: bytes) -> Verdic
         if _is_beginning(journal, item_type, item_id, data):
             return Verdict("torn")
         return Verdict("left", error.wrong, error.mend or _LOOK_AGAIN)
-    verdict = _judge_document(journal, document)
+    verdict = _judge_document(journal, document, is_forward=is_forward)
     if is_marked and verdict.kind in ("adopt", "edit"):
         return Verdict(
             "left", "it begins with a byte order mark", "Save it as UTF-8 without one, then run `periplus status`."
@@ -138,7 +142,7 @@ def judge(journal: Journal, item_type: str, item_id: str, data: bytes) -> Verdic
     return verdict
 
 
-def _judge_document(journal: Journal, document: Document) -> Verdict:
+def _judge_document(journal: Journal, document: Document, *, is_forward: bool) -> Verdict:
     kind: VerdictKind
 
     def holds(version: str) -> bool:
@@ -162,8 +166,8 @@ def _judge_document(journal: Journal, document: Document) -> Verdict:
         kind = "edit"
     if holds(version):
         return Verdict("held")
-    place = _place(journal, document, version, parents)
-    if place != "new":
+    place = _place(journal, document, version, parents, is_forward=is_forward)
+    if place in ("old", "unknown"):
         return Verdict("held") if place == "old" else Verdict(
             "left", "its version stands in no known relation to those held here: it may be older or newer",
             "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
@@ -171,16 +175,19 @@ def _judge_document(journal: Journal, document: Document) -> Verdict:
         journal.types[document.item_type].check(document.value)
     except (PeriplusError, RecursionError) as error:
         return Verdict("left", str(error), _LOOK_AGAIN)
-    return Verdict(kind, version=version, parents=parents, document=document)
+    heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()
+    return Verdict(
+        kind, version=version, parents=parents, after=tuple(head.version for head in heads), document=document
+    )
 
 
 def _place(
-    journal: Journal, document: Document, version: str, parents: tuple[str, ...]
-) -> Literal["new", "old", "unknown"]:
-    """Whether a version that is not held can be told from an ancestor of those that are.
+    journal: Journal, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
+) -> Literal["new", "next", "old", "unknown"]:
+    """Whether a version that is not held can be told from an ancestor of those that are; "next" is one after all heads.
 
     In a clone that knows an entity from files alone the versions between are missing. What comes back with an old commit
-    then must not become a second head.
+    then must not become a second head, and what a pull brings must not be in conflict with what it replaces.
     """
     heads = journal.heads_of(document.item_type, document.item_id)
     if not heads:
@@ -191,6 +198,8 @@ def _place(
         return "new"
     rows = _rows(journal, document.item_type, document.item_id)
     held = {row.version for row in rows}
+    if is_forward and parents and held.isdisjoint(parents):
+        return "next"
     if all(parent in held for row in rows for parent in row.parents):
         return "new"  # every ancestor of ours is held, and this is none of them
     return "unknown" if parents else "old"  # an entity is created once

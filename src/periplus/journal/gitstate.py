@@ -7,13 +7,16 @@ the entity files are an ordinary folder's.
 
 from __future__ import annotations
 
-__all__ = ["GitState", "Worktree", "busy_with", "is_busy", "read_git"]
+__all__ = ["GitState", "Worktree", "busy_with", "has_moved_forward", "is_busy", "newest_move", "read_git"]
 
 import os
 from typing import Final, NamedTuple
 
 _LINE_BYTES_MAX: Final = 4096
 _WORKTREES_MAX: Final = 1_000
+_LOG_BYTES_MAX: Final = 1 << 18
+_FORWARD: Final = ("pull", "merge")
+_COMMIT: Final = ("commit:", "commit (amend):")
 _IN_PROGRESS: Final = (
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
@@ -68,6 +71,42 @@ def _main(root: str) -> tuple[str, str] | None:
         if parent == at:
             return None
         at = parent
+
+
+def newest_move(git_folder: str) -> str:
+    """The commit that the worktree's HEAD moved to last, as git's log of it says; empty where it keeps none."""
+    moves = _moves(git_folder)
+    return moves[-1][0] if moves else ""
+
+
+def has_moved_forward(git_folder: str, since: str) -> bool:
+    """Whether from commit ``since`` on HEAD went forward only, and not by commits of ours alone.
+
+    Then git replaced a file that was as ``since`` has it by a later one of the same history.
+    """
+    moves = _moves(git_folder)
+    places = [at for at, (commit, _) in enumerate(moves) if commit == since]
+    ways = [way for _, way in moves[places[-1] + 1 :]] if places and since else []
+    return any(way.startswith(_FORWARD) for way in ways) and all(way.startswith((*_FORWARD, *_COMMIT)) for way in ways)
+
+
+def _moves(git_folder: str) -> list[tuple[str, str]]:
+    """Commit and way of the last moves of HEAD, the newest last."""
+    path = os.path.join(git_folder, "logs", "HEAD")
+    try:
+        with open(path, "rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES_MAX)
+            file.seek(start)
+            lines = file.read(_LOG_BYTES_MAX).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines[1:] if start else lines:
+        fields, _, way = line.partition("\t")
+        commits = fields.split(" ", 2)
+        if len(commits) == 3:
+            found.append((commits[1], way))
+    return found
 
 
 def busy_with(git_folder: str) -> str:

@@ -59,7 +59,7 @@ class Growth:
         if found is None:
             found = self.entities[key] = EntityGrowth()
         highest = 0
-        for parent in change.parents:
+        for parent in change.before:
             highest = max(highest, self._rev(key, found, parent))
             children = found.children.setdefault(parent, [])
             if version not in children:

@@ -417,7 +417,7 @@ class Index:
                 if has_floors:
                     self.check_reach(change, growth)
                 growth.add(change)
-                edges += [(parent, change.version) for parent in change.parents]
+                edges += [(parent, change.version) for parent in change.before]
             known.append((entry, "" if change is None else change.version))
         rows = (_row(entry, version, lineage, segment, growth) for entry, version in known)
         self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant

@@ -46,7 +46,7 @@ from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer, V
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
 from periplus.journal.overlay import Overlay
-from periplus.journal.projection import Progress, Projector, no_progress
+from periplus.journal.projection import Looked, Progress, Projector, no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
@@ -368,24 +368,22 @@ class Journal:
         patience_s: float = 0.0,
         *,
         rewrite: Collection[tuple[str, str]] = (),
-        settled: Mapping[tuple[str, str], bytes] | None = None,
-        looked_at: Mapping[str, bytes] | None = None,
+        looked: Looked | None = None,
     ) -> bool:
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
-        ``rewrite``, ``settled`` and ``looked_at`` are what ``take_in`` found out about the files.
+        ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
         if self.damage is not None:
             self._index_salvaged()
             return False
-        has_more = bool(rewrite or settled) or looked_at is not None
-        if self._seen and not self._overlay.record_count and not has_more:
+        if self._seen and not self._overlay.record_count and not rewrite and looked is None:
             return True
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
         try:
-            if not self._projector.run(patience_s, rewrite=rewrite, settled=settled or {}, looked_at=looked_at):
+            if not self._projector.run(patience_s, rewrite=rewrite, looked=looked):
                 if not self.index.db.in_transaction:  # what others write to the index now would show through our view
                     self._forget()
                     self.refresh()

@@ -10,8 +10,10 @@ is not written over: ``take_in`` makes a record of it, or reports why not.
 from __future__ import annotations
 
 __all__ = [
+    "FILES_COMMIT",
     "FILE_BYTES_MAX",
     "PROJECTION_VERSION",
+    "Looked",
     "Progress",
     "Projector",
     "has_file",
@@ -28,8 +30,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
@@ -53,8 +54,8 @@ FILE_BYTES_MAX: Final = 1 << 26
 Progress: TypeAlias = Callable[[int, int], None]
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
+FILES_COMMIT: Final = "files_commit"
 _STAMP: Final = struct.Struct("<qqqQ")
-_NOTHING: Final[Mapping[tuple[str, str], bytes]] = MappingProxyType({})
 
 
 def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
@@ -94,6 +95,16 @@ def _rival(rival: ConflictValue) -> dict[str, JSONValue]:
     return {**shown, "value": orjson.loads(rival.value)} if rival.value else shown
 
 
+class Looked(NamedTuple):
+    """What a look at the files found in order: stamps of files that are as they were left, those of linked worktrees
+    that hold nothing new, and the commit that git had checked out.
+    """
+
+    settled: Mapping[tuple[str, str], bytes]
+    linked: Mapping[str, bytes]
+    commit: str
+
+
 class Projector:
     """Writes the projections of one journal."""
 
@@ -111,13 +122,12 @@ class Projector:
         patience_s: float = 0.0,
         *,
         rewrite: Iterable[tuple[str, str]] = (),
-        settled: Mapping[tuple[str, str], bytes] = _NOTHING,
-        looked_at: Mapping[str, bytes] | None = None,
+        looked: Looked | None = None,
     ) -> bool:
         """Bring files and index up to date; False where another process still does after ``patience_s``.
 
-        ``rewrite`` names entities whose files are to be compared though no record touched them, ``settled`` and
-        ``looked_at`` what was found in order (see ``take_in``). Also False where the folder cannot be written.
+        ``rewrite`` names entities whose files are to be compared though no record touched them, ``looked`` what was
+        found in order (see ``take_in``). Also False where the folder cannot be written.
         """
         index = self._journal.index
         if index.is_memory:
@@ -127,7 +137,7 @@ class Projector:
             return False
         try:
             with self._lock.holding(patience_s):
-                self._apply(rewrite=rewrite, settled=settled, looked_at=looked_at)
+                self._apply(rewrite=rewrite, looked=looked)
         except LockTimeoutError:
             return False  # our snapshot of the index stays as it is
         except (EnvironmentFailure, OSError):
@@ -147,8 +157,7 @@ class Projector:
         *,
         salvage: bool = False,
         rewrite: Iterable[tuple[str, str]] = (),
-        settled: Mapping[tuple[str, str], bytes] = _NOTHING,
-        looked_at: Mapping[str, bytes] | None = None,
+        looked: Looked | None = None,
     ) -> None:
         import sqlite3
 
@@ -171,9 +180,10 @@ class Projector:
             if loader is not None:
                 touched = loader.finish()
             index.finish(touched, self._progress)
-            self._write_files({*touched, *rewrite}, settled)
-            if looked_at is not None:
-                index.set_looked_at(looked_at)
+            self._write_files({*touched, *rewrite}, looked.settled if looked is not None else {})
+            if looked is not None:
+                index.set_looked_at(looked.linked)
+                index.set_meta(FILES_COMMIT, looked.commit)
             if not salvage:
                 self._refuse_damage()
             index.commit()

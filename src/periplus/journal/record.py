@@ -74,8 +74,10 @@ class PayloadRef(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The fields of a line, in their order; ``sum`` is added by ``encode_line``. See docs/formats/journal.md.
 
-    ``leaf`` and ``version`` stand in stubs only: what the record was called before its content was taken out.
-    It can be part of no cycle, so the garbage collector need not look at the many that a rebuild makes.
+    ``after`` names versions that this one is known to descend from though those between are not held: edges of the graph
+    like ``parents``, and no part of the version. ``leaf`` and ``version`` stand in stubs only: what the record was called
+    before its content was taken out. It can be part of no cycle, so the garbage collector need not look at the many that a
+    rebuild makes.
     """
 
     v: int
@@ -89,6 +91,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     item_type: str = ""
     item_id: str = ""
     parents: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     key: str = ""
     salt: str = ""
     txn: tuple[int, int] | None = None

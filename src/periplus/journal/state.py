@@ -134,6 +134,12 @@ class Change(NamedTuple):
     parents: tuple[str, ...]
     payload: bytes
 
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The versions that it descends from: its parents, and those that it is known to come after."""
+        after = self.entry.record.after
+        return (*self.parents, *after) if after else self.parents
+
 
 def change_of(
     entry: Entry, lineage: str, segment: int, load: Callable[[str], bytes], version: str = ""

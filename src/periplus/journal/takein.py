@@ -23,8 +23,8 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge
-from periplus.journal.gitstate import Worktree, busy_with, read_git
-from periplus.journal.projection import has_file, is_settled, read_stamped, stamp_from
+from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
+from periplus.journal.projection import FILES_COMMIT, Looked, has_file, is_settled, read_stamped, stamp_from
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class _Look:
         self.looked_at: dict[str, bytes] = {}
         self.left: list[LeftAlone] = []
         self.new: list[_New] = []
+        self.commit = journal.index.meta(FILES_COMMIT)
+        self.is_forward = False
         self.waits: list[str] = []
 
     def main(self, folder: str) -> None:
@@ -94,7 +96,7 @@ class _Look:
             if row is not None and row.sha256 == sha256(data):
                 if is_settled(read_at, self.now_ns):
                     self.settled[key] = read_at
-            elif self._judge(path, key, data):
+            elif self._judge(path, key, data, is_forward=self.is_forward and row is not None and bool(row.sha256)):
                 self.rewrite.add(key)
         self.rewrite.update(rows)  # absence is never deletion
 
@@ -133,9 +135,9 @@ class _Look:
             self.left.append(LeftAlone(path, what, "Check its owner and mode."))
             return None, b""
 
-    def _judge(self, path: str, key: tuple[str, str], data: bytes) -> bool:
+    def _judge(self, path: str, key: tuple[str, str], data: bytes, *, is_forward: bool = False) -> bool:
         """Whether the file holds nothing that the journal lacks."""
-        verdict = judge(self.journal, *key, data)
+        verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))
         elif verdict.kind == "left":
@@ -164,11 +166,11 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
     except (LockTimeoutError, EnvironmentFailure, DamageError) as error:
         look.waits.append(str(error))  # what is not recorded stays in its file
     look.rewrite.update((new.document.item_type, new.document.item_id) for new in look.new)
-    is_looked_at_anew = look.looked_at != journal.index.looked_at()
-    if look.rewrite or look.settled or is_looked_at_anew or journal.unindexed():
-        done = journal.project(
-            rewrite=look.rewrite, settled=look.settled, looked_at=look.looked_at if is_looked_at_anew else None
-        )
+    index = journal.index
+    is_news = look.settled or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT)
+    if look.rewrite or is_news or journal.unindexed():
+        looked = Looked(look.settled, look.looked_at, look.commit) if is_news else None
+        done = journal.project(rewrite=look.rewrite, looked=looked)
         if not done and look.rewrite:
             look.waits.append("another process is writing the files, or the folder cannot be written")
     return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
@@ -181,6 +183,9 @@ def _look_around(look: _Look, beside: Iterable[str], *, everywhere: bool) -> Non
     if busy:
         look.waits.append(f"git has {busy} in progress: the entity files stay as they are until it is done")
     else:
+        if git is not None:
+            look.is_forward = has_moved_forward(git.main.git_folder, look.commit)
+            look.commit = newest_move(git.main.git_folder)
         look.main(layout.entities)
     known = look.journal.index.looked_at()
     places = [os.path.abspath(folder) + os.sep for folder in beside]
@@ -234,7 +239,13 @@ def _record(journal: Journal, found: list[_New], writer: Writer) -> tuple[Taken,
                     f"{document.item_type}: {'adopted from its file' if action == 'import' else 'edited in its file'}"
                 )
                 transaction.place(
-                    action, document.item_type, document.item_id, document.value, verdict.parents, summary=summary
+                    action,
+                    document.item_type,
+                    document.item_id,
+                    document.value,
+                    verdict.parents,
+                    after=verdict.after,
+                    summary=summary,
                 )
                 written.append(one)
 

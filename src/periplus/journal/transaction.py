@@ -37,6 +37,7 @@ class Draft(NamedTuple):
     deleted: bool
     summary: str
     version: str
+    after: tuple[str, ...] = ()
 
 
 class Transaction:
@@ -95,15 +96,19 @@ class Transaction:
         payload: dict[str, JSONValue],
         parents: tuple[str, ...],
         *,
+        after: tuple[str, ...] = (),
         summary: str = "",
     ) -> str:
-        """Write a version that was made elsewhere, from ``parents`` and not from the heads; gives its version id."""
+        """Write a version that was made elsewhere, from ``parents`` and not from the heads; gives its version id.
+
+        ``after`` names versions that it descends from by way of others that are not held.
+        """
         kind = self._types.get(item_type)
         if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
             raise UsageError(f"{action} of {item_type!r} {item_id!r} cannot be written")
         kind.check(payload)
-        mine = [head for head in self._heads(item_type, item_id) if head.version not in parents]
-        version = self._draft(action, item_type, item_id, parents, canonical(payload), summary)
+        mine = [head for head in self._heads(item_type, item_id) if head.version not in {*parents, *after}]
+        version = self._draft(action, item_type, item_id, parents, canonical(payload), summary, after)
         self._pending[item_type, item_id] += [head for head in mine if head.version != version]
         return version
 
@@ -160,15 +165,26 @@ class Transaction:
         return heads
 
     def _draft(
-        self, action: str, item_type: str, item_id: str, parents: tuple[str, ...], payload: bytes | None, summary: str
-    ) -> str:
+        self, action: str, item_type: str, item_id: str, parents: tuple[str, ...], payload: bytes | None, summary: str,
+        after: tuple[str, ...] = (),
+    ) -> str:  # fmt: skip
         parents = tuple(sorted(parents))
         version = version_id(item_type, item_id, deleted=payload is None, payload=payload, parents=parents)
         self.drafts.append(
-            Draft(action, item_type, item_id, parents, payload, payload is None, _line(summary), version)
+            Draft(
+                action,
+                item_type,
+                item_id,
+                parents,
+                payload,
+                payload is None,
+                _line(summary),
+                version,
+                tuple(sorted(after)),
+            )
         )
         held = self._heads(item_type, item_id)
-        rev = 1 + max((head.rev for head in held if head.version in parents), default=0)
+        rev = 1 + max((head.rev for head in held if head.version in {*parents, *after}), default=0)
         self._pending[item_type, item_id] = [
             Head(item_type, item_id, version, parents, rev, payload is None, payload or b"", "", "", "", "", 0)
         ]

@@ -155,6 +155,7 @@ class SegmentWriter:
                 item_type=draft.item_type,
                 item_id=draft.item_id,
                 parents=draft.parents,
+                after=draft.after,
                 key=key,
                 salt=binascii.b2a_base64(self._journal.random(16), newline=False).decode(),
                 txn=(index + 1, count) if count > 1 else None,
