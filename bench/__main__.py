@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import importing, journal, merkle, proofs, rebuild, recall, report, start, trail
+from bench import files, importing, journal, merkle, proofs, rebuild, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
 
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "journal": journal.measure,
+    "files": files.measure,
     "rebuild": rebuild.measure,
     "import": importing.measure,
     "recall": recall.measure,

@@ -367,9 +367,11 @@ class Index:
         ).fetchone()
         return None if row is None else FileRow(*row)
 
-    def file_rows(self) -> dict[tuple[str, str], FileRow]:
-        rows = self.db.execute("SELECT item_type, item_id, sha256, stamp, boot FROM files")
-        return {(row[0], row[1]): FileRow(*row[2:]) for row in rows}
+    def file_stamps(self, item_type: str, boot: str) -> dict[str, bytes]:
+        """By id, the stamps of the type's files; empty where they are not to be believed in ``boot``."""
+        believed = "CASE WHEN boot IN ('', ?) THEN stamp ELSE x'' END"
+        rows = self.db.execute(f"SELECT item_id, {believed} FROM files WHERE item_type = ?", (boot, item_type))  # noqa: S608
+        return dict(rows)
 
     def looked_at(self) -> dict[str, bytes]:
         """The files of linked worktrees that had nothing to take in, with their stamps."""
@@ -467,6 +469,14 @@ class Index:
             self.db.execute("DELETE FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id))
         else:
             self.db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (item_type, item_id, *row))
+
+    def settle_files(self, stamps: Mapping[tuple[str, str], bytes], boot: str) -> None:
+        """These files were read and are as they were left; what was written before ``boot`` came from the disk."""
+        rows = ((stamp, boot, *key) for key, stamp in stamps.items())
+        self.db.executemany(
+            "UPDATE files SET stamp = ?, boot = CASE WHEN boot = ? THEN boot ELSE '' END"
+            " WHERE item_type = ? AND item_id = ? AND sha256 <> x''", rows,
+        )  # fmt: skip
 
     def seal_files(self) -> None:
         """Everything written so far is on the disk, whatever boot comes next."""

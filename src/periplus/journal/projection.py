@@ -245,10 +245,7 @@ class Projector:
             return
         boot = journal.files.boot_id()
         written = sum([self._write_file(*key, boot) for key in wanted])
-        for key, stamp in settled.items():
-            row = index.file_row(*key)
-            if row is not None and row.sha256:
-                index.set_file(*key, row._replace(stamp=stamp, boot="" if row.boot != boot else boot))
+        index.settle_files(settled, boot)
         if written >= SEAL_FILES_MIN and journal.files.sync_everything(journal.layout.entities):
             index.seal_files()
 
@@ -301,8 +298,9 @@ def read_stamped(path: str) -> tuple[bytes, bytes]:
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
             raise OSError(errno.EINVAL, "Not a plain file", path)
-        with open(fd, "rb", closefd=False) as file:
-            data = file.read(FILE_BYTES_MAX)
+        data = os.read(fd, min(before.st_size + 1, FILE_BYTES_MAX))
+        while data and len(data) < FILE_BYTES_MAX and (more := os.read(fd, 1 << 16)):
+            data += more
         return data, stamp_from(before)
     finally:
         os.close(fd)

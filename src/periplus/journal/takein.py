@@ -82,42 +82,46 @@ class _Look:
         self.waits: list[str] = []
 
     def main(self, folder: str) -> None:
-        rows = self.journal.index.file_rows()
-        boots = ("", self.boot)
-        for item_type, name, stamp in self._files(folder):
-            key = (item_type, name.removesuffix(_SUFFIX))
-            row = rows.pop(key, None)
-            if row is not None and stamp is not None and row.stamp == stamp and row.boot in boots:
-                continue
-            path = os.path.join(folder, item_type, name)
-            data, read_at = self._read(path, key, stamp)
-            if data is None:
-                continue
-            if row is not None and row.sha256 == sha256(data):
-                if is_settled(read_at, self.now_ns):
-                    self.settled[key] = read_at
-            elif self._judge(path, key, data, is_forward=self.is_forward and row is not None and bool(row.sha256)):
-                self.rewrite.add(key)
-        self.rewrite.update(rows)  # absence is never deletion
+        index = self.journal.index
+        for item_type in self._types():
+            stamps = index.file_stamps(item_type, self.boot)
+            for name, stamp in self._files(os.path.join(folder, item_type)):
+                item_id = name.removesuffix(_SUFFIX)
+                known = stamps.pop(item_id, b"")
+                if not known or known != stamp:
+                    self._look_at(os.path.join(folder, item_type, name), (item_type, item_id), stamp)
+            self.rewrite.update((item_type, item_id) for item_id in stamps)  # absence is never deletion
+
+    def _look_at(self, path: str, key: tuple[str, str], stamp: bytes | None) -> None:
+        data, read_at = self._read(path, key, stamp)
+        if data is None:
+            return
+        row = self.journal.index.file_row(*key)
+        if row is not None and row.sha256 == sha256(data):
+            if is_settled(read_at, self.now_ns):
+                self.settled[key] = read_at
+        elif self._judge(path, key, data, is_forward=self.is_forward and row is not None and bool(row.sha256)):
+            self.rewrite.add(key)
 
     def linked(self, worktree: Worktree, known: dict[str, bytes]) -> None:
-        for item_type, name, stamp in self._files(worktree.entities):
-            path = os.path.join(worktree.entities, item_type, name)
-            if stamp is not None and known.get(path) == stamp:
-                self.looked_at[path] = stamp
-                continue
-            key = (item_type, name.removesuffix(_SUFFIX))
-            data, read_at = self._read(path, key, stamp)
-            if data is not None and self._judge(path, key, data) and is_settled(read_at, self.now_ns):
-                self.looked_at[path] = read_at
+        for item_type in self._types():
+            folder = os.path.join(worktree.entities, item_type)
+            for name, stamp in self._files(folder):
+                path = os.path.join(folder, name)
+                if stamp is not None and known.get(path) == stamp:
+                    self.looked_at[path] = stamp
+                    continue
+                key = (item_type, name.removesuffix(_SUFFIX))
+                data, read_at = self._read(path, key, stamp)
+                if data is not None and self._judge(path, key, data) and is_settled(read_at, self.now_ns):
+                    self.looked_at[path] = read_at
 
-    def _files(self, folder: str) -> Iterator[tuple[str, str, bytes | None]]:
-        """``(type, file name, stamp)``; the stamp is None for what is no plain file."""
-        for item_type, kind in sorted(self.journal.types.items()):
-            if kind.is_projected:
-                for name, stamp in _listed(os.path.join(folder, item_type)):
-                    if name.endswith(_SUFFIX) and name[0] != ".":
-                        yield item_type, name, stamp
+    def _types(self) -> list[str]:
+        return sorted(name for name, kind in self.journal.types.items() if kind.is_projected)
+
+    def _files(self, folder: str) -> Iterator[tuple[str, bytes | None]]:
+        """Name and stamp of a type's files; the stamp is None for what is no plain file."""
+        return ((name, stamp) for name, stamp in _listed(folder) if name.endswith(_SUFFIX) and name[0] != ".")
 
     def _read(self, path: str, key: tuple[str, str], stamp: bytes | None) -> tuple[bytes | None, bytes]:
         if not has_file(self.journal.types, *key):
