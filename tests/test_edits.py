@@ -118,6 +118,74 @@ def test_the_next_write_settles_what_the_edit_parted(journal):
     assert b'"settled"' in path_of(journal).read_bytes()
 
 
+def conflicting(journal):
+    """An entity whose text two versions changed, and whose other fields only one of them did."""
+    journal.mutate(put(1, "abc", a=1, b=1), WRITER)
+    old = path_of(journal).read_bytes()
+    journal.mutate(put(1, "new", a=2, b=1), WRITER)
+    path_of(journal).write_bytes(old.replace(b'"abc"', b'"xyz"').replace(b'"b": 1', b'"b": 2'))
+    take_in(journal)
+    return journal.get("decision", item(1))
+
+
+def test_an_edit_is_merged_field_by_field_with_what_was_written_since(journal):
+    entity = conflicting(journal)
+    assert {name: entity.value[name] for name in "ab"} == {"a": 2, "b": 2}
+    assert [conflict.path for conflict in entity.conflicts] == [("text",)]
+    document = json.loads(path_of(journal).read_bytes())
+    assert (document["heads"], document["version"]) == (list(entity.heads), entity.version)
+    assert document["conflicts"]
+    assert take_in(journal) == ((), (), (), 0, ())
+
+
+def test_an_edit_of_a_merged_view_has_all_its_heads_as_parents(journal):
+    entity = conflicting(journal)
+    shown = entity.value["text"].encode()
+    data = path_of(journal).read_bytes()
+    path_of(journal).write_bytes(data.replace(b'"text": "%b"' % shown, b'"text": "both"'))
+    (one,) = take_in(journal).edited
+    assert records(journal)[-1].parents == entity.heads
+    now = journal.get("decision", item(1))
+    assert (now.heads, now.conflicts, now.value) == ((one.version,), (), {"text": "both", "a": 2, "b": 2})
+    path_of(journal).write_bytes(data)
+    assert take_in(journal).rewritten == 1
+    assert len(records(journal)) == 3 + 1
+
+
+def test_the_list_of_conflicts_taken_out_lets_stand_what_is_shown(journal):
+    entity = conflicting(journal)
+    document = json.loads(path_of(journal).read_bytes())
+    del document["conflicts"]
+    path_of(journal).write_text(json.dumps(document, indent=2))
+    (one,) = take_in(journal).edited
+    assert one.version == entity.version
+    now = journal.get("decision", item(1))
+    assert (now.heads, now.conflicts, now.value) == ((entity.version,), (), entity.value)
+    assert examine(journal).problems == []
+
+
+def test_a_merged_view_is_adopted_where_it_has_no_conflict_and_else_reported(journal, tmp_path):
+    with open_journal(make_store(tmp_path / "other")) as other:
+        conflicting(other)
+        disputed = path_of(other).read_bytes()
+        other.mutate(put(2, "abc", a=1), WRITER)
+        old = path_of(other, 2).read_bytes()
+        other.mutate(put(2, "abc", a=2), WRITER)
+        path_of(other, 2).write_bytes(old.replace(b'"abc"', b'"xyz"'))
+        take_in(other)
+        agreed = path_of(other, 2).read_bytes()
+        view = other.get("decision", item(2))
+        assert len(view.heads) == 2
+    path_of(journal).parent.mkdir(parents=True)
+    path_of(journal, 1).write_bytes(disputed)
+    path_of(journal, 2).write_bytes(agreed)
+    found = take_in(journal)
+    assert [one.version for one in found.adopted] == [view.version]
+    assert journal.get("decision", item(2)).value == {"text": "xyz", "a": 2}
+    assert ["shows a conflict" in left.what for left in found.left] == [True]
+    assert path_of(journal, 1).read_bytes() == disputed
+
+
 def test_an_edit_of_a_deleted_entity_is_not_lost(journal):
     journal.mutate(put(1, "abc"), WRITER)
     file = path_of(journal).read_bytes()

@@ -152,12 +152,13 @@ def _judge_document(journal: Journal, document: Document, *, is_forward: bool) -
         if holds(document.version):
             return Verdict("held")
         if document.is_view and document.parents == document.heads:
-            if all(holds(head) for head in document.heads):
+            if all(holds(head) for head in document.heads) and not _is_settled(journal, document):
                 return Verdict("held")  # what we would show of these heads
             if document.has_conflicts:
                 return Verdict("left", "it shows a conflict between versions that are not held here",
                                "Run `periplus sync` with where it comes from.")  # fmt: skip
-        kind, version, parents = "adopt", document.version, document.parents
+        kind = "edit" if _is_settled(journal, document) else "adopt"
+        version, parents = document.version, document.parents
     else:
         if _has_payload(journal, document.version, document.payload):
             return Verdict("held")  # only the lines about the versions were changed
@@ -179,6 +180,13 @@ def _judge_document(journal: Journal, document: Document, *, is_forward: bool) -
     return Verdict(
         kind, version=version, parents=parents, after=tuple(head.version for head in heads), document=document
     )
+
+
+def _is_settled(journal: Journal, document: Document) -> bool:
+    """Whether somebody took the list of conflicts out of the file: what it shows is to stand."""
+    shown = journal.get(document.item_type, document.item_id)
+    has_conflicts = shown is not None and shown.version == document.version and bool(shown.conflicts)
+    return has_conflicts and not document.has_conflicts
 
 
 def _place(
