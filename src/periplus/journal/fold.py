@@ -89,7 +89,7 @@ class Fold:
             else:
                 self._add_other(Entry(record, offset, length, leaf), line, lineage, segment, folded)
                 continue
-            if raw is UNSET or record.leaf or record.action not in _STATE or of_type is None:
+            if raw is UNSET or record.leaf or record.after or record.action not in _STATE or of_type is None:
                 self._add_other(Entry(record, offset, length, leaf), line, lineage, segment, folded)
                 continue
             head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":[{names}],"payload":'
@@ -114,7 +114,7 @@ class Fold:
         of_type = self._lines.setdefault(key[0], {})
         known = of_type.get(key[1])
         expected = () if known is None else (known[0],)
-        if key in self._odd or record.is_stub or change.parents != expected or not _is_plain(*key):
+        if key in self._odd or record.is_stub or record.after or change.parents != expected or not _is_plain(*key):
             self._odd.setdefault(key, known or ("", 0))
             of_type.pop(key[1], None)
             folded.odd.append((entry, change))

@@ -82,9 +82,8 @@ class _Look:
         self.waits: list[str] = []
 
     def main(self, folder: str) -> None:
-        index = self.journal.index
         for item_type in self._types():
-            stamps = index.file_stamps(item_type, self.boot)
+            stamps = self.journal.index.file_stamps(item_type, self.boot)
             for name, stamp in self._files(os.path.join(folder, item_type)):
                 item_id = name.removesuffix(_SUFFIX)
                 known = stamps.pop(item_id, b"")
@@ -142,6 +141,9 @@ class _Look:
     def _judge(self, path: str, key: tuple[str, str], data: bytes, *, is_forward: bool = False) -> bool:
         """Whether the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
+        if verdict.kind != "held" and self.journal.index.has_floors:
+            self.journal.need_history()  # it may be a version from before the checkpoint
+            verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))
         elif verdict.kind == "left":
