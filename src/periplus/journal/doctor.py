@@ -364,7 +364,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
                               os.path.join(folder, name))  # fmt: skip
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
-        if not name.endswith(".public") and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+        if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
     kind = _file_system(layout.root)
     if kind in _NETWORK_SYSTEMS:

@@ -637,7 +637,7 @@ class Journal:
         if lineage != self.lineage or last_seq <= self.durable_seq or not self.syncs:
             return None
         end = self.end(lineage)
-        return Pending(self._writer_of(lineage).settled(end, last_seq), end, b"")
+        return Pending(self._writer_of(lineage).settled(end, last_seq), end, self.reader(lineage).leaf_at(end))
 
     def _make_durable(self, pending: Pending, receipt: Receipt, patience_s: float) -> None:
         """Outside the lock: when this returns, the records of ``receipt`` are on the disk."""

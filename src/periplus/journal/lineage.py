@@ -30,7 +30,7 @@ import msgspec
 
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch, read_plain
-from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, decode_line, seal_line, unseal_line
+from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, Record, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
     HEADER_BYTES_MAX,
@@ -142,6 +142,11 @@ class LineageReader:
     def read_at(self, segment: int, offset: int, length: int) -> bytes:
         """Bytes of a segment, wherever it lies. Raises EnvironmentFailure."""
         return self._read(segment, offset, length)
+
+    def leaf_at(self, end: Position) -> bytes:
+        """The leaf hash of the record that ends at ``end``; nothing where there is none, as after a segment's header."""
+        found = self._record_before(end)
+        return b"" if found is None else found[1]
 
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
         """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
@@ -290,13 +295,15 @@ class LineageReader:
 
     def _is_stub(self, position: Position) -> bool:
         """Whether the record that ends at ``position`` had its content taken out since it was read."""
+        found = self._record_before(position)
+        return found is not None and found[0].is_stub and found[1][:8].hex() == position.sum
+
+    def _record_before(self, position: Position) -> tuple[Record, bytes] | None:
         start = max(position.offset - LINE_BYTES_MAX, 0)
-        lines = self._read(position.segment, start, position.offset - start).split(b"\n")
         try:
-            record, leaf = decode_line(lines[-2] if len(lines) > 1 else b"")
+            return decode_line(self._read(position.segment, start, position.offset - start)[:-1].rpartition(b"\n")[2])
         except FormatError:
-            return False
-        return record.is_stub and leaf[:8].hex() == position.sum
+            return None
 
     def _read_blocks(self, position: Position, take: Callable[[Block], None]) -> tuple[int, int]:
         """Hand on block after block from ``position`` while all is as usual: ``(offset, next seq)`` where it is not."""

@@ -350,7 +350,7 @@ def _tidy(journal: Journal, yard: _Yard) -> Iterator[Repair]:
                     yield Repair("a temporary file of a write that did not end is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
-        if not name.endswith(".public") and os.stat(path).st_mode & 0o077:
+        if ".public" not in name and os.stat(path).st_mode & 0o077:
             os.chmod(path, 0o600)
             yield Repair("a private key is for its owner only again", path)
 
