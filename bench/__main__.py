@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import files, importing, journal, merkle, proofs, rebuild, recall, report, start, trail
+from bench import appends, files, importing, merkle, proofs, rebuild, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
 
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
-    "journal": journal.measure,
+    "append": appends.measure,
     "files": files.measure,
     "rebuild": rebuild.measure,
     "import": importing.measure,

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from bench.journal import WRITER
+from bench.appends import WRITER
 from bench.measure import Bench, Row, figure, in_turn, row
 from bench.samples import Texts
 from periplus.base.canonical import JSONValue

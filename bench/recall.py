@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from bench.journal import WRITER
+from bench.appends import WRITER
 from bench.measure import Bench, Figure, Row, figure, in_turn, pooled, row, timed
 from bench.processes import checked_run, periplus_command, spend
 from bench.samples import Texts

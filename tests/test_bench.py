@@ -20,12 +20,17 @@ from bench.measure import in_turn, quantile
 from bench.samples import TRANSCRIPTS, session_file
 
 REPOSITORY = Path(__file__).parents[1]
-APPENDS = ("append, journal alone", "append, with entity file and index")
+APPENDS = (
+    ("one writer", "write + fdatasync"),
+    ("one writer", "SQLite, WAL, FULL"),
+    ("8 processes", "one writer"),
+    ("8 processes", "SQLite, 8 processes"),
+    ("one writer, with files and index", "write + fdatasync"),
+)
 EXPECTED = [
     *(
-        ("journal", f"{label}{suffix}", baseline)
-        for label in APPENDS
-        for baseline in ("write + fdatasync", "SQLite, WAL, FULL")
+        ("append", f"{label}{suffix}", baseline)
+        for label, baseline in APPENDS
         for suffix in ("", ", p50", ", p95", ", max")
     ),
     *(

@@ -1,0 +1,114 @@
+"""One process that appends: made ready, started by a line on its standard input, it says what each append took."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
+
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from periplus.base.canonical import JSONValue
+from periplus.base.files import Files
+from periplus.base.ids import new_id
+
+_COLUMNS: Final = (
+    "seq ts writer writer_id pid action session item_type item_id parents key salt summary payload durable".split()
+)
+
+
+def _bare(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
+    fd, sync = os.open(place, os.O_CREAT | os.O_WRONLY | os.O_APPEND), Files().sync_data
+
+    def append(line: bytes) -> None:
+        os.write(fd, line)
+        sync(fd)
+
+    for line in lines:
+        yield lambda line=line: append(line)
+
+
+def _sqlite(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
+    db = sqlite3.connect(place, timeout=60, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    db.execute(f"CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS)})")
+    statement = f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+    for values in [_values(line) for line in lines]:
+        yield lambda values=values: db.execute(statement, values)
+
+
+def _values(line: bytes) -> list[Any]:
+    import orjson
+
+    record = orjson.loads(line)
+    values = [record.get(column) for column in _COLUMNS]
+    return [orjson.dumps(value) if isinstance(value, dict | list) else value for value in values]
+
+
+def _journal(place: str, count: int, seed: int, *, project: bool) -> Iterator[Callable[[], object]]:
+    from bench.samples import Texts
+    from periplus.journal import ABSENT, Transaction, Writer
+    from periplus.project import Project
+
+    texts = Texts(seed)
+    writer = Writer("bench", "who_0000000000000000", "bench", os.getpid())
+    journal = Project(place, writer).journal
+
+    def append(item_id: str, payload: dict[str, JSONValue]) -> None:
+        def write(transaction: Transaction) -> None:
+            transaction.put("decision", item_id, payload, expect=ABSENT, summary=f"decision: {payload['text']}")
+
+        journal.mutate(write, writer, project=project)
+
+    decisions: list[tuple[str, dict[str, JSONValue]]] = [
+        (
+            new_id("dec"),
+            {
+                "v": 1,
+                "text": texts.sentence(15, 40),
+                "state": "accepted",
+                "author": "bench",
+                "tags": list[JSONValue](texts.several(2)),
+                "about": [{"kind": "path", "ref": texts.path()}],
+                "rationale": texts.sentence(5, 20),
+                "provenance": {"kind": "agent", "name": "bench"},
+            },
+        )
+        for _ in range(count)
+    ]
+    for item_id, payload in decisions:
+        yield lambda item_id=item_id, payload=payload: append(item_id, payload)
+
+
+def main(kind: str, place: str, lines_path: str, count_text: str, number_text: str) -> None:
+    count, number = int(count_text), int(number_text)
+    lines: list[bytes] = []
+    if kind in ("bare", "sqlite"):
+        with open(lines_path, "rb") as file:
+            kept = file.read().splitlines(keepends=True)
+        lines = [kept[(number * count + at) % len(kept)] for at in range(count)]
+    if kind == "bare":
+        work = list(_bare(place, lines))
+    elif kind == "sqlite":
+        work = list(_sqlite(place, lines))
+    else:
+        work = list(_journal(place, count, number + 1, project=kind == "whole"))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    clock = time.perf_counter  # CLOCK_MONOTONIC: the same for all processes
+    waits_s = []
+    begun_s = now_s = clock()
+    for append in work:
+        append()
+        then_s, now_s = now_s, clock()
+        waits_s.append(now_s - then_s)
+    print(json.dumps({"begun_s": begun_s, "ended_s": now_s, "waits_s": waits_s}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

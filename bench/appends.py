@@ -1,0 +1,119 @@
+"""Durable appends by one writer and by eight at once, beside the bare system calls and beside SQLite with the same rows.
+
+Each writer is a process of its own (``bench.appender``) that makes its payloads and opens its store before it says that
+it is ready; then all begin together. The bare loop writes and syncs the very bytes that the journal wrote in the warm-up,
+SQLite inserts the fields of those records, one durable commit each. A wait is what one append took, as its caller sees it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["WRITER", "measure"]
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from bench.measure import Bench, Row, figure, in_turn, pooled, row
+from bench.processes import environment
+from bench.samples import REPOSITORY
+from periplus.base.clock import SystemClock
+from periplus.base.files import Files
+from periplus.journal import Writer, create_store
+
+WRITER: Final = Writer("bench", "who_0000000000000000", "bench", os.getpid())
+PROCESSES: Final = 8
+
+
+class Round(NamedTuple):
+    """Appends per second of all writers together, and what each append took."""
+
+    rate: float
+    waits_s: list[float]
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    count, rounds = bench.size(400, 10), bench.size(6, 2)
+    alone, crowd, whole = (_store(bench.folder, name) for name in ("alone", "crowd", "whole"))
+    lines, rows, many_rows = (os.path.join(bench.folder, name) for name in ("lines", "one.sqlite", "many.sqlite"))
+    each = max(count // 2, 5)
+
+    def side(kind: str, place: str, writers: int = 1) -> Callable[[], Round]:
+        return lambda: _run(kind, place, lines, count if writers == 1 else each, writers)
+
+    side("journal", alone)()  # warm files, and the bytes for the others
+    _keep_lines(alone, lines)
+    sides = {
+        "T": side("bare", os.path.join(bench.folder, "bare")),
+        "one": side("journal", alone),
+        "sqlite": side("sqlite", rows),
+        "eight": side("journal", crowd, PROCESSES),
+        "sqlite eight": side("sqlite", many_rows, PROCESSES),
+        "whole": side("whole", whole),
+    }
+    bench.say(f"{rounds} rounds of {count} appends; {PROCESSES} processes of {each}")
+    found = in_turn(rounds, sides, collect=False)
+    flush_ms = pooled([one.waits_s for one in found["T"]], 0.5).value * 1e3
+    bench.say(f"a flush of this disk takes {flush_ms:.2f} ms")
+    for label, ours, theirs, name in (
+        ("one writer", "one", "T", "write + fdatasync"),
+        ("one writer", "one", "sqlite", "SQLite, WAL, FULL"),
+        (f"{PROCESSES} processes", "eight", "one", "one writer"),
+        (f"{PROCESSES} processes", "eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
+        ("one writer, with files and index", "whole", "T", "write + fdatasync"),
+    ):
+        rates = {key: figure([one.rate for one in found[key]]) for key in (ours, theirs)}
+        yield row("append", label, "/s", rates[ours], name, rates[theirs], better="higher")
+        for share, words in ((0.5, "p50"), (0.95, "p95"), (1.0, "max")):
+            mine, other = (pooled([one.waits_s for one in found[key]], share).scaled(1e3) for key in (ours, theirs))
+            yield row("append", f"{label}, {words}", "ms", mine, name, other)
+
+
+def _run(kind: str, place: str, lines: str, count: int, writers: int) -> Round:
+    os.sync()  # nobody pays for what another side left unsynced
+    argv = [sys.executable, "-m", "bench.appender", kind, place, lines, str(count)]
+    running = [
+        subprocess.Popen(
+            [*argv, str(number)],
+            cwd=REPOSITORY,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(writers)
+    ]
+    for one in running:
+        if one.stdout is None or one.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{kind}: a writer did not get ready")
+    for one in running:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said: list[dict[str, Any]] = []
+    for one in running:
+        text, _ = one.communicate()
+        if one.returncode:
+            raise RuntimeError(f"{kind}: a writer ended with {one.returncode}")
+        said.append(json.loads(text))
+    wall_s = max(one["ended_s"] for one in said) - min(one["begun_s"] for one in said)
+    return Round(count * writers / wall_s, [wait for one in said for wait in one["waits_s"]])
+
+
+def _store(folder: str, name: str) -> str:
+    os.mkdir(os.path.join(folder, name))
+    return create_store(os.path.join(folder, name, ".periplus"), Files(), SystemClock()).root
+
+
+def _keep_lines(root: str, path: str) -> None:
+    """The records that the store has so far, one a line."""
+    from periplus.project import Project
+
+    with Project(root, WRITER) as project, open(path, "wb") as file:
+        journal = project.journal
+        for segment, entry in journal.entries(journal.lineage):
+            with open(journal.reader(journal.lineage).path_of(segment), "rb") as source:
+                source.seek(entry.offset)
+                file.write(source.read(entry.length))
