@@ -31,9 +31,10 @@ from periplus.base.errors import LockTimeoutError, environment_failure
 
 LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004
-_POLL_MIN_S: Final = 0.00005
+_POLL_MIN_S: Final = 0.0001
 _POLL_MAX_S: Final = 0.02
 _AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
+_WORK_S: Final = 0.001
 _STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
 _SIGNED_S: Final = 1.0
 _TEXT_BYTES: Final = 200
@@ -66,7 +67,7 @@ class Lock:
     ) -> Iterator[None]:
         """Hold the lock. Raises LockTimeoutError, naming the holder, when it is not had in ``patience_s``.
 
-        ``meanwhile`` is work that is done once where the lock has to be waited for.
+        ``meanwhile`` is work that is done now and then while the lock has to be waited for.
         """
         deadline = time.monotonic() + patience_s
         mutex = self._mutex  # a forked child that leaves this block releases what it entered with
@@ -106,19 +107,19 @@ class Lock:
             self._drop()
 
     def _wait(self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
-        begun_s = moved_s = time.monotonic()
+        begun_s = moved_s = work_s = time.monotonic()
         holder = b""
         while True:
             now_s = time.monotonic()
             if now_s >= deadline:
                 raise self._timeout(patience_s)
-            if meanwhile is not None:
+            found = self._read_text()
+            if found != holder:
+                holder, moved_s = found, now_s
+            if meanwhile is not None and now_s >= work_s:
                 meanwhile()
-                meanwhile = None
+                work_s = time.monotonic() + _WORK_S
             else:
-                found = self._read_text()
-                if found != holder:
-                    holder, moved_s = found, now_s
                 time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
             if self._try():
                 return

@@ -46,6 +46,8 @@ _BYTES: Final = 4096
 _USED: Final = 14 * 8
 _VALUE_MAX: Final = 2**48 - 1
 _PATIENCE_S: Final = 1.0
+_PACE_US_MAX: Final = 20_000  # by one stall nobody learns to wait long
+_SLOW_S: Final = 0.0005
 _POLL_MIN_S: Final = 0.00002
 _POLL_MAX_S: Final = 0.002
 
@@ -60,11 +62,12 @@ _PACE_US: Final = 13  # what the last sync took: how long to sleep, no more
 
 
 class Written(NamedTuple):
-    """A batch that is not known to be durable: where it lies, its last seq, and the map's epoch (0: without one)."""
+    """A batch that is not known to be durable: where it lies, its last seq, the map's epoch (0: without one), its size."""
 
     segment: int
     last_seq: int
     epoch: int
+    record_count: int = 1
 
 
 class EpochEndedError(Exception):
@@ -194,8 +197,7 @@ class FlushMap:
             until_s = until_s or now_s + _PATIENCE_S
             if now_s >= until_s:
                 return self._lead(batch, sync)
-            pace_us = self._get(_PACE_US, batch.epoch) or 0
-            time.sleep(min(max(pace_us / 4e6, _POLL_MIN_S), _POLL_MAX_S))
+            time.sleep(min(max(self._pace_s(batch.epoch) / 8, _POLL_MIN_S), _POLL_MAX_S))
 
     def _reached(self, batch: Written) -> int:
         durable = self.durable(batch.epoch)
@@ -209,6 +211,7 @@ class FlushMap:
         before = self._reached(batch)
         if before >= batch.last_seq:
             return before, False
+        self._gather(batch, before)
         # ``written`` before the segment: a roll says what is durable before it changes the segment, and that first.
         written = self._get(_WRITTEN, batch.epoch)
         if written is None or written < batch.last_seq or self._get(_SEGMENT, batch.epoch) != batch.segment:
@@ -222,12 +225,33 @@ class FlushMap:
             known = self._get(_DURABLE, batch.epoch) or 0
             self._put(_DURABLE, max(written, known), batch.epoch)
             pace_us = (time.monotonic_ns() - begun_ns) // 1000
+            pace_us = min(pace_us, _PACE_US_MAX)
             if not pace_us / 2 < (self._get(_PACE_US, batch.epoch) or 0) < pace_us * 2:
-                self._put(_PACE_US, min(pace_us, _VALUE_MAX), batch.epoch)
+                self._put(_PACE_US, pace_us, batch.epoch)
             if self._map is not None and self._get(_WRITTEN, batch.epoch) == written and written > known:
                 # As it should be found again by whoever writes next, if that is us.
                 self._agreed_bytes = (self._map[:_USED], (batch.segment, written, written), (batch.epoch, written))
         return written, True
+
+    def _gather(self, batch: Written, before: int) -> None:
+        """Where a sync is slow and others write too, let those whom the last one set free write what this one covers.
+
+        Whoever is alone waits for nobody.
+        """
+        pace_s = self._pace_s(batch.epoch)
+        written = self._get(_WRITTEN, batch.epoch)
+        if pace_s < _SLOW_S or written is None or written - before <= batch.record_count:
+            return
+        until_s = time.monotonic() + pace_s / 3
+        seen = [written]
+        while time.monotonic() < until_s:
+            time.sleep(pace_s / 16)
+            seen.append(self._get(_WRITTEN, batch.epoch) or 0)
+            if len(seen) > 2 and seen[-1] == seen[-3]:
+                return
+
+    def _pace_s(self, epoch: int) -> float:
+        return (self._get(_PACE_US, epoch) or 0) / 1e6
 
     def _try_lead(self) -> bool:
         try:

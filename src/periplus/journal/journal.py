@@ -707,7 +707,7 @@ class Journal:
             pass  # the error that brought us here is the one to tell; the next refresh reads again
 
     def _receipt_of(self, key: str) -> Receipt | None:
-        found = list(self._overlay.keys.get(key, ()))
+        found = self._overlay.written_with(key)
         rows = self.index.records("key = ? ORDER BY seq", (key,), -1)
         found += [(row.lineage, row.seq, row.version) for row in rows]
         if not found:

@@ -5,17 +5,31 @@ from __future__ import annotations
 __all__ = ["Overlay"]
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from periplus.base.errors import DamageError
 from periplus.journal.graph import Growth
 from periplus.journal.index import Index, IndexedRecord, node_of, payload_of
 from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, change_of
+from periplus.journal.state import Change, Entity, Head, change_of, is_sound_change
+
+
+class _Waiting(NamedTuple):
+    """A record; ``version`` is empty where it has yet to be computed, None where the record makes none."""
+
+    entry: Entry
+    lineage: str
+    segment: int
+    version: str | None
 
 
 class Overlay:
-    """The versions and keys of the records behind the index's watermark, over those that the index holds."""
+    """The versions and keys of the records behind the index's watermark, over those that the index holds.
+
+    What others wrote is checked when it comes and made into versions when somebody asks for its entity: a writer takes in
+    the records of all the others under the lock, and needs few of them.
+    """
 
     def __init__(self, index: Index, load: Callable[[str], bytes]) -> None:
         self._index = index
@@ -23,13 +37,14 @@ class Overlay:
         self._growth = Growth(index)
         self._records: dict[tuple[str, str, str], list[IndexedRecord]] = {}
         self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
-        self.keys: dict[str, list[tuple[str, int, str]]] = {}
+        self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
+        self._keys: dict[str, list[_Waiting]] = {}
         self.record_count = 0
 
     @property
     def touched(self) -> Collection[tuple[str, str]]:
         """Type and id of the entities that the records touch."""
-        return self._growth.entities.keys()
+        return self._growth.entities.keys() | self._waiting.keys()
 
     def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False, version: str = "") -> None:
         """Take a record in; ``version`` saves computing it where it is known.
@@ -38,22 +53,23 @@ class Overlay:
         """
         record = entry.record
         self.record_count += 1
+        found = _Waiting(entry, lineage, segment, version)
         try:
-            change = change_of(entry, lineage, segment, self._load, version)
+            is_change = is_sound_change(record, self._load, is_known=bool(version))
         except DamageError:
             if not salvage:
                 raise
-            change = None
+            is_change = False
         if record.key:
-            version = change.version if change is not None else ""
-            self.keys.setdefault(record.key, []).append((lineage, record.seq, version))
-        if change is not None:
-            self._growth.add(change)
-            key = (record.item_type, record.item_id, change.version)
-            self._records.setdefault(key, []).append(_indexed(change))
+            self._keys.setdefault(record.key, []).append(found if is_change else found._replace(version=None))
+        if is_change:
+            self._waiting.setdefault((record.item_type, record.item_id), []).append(found)
+            if record.payload_ref is not None:  # the object that was just found sound may be gone later
+                self._fold((record.item_type, record.item_id))
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
+        self._fold(key)
         if key not in self._growth.entities:
             return self._index.heads(item_type, item_id)
         below = self._below.get(key)
@@ -62,12 +78,14 @@ class Overlay:
         return self._growth.heads(key, below)
 
     def holds(self, item_type: str, item_id: str, version: str) -> bool:
+        self._fold((item_type, item_id))
         found = self._growth.entities.get((item_type, item_id))
         is_new = found is not None and version in found.revs
         return is_new or self._index.rev_of(item_type, item_id, version) is not None
 
     def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
         """Whether a version that is held names this one, held or not, as a parent."""
+        self._fold((item_type, item_id))
         found = self._growth.entities.get((item_type, item_id))
         is_new = found is not None and version in found.gone
         return is_new or bool(self._index.children_of(item_type, item_id, version))
@@ -86,7 +104,26 @@ class Overlay:
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:
         return payload_of(self._versions(item_type, item_id, version), self._index.view)
 
+    def written_with(self, key: str) -> list[tuple[str, int, str]]:
+        """``(lineage, seq, version or nothing)`` of the records of the mutation that had this key."""
+        found = []
+        for one in self._keys.get(key, ()):
+            change = None if one.version is None else self._change(one)
+            found.append((one.lineage, one.entry.record.seq, change.version if change is not None else ""))
+        return found
+
+    def _fold(self, key: tuple[str, str]) -> None:
+        for one in self._waiting.pop(key, ()):
+            change = self._change(one)
+            if change is not None:
+                self._growth.add(change)
+                self._records.setdefault((*key, change.version), []).append(_indexed(change))
+
+    def _change(self, one: _Waiting) -> Change | None:
+        return change_of(one.entry, one.lineage, one.segment, self._load, one.version or "")
+
     def _versions(self, item_type: str, item_id: str, version: str) -> list[IndexedRecord]:
+        self._fold((item_type, item_id))
         found = [
             *self._index.versions(item_type, item_id, version),
             *self._records.get((item_type, item_id, version), ()),

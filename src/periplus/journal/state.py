@@ -17,6 +17,7 @@ __all__ = [
     "check_payload",
     "entity_of_head",
     "head_of",
+    "is_sound_change",
 ]
 
 from collections.abc import Callable
@@ -171,6 +172,21 @@ def change_of(
         parents=record.parents,
     )
     return Change(entry, lineage, segment, version, tuple(record.parents), payload)
+
+
+def is_sound_change(record: Record, load: Callable[[str], bytes], *, is_known: bool) -> bool:
+    """Whether a record makes a version; ``is_known`` where this process made it.
+
+    Raises DamageError where ``change_of`` would.
+    """
+    kind = action_class(record.action)
+    if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
+        return False
+    if record.is_stub:
+        return bool(record.version)
+    if kind == "state" and not is_known:
+        check_payload(_inline(record) if record.payload_ref is None else load(record.payload_ref.sha256), record)
+    return True
 
 
 def check_payload(payload: bytes, record: Record) -> None:

@@ -108,7 +108,7 @@ class SegmentWriter:
         last = entries[-1]
         end = Position(position.segment, last.offset + last.length, position.next_seq + len(lines), last.leaf[:8].hex())
         self._flush.wrote(end.next_seq - 1, self._epoch)
-        return Appended(entries, end, self._place[1], Written(end.segment, end.next_seq - 1, self._epoch))
+        return Appended(entries, end, self._place[1], Written(end.segment, end.next_seq - 1, self._epoch, len(lines)))
 
     def _roll(self, position: Position, key: str) -> Position:
         """A new segment; the records before it become durable first: readers rely on it."""
