@@ -106,6 +106,9 @@ class Lock:
         with self._mutex:
             self._drop()
 
+    def __del__(self) -> None:
+        self._drop()  # who takes a lock once and forgets it leaves no descriptor behind
+
     def _wait(self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
         begun_s = moved_s = work_s = time.monotonic()
         holder = b""
