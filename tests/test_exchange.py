@@ -576,7 +576,7 @@ def test_a_ref_that_somebody_else_moved_is_not_pushed_over(ada, tmp_path):
 
 
 def stopped_at_every_call(make, run, check):
-    for at in range(400):
+    for at in range(200):
         files = StoppingFiles(at, share=0.5)
         place = make(at)
         try:
@@ -635,6 +635,63 @@ def test_a_stop_at_every_call_of_giving(ada, bob, tmp_path):
         medium.exchange(ada)
         medium.exchange(root)
         assert records(root) == whole
+
+    assert stopped_at_every_call(make, run, check) > 15
+
+
+def test_a_stop_at_every_call_of_giving_to_a_store(ada, bob, tmp_path):
+    whole = records(ada)
+    theirs = records(bob)
+
+    def make(at):
+        shutil.copytree(Path(bob).parent, tmp_path / f"bob{at}")
+        return os.fspath(tmp_path / f"bob{at}/.periplus")
+
+    def run(root, files):
+        with open_journal(ada) as journal:
+            sync(journal, open_folder(root, files))
+
+    def check(root):
+        held = records(root)  # as a reader finds it at any moment
+        assert held.items() >= theirs.items()
+        assert all(held.get(lineage, []) in ([], leaves) for lineage, leaves in whole.items())
+        run(root, Files())
+        assert records(root).items() >= {**whole, **theirs}.items()
+        with open_journal(root) as journal:
+            journal.mutate(put(50, "a writer goes on"), WRITER)
+            assert "error" not in {problem.severity for problem in examine(journal).problems}
+
+    assert stopped_at_every_call(make, run, check) > 15
+
+
+def test_hard_stops_in_a_redaction_that_arrives_are_finished_by_the_next_sync(exchange_folder, ada, bob, tmp_path):
+    secret = "correct horse battery staple"
+    with open_journal(ada) as journal:
+        journal.mutate(lambda t: t.put("note", item(7, "not"), {"text": secret + "n" * 70_000}), WRITER)
+    for root in (ada, bob, ada):
+        exchange_folder.exchange(root)
+    with open_journal(ada) as journal:
+        redact(journal, WRITER, secret=secret, reason="pasted by mistake")
+    exchange_folder.exchange(ada)
+
+    def make(at):
+        shutil.copytree(Path(bob).parent, tmp_path / f"bob{at}")
+        root = os.fspath(tmp_path / f"bob{at}/.periplus")
+        settle(root)
+        return root
+
+    def run(root, files):
+        with open_journal(root, files) as journal:
+            sync(journal, exchange_folder.carrier(journal))
+
+    def check(root):
+        records(root)
+        exchange_folder.exchange(root)
+        assert state(root) == state(ada)
+        for path in Path(root).rglob("*"):
+            assert not path.is_file() or secret.encode() not in path.read_bytes(), path
+        held = {path.name for path in Path(root, "objects").glob("*/*") if path.suffix != ".tmp"}
+        assert held == {path.name for path in Path(ada, "objects").glob("*/*")}
 
     assert stopped_at_every_call(make, run, check) > 15
 

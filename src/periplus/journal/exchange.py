@@ -190,8 +190,9 @@ class _Run:
                 if direction == "in":
                     self.touched |= arrival.touched
                 if not self._dry_run and lineage != target.written_lineage():
+                    is_emptying = arrival.is_emptying
                     arrival.commit()
-                    if arrival.emptied_seqs and direction == "in":
+                    if is_emptying and direction == "in":
                         self._journal.renew_derived()
         except PeriplusError as error:
             return Transfer(lineage, direction, refused=error)

@@ -51,6 +51,7 @@ Lender: TypeAlias = Callable[[bytes], bytes]
 References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
 _UNTOUCHED: Final = "Nothing of it was taken; what we hold is as it was."
 _PATIENCE_S: Final = 30.0
+_EMPTYING_BYTES_MAX: Final = 64 << 20
 
 
 class ObjectCount(NamedTuple):
@@ -158,15 +159,11 @@ class Arrival:
         try:
             for part in self.parts:
                 self._finish_staged(part)
+            if self.emptied_seqs:  # whoever stops behind this line is followed by one who goes on
+                write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
             if self.parts:
                 files.make_folder(folder)
-                with Lock(layout.lock).holding(_PATIENCE_S):
-                    if held_end(self._reader)[0] != self._reader_start:
-                        raise ConflictError(f"{self.lineage} changed while it was copied", safe=_UNTOUCHED,
-                                            mend="Repeat the command.")  # fmt: skip
-                    for part in self.parts:
-                        files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
-                    files.sync_folder(folder)
+                self._rename(folder)
                 files.sync_folder(layout.journal)
         except OSError as error:
             raise environment_failure(error, "write", folder) from error
@@ -175,8 +172,30 @@ class Arrival:
             files.make_folder(folder)
             write_atomic(files, self._target.head_path(self.lineage), encode_head(self.head))
         self._remember(self.head)
-        if self.emptied_seqs:
+        if self.is_emptying:
             self._remove_emptied()
+
+    @property
+    def is_emptying(self) -> bool:
+        """Whether content is to be removed here that was taken out elsewhere, now or when somebody stopped at it."""
+        return bool(self.emptied_seqs) or os.path.exists(self._emptying_path)
+
+    @property
+    def _emptying_path(self) -> str:
+        return os.path.join(self._target.layout.lineage_folder(self.lineage), "emptying")
+
+    def _rename(self, folder: str) -> None:
+        lock = Lock(self._target.layout.lock)
+        try:
+            with lock.holding(_PATIENCE_S):
+                if held_end(self._reader)[0] != self._reader_start:
+                    raise ConflictError(f"{self.lineage} changed while it was copied", safe=_UNTOUCHED,
+                                        mend="Repeat the command.")  # fmt: skip
+                for part in self.parts:
+                    self._files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
+                self._files.sync_folder(folder)
+        finally:
+            lock.close()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -401,6 +420,8 @@ class Arrival:
     def _remove_emptied(self) -> None:
         """What was taken out of records goes from objects and index too, as it did at their owner's."""
         named: set[bytes] = set()
+        noted = read_plain(self._emptying_path, _EMPTYING_BYTES_MAX).decode("ascii", "replace").split()
+        self._doomed |= {bytes.fromhex(one) for one in noted if is_digest_text(one)}
         for lineage in self._target.lineages():
             for chunk in self._target.reader(lineage).read_from(START, salvage=True):
                 for entry in chunk.entries:
@@ -415,6 +436,10 @@ class Arrival:
                 Index.discard(self._target.layout.index)
             except OSError as error:
                 raise environment_failure(error, "remove the index", self._target.layout.index) from error
+        try:
+            self._files.unlink(self._emptying_path)
+        except OSError as error:
+            raise environment_failure(error, "remove", self._emptying_path) from error
 
     def _write_staged(self, segment: int, data: bytes) -> None:
         path = self._staged_path(segment)
