@@ -38,6 +38,8 @@ EXPECTED = [
         for label in ("state and index input", "with the index")
         for what in (label, f"{label}, peak memory")
     ),
+    ("files", "a look at 200 entity files", "scandir + stat"),
+    ("files", "a look at 200 entity files, the first", "scandir + stat"),
     *(
         ("import", what, f"{library}.loads, each line")
         for what in ("import to a trail", "import into a store, indexed")
