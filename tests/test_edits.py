@@ -580,8 +580,6 @@ def test_stopped_at_every_call_nothing_is_lost_and_the_next_look_ends_it(tmp_pat
         with open_journal(root) as journal:
             assert journal.damage is None
             take_in(journal)
-            journal.mutate(put(5, "and on"), WRITER)
-            take_in(journal)
             assert shown(journal, 1) == {"text": "mine"}, files.calls[-1]
             assert shown(journal, 2) == {"text": "newer"}
             assert shown(journal, 3) is None
@@ -591,8 +589,9 @@ def test_stopped_at_every_call_nothing_is_lost_and_the_next_look_ends_it(tmp_pat
             assert not path_of(journal, 3).exists()
             assert path_of(journal, 9).read_bytes() == theirs
             actions = sorted(record.action for record in records(journal))
-            assert actions == ["create"] * 4 + ["delete", "external_edit", "import", "update"]
-            assert not [p for p in examine(journal).problems if p.severity != "note"]
+            assert actions == ["create"] * 3 + ["delete", "external_edit", "import", "update"]
+            troubles = {p.path for p in examine(journal).problems if p.severity != "note"}
+            assert troubles <= {journal.layout.durable}, "a mark that was torn is renewed by the next write"
         if not is_stopped:
             break
         at += 1
