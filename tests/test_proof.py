@@ -254,7 +254,7 @@ def test_the_stub_of_a_record_proves_its_place_and_nothing_that_is_put_into_it(s
     assert record.seq == 5
 
 
-def test_where_nothing_is_durable_nothing_is_proved(tmp_path):
+def test_where_nobody_syncs_what_was_written_is_proved(tmp_path):
     root = make_store(tmp_path)
     with open_journal(root) as journal:
         with pytest.raises(NotFoundError, match="no records of its own"):
@@ -265,8 +265,21 @@ def test_where_nothing_is_durable_nothing_is_proved(tmp_path):
     config.write_text(config.read_text().replace('"mutation"\n', '"never"\n'))
     with open_journal(root) as journal:
         journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "perhaps"}), WRITER)
-        with pytest.raises(NotFoundError, match=r"none of the 1 records .* is known to be on disk"):
-            Prover(journal).head()
+        assert verify_proof(Prover(journal).record(1)).holds
+
+
+def test_without_a_mark_the_records_say_what_is_durable(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(4):
+            journal.mutate(lambda t, n=number: t.put("decision", item(n), {"text": f"number {n}"}), WRITER)
+    for name in ("durable", "flush"):
+        (tmp_path / ".periplus/journal" / name).unlink()
+    with open_journal(root) as journal:
+        assert journal.durable_end() == 3  # the last record says what its writer knew of those before it
+        assert verify_proof(Prover(journal).record(3)).holds
+        journal.mutate(lambda _: None, WRITER)
+        assert journal.durable_end() == 4
 
 
 def test_a_damaged_record_is_not_proved_but_its_neighbours_are(tmp_path):

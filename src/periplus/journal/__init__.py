@@ -2,10 +2,10 @@
 
 from periplus.journal.creation import Created, create_store
 from periplus.journal.index import Index, IndexedRecord, Indexer
-from periplus.journal.journal import Journal, Receipt
+from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
 from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType
-from periplus.journal.transaction import ABSENT, Transaction, Writer
+from periplus.journal.transaction import ABSENT, Receipt, Transaction, Writer
 
 __all__ = [
     "ABSENT",

@@ -17,7 +17,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["Journal", "Receipt"]
+__all__ = ["Journal"]
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -51,26 +51,11 @@ from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head
-from periplus.journal.transaction import Draft, Transaction, Writer
+from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
 from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
 
 OVERLAY_RECORDS_MAX: Final = 2_000
-
-
-class Receipt(NamedTuple):
-    """What a mutation did: its key, its records, its versions; ``repeated`` if the key had been written before."""
-
-    key: str
-    lineage: str
-    first_seq: int
-    last_seq: int
-    versions: tuple[str, ...]
-    repeated: bool
-
-    @property
-    def record_count(self) -> int:
-        return self.last_seq - self.first_seq + 1
 
 
 class Pending(NamedTuple):
@@ -533,9 +518,14 @@ class Journal:
         return 0 if self._writer is None else self._writer.mapped_durable()
 
     def durable_end(self) -> int:
-        """The highest seq of our own lineage that is known to be durable now, by whichever process made it so."""
+        """The highest seq of our own lineage that is known to be durable now, by whichever process made it so.
+
+        Under the policy ``never`` nobody knows, and what was written counts.
+        """
         held = self.end().next_seq - 1
-        found = max(self._marked_seq(), self._mapped_seq())
+        if not self.syncs:
+            return held
+        found = max(self._marked_seq(), self._mapped_seq()) or self.reader(self.lineage).durable_at(self.end())
         self.durable_seq = max(self.durable_seq, min(found, held))
         return self.durable_seq
 

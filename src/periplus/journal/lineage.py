@@ -148,6 +148,11 @@ class LineageReader:
         found = self._record_before(end)
         return b"" if found is None else found[1]
 
+    def durable_at(self, end: Position) -> int:
+        """The highest seq that the records up to ``end`` themselves tell to be durable, where no mark is left to say so."""
+        found = self._record_before(end) if end.segment else None
+        return max(end.segment - 1, found[0].durable if found is not None else 0, 0)
+
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
         """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
         firsts = [first for first in self.segments() if first >= position.segment]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT", "Draft", "Transaction", "Writer"]
+__all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer"]
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -38,6 +38,21 @@ class Draft(NamedTuple):
     summary: str
     version: str
     after: tuple[str, ...] = ()
+
+
+class Receipt(NamedTuple):
+    """What a mutation did: its key, its records, its versions; ``repeated`` if the key had been written before."""
+
+    key: str
+    lineage: str
+    first_seq: int
+    last_seq: int
+    versions: tuple[str, ...]
+    repeated: bool
+
+    @property
+    def record_count(self) -> int:
+        return self.last_seq - self.first_seq + 1
 
 
 class Transaction:

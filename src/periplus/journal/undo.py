@@ -29,9 +29,9 @@ from periplus.journal.versions import Versions
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord
-    from periplus.journal.journal import Journal, Receipt
+    from periplus.journal.journal import Journal
     from periplus.journal.state import Entity
-    from periplus.journal.transaction import Transaction, Writer
+    from periplus.journal.transaction import Receipt, Transaction, Writer
 
 RECORDS_MAX: Final = 20_000
 _ATTEMPTS: Final = 3
