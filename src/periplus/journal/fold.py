@@ -14,7 +14,7 @@ from __future__ import annotations
 
 __all__ = ["Fold", "Folded"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
@@ -54,6 +54,17 @@ class Fold:
     def held_bytes(self) -> int:
         """Of the lines of heads that were not taken yet."""
         return sum([len(line) for _, _, line in self._heads.values()])
+
+    def begin(self, heads: Iterable[Head]) -> None:
+        """The heads that a checkpoint holds; an entity with several is odd."""
+        for head in heads:
+            key = (head.item_type, head.item_id)
+            of_type = self._lines.setdefault(head.item_type, {})
+            if key in self._odd or head.item_id in of_type or head.is_stub or not _is_plain(*key):
+                of_type.pop(head.item_id, None)
+                self._odd[key] = ("", 0)
+            else:
+                of_type[head.item_id] = (head.version, head.rev)
 
     def take_heads(self) -> list[Head]:
         """The heads that changed since this was last called; entities that are odd by now as they were before.

@@ -544,7 +544,7 @@ class Index:
         grown = growth.entities.get(key)
         added = grown.revs if grown is not None else {}
         if change.parents:
-            is_reached = all(parent in added or self.rev_of(*key, parent) is not None for parent in change.parents)
+            is_reached = all(one in added or self.rev_of(*key, one) is not None for one in change.before)
         else:
             is_reached = not added and not self.heads(*key)
         if not is_reached:

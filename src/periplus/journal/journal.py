@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from heapq import merge
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.digests import is_digest_text
@@ -41,12 +41,13 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.flush import EpochEndedError, Written
-from periplus.journal.index import Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
+from periplus.journal.flush import EpochEndedError
+from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
 from periplus.journal.overlay import Overlay
 from periplus.journal.projection import Looked, Progress, Projector, no_progress
+from periplus.journal.receipt import Pending, receipt_of
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
@@ -56,14 +57,6 @@ from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
 
 OVERLAY_RECORDS_MAX: Final = 2_000
-
-
-class Pending(NamedTuple):
-    """What has to become durable before a mutation is acknowledged; ``leaf`` of its last record, if it wrote one."""
-
-    batch: Written
-    end: Position
-    leaf: bytes
 
 
 class Journal:
@@ -243,7 +236,10 @@ class Journal:
         return found
 
     def need_history(self) -> None:
-        """Whoever asks for records of long ago calls this first. The index holds all of them: nothing to fetch yet."""
+        """Whoever asks for records of long ago calls this first: the index may have been loaded from a checkpoint."""
+        if self.index.has_floors:
+            self._fill_history()
+            self.refresh()
 
     def reader(self, lineage: str) -> LineageReader:
         found = self._readers.get(lineage)
@@ -309,6 +305,9 @@ class Journal:
         """
         if not key.isascii():
             raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
+        if key and self.index.has_floors and self._receipt_of(key) is None:
+            self.need_history()  # it may be older than the keys that a checkpoint keeps
+        segment = self.end().segment
         if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
@@ -328,6 +327,8 @@ class Journal:
                     self._take_in()
             except EnvironmentFailure:
                 pass  # the mutation is durable; what is derived from it is brought up to date by the next one
+        if segment and self.end().segment != segment:
+            self._checkpoint(writer)
         if self.after_mutation is not None:
             self.after_mutation()
         return receipt
@@ -415,6 +416,16 @@ class Journal:
         self.project(patience_s=LOCK_PATIENCE_S)
         self.refresh()
 
+    def _checkpoint(self, writer: Writer) -> None:
+        """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
+        from periplus.journal.checkpointing import is_due, make_checkpoint
+
+        try:
+            if is_due(self):
+                make_checkpoint(self, writer)
+        except PeriplusError:
+            pass  # derived: the next roll tries again, `doctor --compact` tells why it cannot be made
+
     def _take_in(self) -> None:
         """A file that this mutation would have written over holds what is not in the journal."""
         from periplus.journal.takein import take_in
@@ -485,6 +496,9 @@ class Journal:
             is_continued = self._read_lineages(salvage=salvage, by_map=True)
         except NewerFormatError:
             raise
+        except HistoryNeededError:
+            self._fill_history()
+            is_continued = False
         except DamageError:
             if salvage:
                 raise
@@ -494,6 +508,12 @@ class Journal:
             self._read_lineages(salvage=salvage, by_map=False)
         if for_writing and self.damage is not None:
             raise self.damage
+
+    def _fill_history(self) -> None:
+        if not self.index.is_writable and not self.index.is_memory:
+            self._replace_index()
+        self._projector.fill_history()
+        self._forget()
 
     def _read_lineages(self, *, salvage: bool, by_map: bool) -> bool:
         """Take in what came behind the view; False where that supersedes something in it."""
@@ -697,14 +717,7 @@ class Journal:
             pass  # the error that brought us here is the one to tell; the next refresh reads again
 
     def _receipt_of(self, key: str) -> Receipt | None:
-        found = self._overlay.written_with(key)
-        rows = self.index.records("key = ? ORDER BY seq", (key,), -1)
-        found += [(row.lineage, row.seq, row.version) for row in rows]
-        if not found:
-            return None
-        seqs = [seq for _, seq, _ in found]
-        versions = tuple(version for _, _, version in found if version)
-        return Receipt(key, found[0][0], min(seqs), max(seqs), versions, repeated=True)
+        return receipt_of(key, self._overlay, self.index)
 
     def _append(self, drafts: list[Draft], writer: Writer, key: str) -> tuple[Receipt, Pending]:
         lineage = self.lineage

@@ -30,6 +30,8 @@ class Layout:
         self.lock = os.path.join(self.journal, "lock")
         self.projection_lock = os.path.join(self.journal, "projection.lock")
         self.durable = os.path.join(self.journal, "durable")
+        self.checkpoints = os.path.join(self.journal, "checkpoints")
+        self.checkpoint_lock = os.path.join(self.journal, "checkpoint.lock")
         self.tree = os.path.join(self.journal, "tree")
         self.peers = os.path.join(self.journal, "peers")
         self.flush = os.path.join(self.journal, "flush")
@@ -46,6 +48,7 @@ class Layout:
             self.root,
             self.journal,
             self.keys,
+            self.checkpoints,
             self.tree,
             self.peers,
             self.entities,

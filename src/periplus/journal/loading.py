@@ -7,29 +7,99 @@ knows the whole graph by then.
 
 from __future__ import annotations
 
-__all__ = ["HELD_BYTES_MAX", "Loader"]
+__all__ = ["HELD_BYTES_MAX", "load_journal"]
 
-from collections.abc import Callable
-from typing import Final
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
+from periplus.journal.checkpoint import decode_checkpoint
 from periplus.journal.fold import Fold
-from periplus.journal.index import Index
+from periplus.journal.index import HistoryNeededError, Index
 from periplus.journal.lineage import START, LineageReader, Position
+from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Block
+from periplus.journal.state import Head
+
+if TYPE_CHECKING:
+    from periplus.journal.checkpointing import UsableCheckpoint
+    from periplus.journal.journal import Journal
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+_HEADS_A_TIME: Final = 1_000
 
 
-class Loader:
+def load_journal(
+    journal: Journal, index: Index, limits: Mapping[str, int], *, is_whole: bool = False
+) -> set[tuple[str, str]]:
+    """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
+
+    ``limits`` are the highest seqs to take in, by lineage; with ``is_whole`` everything is read from the first record
+    on. Gives type and id of every entity. Raises DamageError where the journal is not sound.
+    """
+    from periplus.journal.checkpointing import usable_checkpoints
+
+    if not is_whole:
+        for usable in usable_checkpoints(journal):
+            if usable.header.seq > limits.get(journal.lineage, usable.header.seq):
+                continue
+            try:
+                return _load(journal, index, limits, usable)
+            except (DamageError, FormatError, EnvironmentFailure, HistoryNeededError):
+                index.clear()  # the one before it, or at last all records; what is wrong with these will be told
+    return _load(journal, index, limits, None)
+
+
+def _load(
+    journal: Journal, index: Index, limits: Mapping[str, int], usable: UsableCheckpoint | None
+) -> set[tuple[str, str]]:
+    loader = _Loader(index, journal.load_object)
+    if usable is not None:
+        loader.begin_at(usable)
+    for lineage in journal.lineages():
+        position = None if usable is None else usable.position(lineage)
+        loader.load(journal.reader(lineage), limits.get(lineage), position or START)
+    return loader.finish()
+
+
+class _Loader:
     """Loads into ``index``, which is empty and within a transaction."""
 
     def __init__(self, index: Index, load: Callable[[str], bytes]) -> None:
         self._index = index
+        self._load = load
         self._fold = Fold(load)
         self._fed_bytes = 0
 
-    def load(self, reader: LineageReader, limit: int | None = None) -> None:
-        """Take in the records of a lineage, those up to seq ``limit`` where that is given. Raises DamageError."""
+    def begin_at(self, usable: UsableCheckpoint) -> None:
+        """Take over what a checkpoint holds."""
+        batch: list[Head] = []
+
+        def put() -> None:
+            self._index.add_heads(batch)
+            self._fold.begin(batch)
+            batch.clear()
+
+        fd = os.open(usable.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
+            for found in decode_checkpoint(lines, self._load, is_known=True):
+                if isinstance(found, Head):
+                    batch.append(found)
+                    if len(batch) >= _HEADS_A_TIME:
+                        put()
+                else:
+                    self._index.add_kept_keys([(found.key, *row) for row in found.records])
+        put()
+        for lineage in usable.header.positions:
+            position = usable.position(lineage)
+            assert position is not None
+            self._index.set_watermark(lineage, position)
+            self._index.set_floor(lineage, position.next_seq)
+
+    def load(self, reader: LineageReader, limit: int | None, position: Position) -> None:
+        """Take in the records of a lineage from ``position`` on, to seq ``limit`` where given. Raises DamageError."""
         at: Position | None = None
 
         def take(segment: int, block: Block) -> None:
@@ -41,7 +111,7 @@ class Loader:
                 at = Position(segment, block.offsets[-1] + block.lengths[-1], block.records[-1].seq + 1,
                               block.leaves[-1][:8].hex())  # fmt: skip
 
-        end = reader.read_blocks(START, take)
+        end = reader.read_blocks(position, take)
         if at is None or at.next_seq == end.next_seq:
             at = end
         if at.segment and (limit is None or at.next_seq <= limit + 1):

@@ -39,6 +39,7 @@ class Overlay:
         self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
+        self._has_floors = index.has_floors
         self.record_count = 0
 
     @property
@@ -64,7 +65,8 @@ class Overlay:
             self._keys.setdefault(record.key, []).append(found if is_change else found._replace(version=None))
         if is_change:
             self._waiting.setdefault((record.item_type, record.item_id), []).append(found)
-            if record.payload_ref is not None:  # the object that was just found sound may be gone later
+            if record.payload_ref is not None or self._has_floors:
+                # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
@@ -116,6 +118,8 @@ class Overlay:
         for one in self._waiting.pop(key, ()):
             change = self._change(one)
             if change is not None:
+                if self._has_floors:
+                    self._index.check_reach(change, self._growth)
                 self._growth.add(change)
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
 

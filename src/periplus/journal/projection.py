@@ -40,9 +40,9 @@ from periplus.base.ids import is_id
 from periplus.base.locks import Lock
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
-from periplus.journal.index import FileRow
+from periplus.journal.index import FileRow, HistoryNeededError
 from periplus.journal.lineage import START, Position, read_durable
-from periplus.journal.loading import Loader
+from periplus.journal.loading import load_journal
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
@@ -131,13 +131,19 @@ class Projector:
         """
         index = self._journal.index
         if index.is_memory:
-            self._apply()
+            try:
+                self._apply()
+            except HistoryNeededError:
+                self._apply(is_whole=True)
             return True
         if not index.is_writable:
             return False
         try:
             with self._lock.holding(patience_s):
-                self._apply(rewrite=rewrite, looked=looked)
+                try:
+                    self._apply(rewrite=rewrite, looked=looked)
+                except HistoryNeededError:
+                    self._apply(rewrite=rewrite, looked=looked, is_whole=True)
         except LockTimeoutError:
             return False  # our snapshot of the index stays as it is
         except (EnvironmentFailure, OSError):
@@ -146,6 +152,17 @@ class Projector:
                 return False
             self._apply()  # the disk is full: the index went into memory
         return True
+
+    def fill_history(self) -> None:
+        """Index every record, also those before the checkpoint that the index was loaded from."""
+        index = self._journal.index
+        if index.is_memory:
+            self._apply(is_whole=True)
+            return
+        with self._lock.holding():
+            index.end()
+            if index.has_floors:  # else another process did it meanwhile
+                self._apply(is_whole=True)
 
     def salvage(self) -> None:
         """Fill an index in memory with what is sound of a journal that is damaged."""
@@ -156,29 +173,26 @@ class Projector:
         self,
         *,
         salvage: bool = False,
+        is_whole: bool = False,
         rewrite: Iterable[tuple[str, str]] = (),
         looked: Looked | None = None,
     ) -> None:
         import sqlite3
 
         journal, index = self._journal, self._journal.index
-        mark = read_durable(journal.layout.durable)
         try:
             index.begin_write()
             watermarks = index.watermarks()
             touched: set[tuple[str, str]] = set()
-            loader = Loader(index, journal.load_object) if not watermarks and not salvage else None
-            for lineage in journal.lineages():
-                is_limited = (
-                    mark is not None and mark.lineage == lineage and journal.settings.journal.sync == "mutation"
-                )
-                limit = max(mark.seq, journal.durable_seq) if mark is not None and is_limited else None
-                if loader is not None:
-                    loader.load(journal.reader(lineage), limit)
-                    continue
-                touched |= self._index_lineage(lineage, watermarks.get(lineage, START), limit, salvage=salvage)
-            if loader is not None:
-                touched = loader.finish()
+            limits = self._limits()
+            if is_whole:
+                index.clear()
+            if is_whole or (not watermarks and not salvage):
+                touched = load_journal(journal, index, limits, is_whole=is_whole)
+            else:
+                for lineage in journal.lineages():
+                    position = watermarks.get(lineage, START)
+                    touched |= self._index_lineage(lineage, position, limits.get(lineage), salvage=salvage)
             index.finish(touched, self._progress)
             self._write_files({*touched, *rewrite}, looked.settled if looked is not None else {})
             if looked is not None:
@@ -201,6 +215,14 @@ class Projector:
         """Keep nothing that was merged while what superseded versions said could not be read."""
         if self._journal.damage is not None:
             raise self._journal.damage
+
+    def _limits(self) -> dict[str, int]:
+        """The highest seq that is known to be durable, of the lineage that a mark speaks of."""
+        journal = self._journal
+        mark = read_durable(journal.layout.durable)
+        if mark is None or not journal.syncs:
+            return {}
+        return {mark.lineage: max(mark.seq, journal.durable_seq)}
 
     def _index_lineage(
         self, lineage: str, position: Position, limit: int | None, *, salvage: bool

@@ -35,6 +35,7 @@ SyncPolicy: TypeAlias = Literal["mutation", "never"]
 class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sync: SyncPolicy = "mutation"
     segment_bytes: int = SEGMENT_BYTES
+    live_segments: int = 4
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -99,6 +100,8 @@ def read_settings(layout: Layout) -> Settings:
             f"{layout.config}: segment_bytes is not between 1 and {SEGMENT_BYTES_MAX:,}",
             safe="The journal is untouched.",
         )
+    if settings.journal.live_segments < 1:
+        raise UsageError(f"{layout.config}: live_segments is not at least 1", safe="The journal is untouched.")
     if not is_id(settings.store.id):
         raise UsageError(
             f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."

@@ -1,0 +1,259 @@
+"""Making checkpoints, finding those that count, and moving to the archive what they make redundant.
+
+A checkpoint is made from the checkpoint before it and the records since, read from the files once more: never from
+the index, so that nothing wrong in that can become the truth. It is written aside, synced, read back whole and
+compared, takes its name, and is then announced by a record; until that record is durable it counts for nothing, and
+whatever stopped its making leaves nothing that counts. What is in it stays derived: without it the next reader
+begins one checkpoint, or the whole journal, earlier.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Made", "UsableCheckpoint", "checkpoint_files", "is_due", "make_checkpoint", "usable_checkpoints"]
+
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import groupby
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from periplus.base.clock import format_ms
+from periplus.base.errors import DamageError, FormatError, PeriplusError, environment_failure
+from periplus.base.files import TEMPORARY_SUFFIX, write_all
+from periplus.base.locks import Lock
+from periplus.journal.archive import move_to_archive
+from periplus.journal.checkpoint import (
+    CHECKPOINT_VERSION,
+    KEYS_MAX,
+    Announcement,
+    CheckpointHeader,
+    KeyLine,
+    announcement_of,
+    checkpoint_name,
+    checkpoint_seq,
+    decode_checkpoint,
+    decode_header_line,
+    encode_checkpoint,
+)
+from periplus.journal.index import Index
+from periplus.journal.lineage import Position
+from periplus.journal.record import LINE_BYTES_MAX
+from periplus.journal.segment import Block
+from periplus.journal.state import Head
+from periplus.journal.transaction import Transaction, Writer
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+_HEADER_BYTES_MAX: Final = 1 << 20
+_WRITE_BYTES: Final = 1 << 20
+
+
+class UsableCheckpoint(NamedTuple):
+    """A file that a record behind it announced, and whose bytes are those that it announced."""
+
+    path: str
+    header: CheckpointHeader
+    announced: Announcement
+
+    def position(self, lineage: str) -> Position | None:
+        found = self.header.positions.get(lineage)
+        return None if found is None else Position(*found)
+
+
+class Made(NamedTuple):
+    """A checkpoint that was made, and the segments that were moved to the archive for it."""
+
+    seq: int
+    path: str
+    size_bytes: int
+    archived: list[int]
+
+
+class _FoundError(Exception):
+    """Ends the search for an announcement."""
+
+
+def checkpoint_files(journal: Journal) -> list[tuple[int, str]]:
+    """Seq and path of the files that are called checkpoints, the newest first."""
+    folder = journal.layout.checkpoints
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise environment_failure(error, "list", folder) from error
+    found = [(seq, os.path.join(folder, name)) for name in names if (seq := checkpoint_seq(name)) is not None]
+    return sorted(found, reverse=True)
+
+
+def usable_checkpoints(journal: Journal) -> Iterator[UsableCheckpoint]:
+    """Those that count, the newest first; one that is damaged or was never announced is skipped."""
+    for seq, path in checkpoint_files(journal):
+        try:
+            with _opened(path) as file:
+                header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
+            if (header.store, header.lineage, header.seq) != (journal.store_id, journal.lineage, seq):
+                continue
+            announced = _announcement(journal, header)
+            if announced is None or (os.path.getsize(path), announced.root) != (announced.bytes, header.root):
+                continue
+            if _digest(path) == announced.sha256:
+                yield UsableCheckpoint(path, header, announced)
+        except (OSError, PeriplusError):
+            continue  # not what was written, or its place in the journal is not: the one before it will do
+
+
+def is_due(journal: Journal) -> bool:
+    """Whether the records of our lineage since the last checkpoint weigh at least what that weighs."""
+    files = checkpoint_files(journal)
+    reader = journal.reader(journal.lineage)
+    since = [first for first in reader.segments() if not files or first > files[0][0]]
+    try:
+        weight = sum(os.path.getsize(reader.path_of(first)) for first in since)
+        return bool(since) and weight >= (os.path.getsize(files[0][1]) if files else 1)
+    except OSError:
+        return False  # something moved meanwhile: somebody else is at it
+
+
+def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
+    """Make one at the durable end of the journal; None where there is nothing new to put into one.
+
+    Raises LockTimeoutError where another process makes one, DamageError where the journal is not sound, and
+    EnvironmentFailure; nothing that counts is left then.
+    """
+    from periplus.journal.loading import load_journal
+
+    with Lock(journal.layout.checkpoint_lock).holding(0.0):
+        journal.refresh()
+        if journal.damage is not None:
+            raise journal.damage
+        limit = journal.durable_end() if journal.syncs else journal.end().next_seq - 1
+        scratch = Index.scratch(journal.store_id)
+        try:
+            scratch.begin_write()
+            load_journal(journal, scratch, {journal.lineage: limit})
+            path, announcement = _write(journal, scratch)
+        finally:
+            scratch.close()
+        files = checkpoint_files(journal)
+        if not files or files[0][0] != announcement.seq or _announcement_held(journal, path, announcement) is None:
+            journal.mutate(lambda transaction: _announce(transaction, announcement), writer)
+        return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
+
+
+def _announce(transaction: Transaction, announcement: Announcement) -> None:
+    transaction.meta("checkpoint", msgspec.to_builtins(announcement), summary=f"checkpoint at seq {announcement.seq}")
+
+
+def _announcement_held(journal: Journal, path: str, made: Announcement) -> Announcement | None:
+    with _opened(path) as file:
+        held = _announcement(journal, decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1]))
+    return held if held == made else None
+
+
+def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
+    from periplus.journal.tiles import LineageTree
+
+    positions = scratch.watermarks()
+    seq = positions[journal.lineage].next_seq - 1
+    root = LineageTree(journal).root(seq).hex()
+    header = CheckpointHeader(
+        2, CHECKPOINT_VERSION, journal.store_id, journal.lineage, seq, format_ms(journal.clock.now_ms()),
+        {lineage: (position.segment, position.offset, position.next_seq, position.sum) for lineage, position in positions.items()}, root,
+    )  # fmt: skip
+    keys = (
+        KeyLine(key, [(row[1], row[2], row[3], row[4]) for row in rows])
+        for key, rows in groupby(scratch.newest_keys(KEYS_MAX), key=lambda row: row[0])
+    )
+    lines = encode_checkpoint(header, scratch.all_heads(), keys, lambda payload: journal.objects.put(payload).hex())
+    folder = journal.layout.checkpoints
+    path = os.path.join(folder, checkpoint_name(seq))
+    temporary = os.path.join(folder, f".{checkpoint_name(seq)}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        journal.files.make_folder(folder)
+        try:
+            digest, size = _write_aside(journal, temporary, lines)
+            _compare(journal, temporary, scratch)
+            journal.files.replace(temporary, path)
+        except BaseException:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+            raise
+        journal.files.sync_folder(folder)
+        journal.files.sync_folder(journal.layout.journal)
+    except OSError as error:
+        raise environment_failure(error, "write the checkpoint", path) from error
+    return path, Announcement(seq, digest, size, root)
+
+
+def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[str, int]:
+    digest, size, waiting = sha256(), 0, bytearray()
+    fd = journal.files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        for line in lines:
+            digest.update(line)
+            size += len(line)
+            waiting += line
+            if len(waiting) >= _WRITE_BYTES:
+                write_all(journal.files, fd, waiting)
+                waiting = bytearray()
+        write_all(journal.files, fd, waiting)
+        journal.files.sync(fd)
+    finally:
+        journal.files.close(fd)
+    return digest.hexdigest(), size
+
+
+def _compare(journal: Journal, path: str, scratch: Index) -> None:
+    """Read back what was written and find in it, in order, every head that was to be in it."""
+    expected = scratch.all_heads()
+    try:
+        with _opened(path) as file:
+            lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
+            for found in decode_checkpoint(lines, journal.load_object):
+                if isinstance(found, Head) and found != next(expected, None):
+                    raise DamageError("a checkpoint was not written as it should be", path=path,
+                                      safe="It counts for nothing and is removed.", mend="Check the disk.")  # fmt: skip
+    except FormatError as error:
+        raise DamageError(f"a checkpoint cannot be read back: {error.wrong}", path=path, offset=error.offset or 0,
+                          safe="It counts for nothing and is removed.", mend="Check the disk.") from error  # fmt: skip
+    if next(expected, None) is not None:
+        raise DamageError("a checkpoint lacks heads", path=path, safe="It counts for nothing and is removed.",
+                          mend="Check the disk.")  # fmt: skip
+
+
+def _announcement(journal: Journal, header: CheckpointHeader) -> Announcement | None:
+    """The record behind the checkpoint's place that announces it."""
+    found: Announcement | None = None
+    place = header.positions.get(header.lineage)
+    if place is None or place[2] != header.seq + 1:
+        return None
+
+    def take(_segment: int, block: Block) -> None:
+        nonlocal found
+        for record in block.records:
+            announced = announcement_of(record)
+            if announced is not None and announced.seq == header.seq:
+                found = announced
+                raise _FoundError
+
+    try:
+        journal.reader(header.lineage).read_blocks(Position(*place), take)
+    except _FoundError:
+        pass
+    return found
+
+
+def _opened(path: str) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
+def _digest(path: str) -> str:
+    digest = sha256()
+    with _opened(path) as file:
+        while piece := file.read(_WRITE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()

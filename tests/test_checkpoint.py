@@ -1,0 +1,243 @@
+"""Checkpoints: made, verified, announced, loaded; and what becomes of them when a disk, a bit or a process fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from errno import ENOSPC
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from periplus.base.errors import EnvironmentFailure
+from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
+from periplus.journal.doctor import examine
+from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
+
+
+def put(journal, number, value, **more):
+    return journal.mutate(lambda t: t.put("decision", item(number), {"n": value}), WRITER, **more)
+
+
+def filled(folder, count=12, entities=5):
+    """A store with a few changes, a tombstone and an object; no checkpoint yet."""
+    root = make_store(folder)
+    with open_journal(root) as journal:
+        for number in range(count):
+            put(journal, number % entities, number, key=f"key{number}")
+        journal.mutate(lambda t: t.delete("decision", item(0)), WRITER)
+        journal.mutate(lambda t: t.put("note", item(9, "not"), {"text": "x" * 70_000}), WRITER)
+    return root
+
+
+def state(journal):
+    return [(entity.item_type, entity.item_id, entity.version, entity.rev, entity.heads, entity.payload)
+            for entity in journal.entities()]  # fmt: skip
+
+
+def without_index(root):
+    for name in os.listdir(root):
+        if name.startswith("index.sqlite"):
+            os.unlink(os.path.join(root, name))
+
+
+def hide_history(root, journal_lineage, before):
+    """Damage every segment that lies before seq ``before`` beyond recognition."""
+    folder = Path(root) / "journal" / journal_lineage
+    for path in [*folder.glob("*.jsonl"), *folder.glob("archive/*.jsonl")]:
+        if int(path.stem) < before:
+            path.write_bytes(b"\0" * path.stat().st_size)
+
+
+def test_loading_takes_the_checkpoint_and_reads_nothing_before_it(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        journal.roll()
+        made = make_checkpoint(journal, WRITER)
+        put(journal, 1, "after")
+        expected, lineage = state(journal), journal.lineage
+    without_index(root)
+    with open_journal(root) as journal:
+        assert journal.index.floors() == {lineage: made.seq + 1}
+        assert state(journal) == expected
+    without_index(root)
+    hide_history(root, lineage, made.seq + 1)
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert state(journal) == expected
+        assert journal.get("decision", item(1)).value == {"n": "after"}
+        receipt = put(journal, 2, "more")
+        assert journal.get("decision", item(2)).value == {"n": "more"}
+        assert receipt.first_seq == made.seq + 3
+        assert any(problem.severity == "error" for problem in examine(journal).problems), "doctor still tells"
+
+
+def test_a_key_from_before_the_checkpoint_is_known(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        before = put(journal, 3, "keyed", key="once")
+        make_checkpoint(journal, WRITER)
+    without_index(root)
+    with open_journal(root) as journal:
+        assert put(journal, 3, "other", key="once") == before._replace(repeated=True)
+        assert journal.index.has_floors, "the checkpoint knew it"
+
+
+def test_history_is_read_when_it_is_asked_for(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        make_checkpoint(journal, WRITER)
+        everything = journal.index.records("1 ORDER BY lineage, seq", (), -1)
+        expected = state(journal)
+    without_index(root)
+    with open_journal(root) as journal:
+        assert len(journal.index.records("1", (), -1)) < len(everything)
+        journal.need_history()
+        assert journal.index.records("1 ORDER BY lineage, seq", (), -1) == everything
+        assert not journal.index.has_floors
+        assert state(journal) == expected
+
+
+def test_a_branch_from_before_the_checkpoint_brings_the_history_back(tmp_path):
+    """Another lineage knows only an old version: where its change belongs, the checkpoint alone cannot tell."""
+    root = make_store(tmp_path / "a")
+    with open_journal(root) as journal:
+        put(journal, 1, "first")
+    clone = str(tmp_path / "b" / ".periplus")
+    shutil.copytree(root, clone)
+    with open_journal(clone) as journal:
+        put(journal, 1, "branched")
+        other = journal.lineage
+    with open_journal(root) as journal:
+        assert journal.lineage != other
+        put(journal, 1, "second")
+        make_checkpoint(journal, WRITER)
+    without_index(root)
+    shutil.copytree(Path(clone) / "journal" / other, Path(root) / "journal" / other)
+    with open_journal(root) as journal:
+        assert not journal.index.has_floors
+        entity = journal.get("decision", item(1))
+        assert len(entity.heads) == 2
+        loaded = state(journal)
+        journal.renew_derived()
+        assert state(journal) == loaded
+
+
+def test_every_changed_byte_of_a_checkpoint_is_harmless(tmp_path):
+    root = filled(tmp_path, count=3, entities=2)
+    with open_journal(root) as journal:
+        made = make_checkpoint(journal, WRITER)
+        data = Path(made.path).read_bytes()
+        assert len(list(usable_checkpoints(journal))) == 1
+        for at in range(len(data)):
+            Path(made.path).write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+            assert not list(usable_checkpoints(journal)), at
+        for length in range(0, len(data), 7):
+            Path(made.path).write_bytes(data[:length])
+            assert not list(usable_checkpoints(journal)), length
+
+
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before_it(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        first = make_checkpoint(journal, WRITER)
+        put(journal, 1, "between")
+        second = make_checkpoint(journal, WRITER)
+        put(journal, 2, "after")
+        expected = state(journal)
+    Path(second.path).write_bytes(b"")
+    without_index(root)
+    with open_journal(root) as journal:
+        assert set(journal.index.floors().values()) == {first.seq + 1}
+        assert state(journal) == expected
+    Path(first.path).unlink()
+    without_index(root)
+    with open_journal(root) as journal:
+        assert not journal.index.floors()
+        assert state(journal) == expected
+
+
+def test_one_that_was_never_announced_does_not_count(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        made = make_checkpoint(journal, WRITER)
+        lineage = journal.lineage
+    segment = Path(root) / "journal" / lineage / "000000000001.jsonl"
+    lines = segment.read_bytes().splitlines(keepends=True)
+    assert b'"action":"checkpoint"' in lines[-1]
+    segment.write_bytes(b"".join(lines[:-1]))
+    (Path(root) / "journal" / "durable").unlink()
+    (Path(root) / "journal" / "flush").unlink(missing_ok=True)
+    without_index(root)
+    with open_journal(root) as journal:
+        assert checkpoint_files(journal) == [(made.seq, made.path)]
+        assert not list(usable_checkpoints(journal))
+        assert not journal.index.floors()
+        assert journal.damage is None
+
+
+def test_a_stop_at_any_call_leaves_a_store_that_goes_on(tmp_path):
+    base = tmp_path / "base"
+    root = filled(base, count=4)
+    with open_journal(root) as journal:
+        expected = state(journal)
+    at, was_stopped = 0, True
+    while was_stopped:
+        for share in (0.0, 0.5):
+            folder = tmp_path / f"{at}-{share}"
+            shutil.copytree(base, folder)
+            copy = str(folder / ".periplus")
+            files = StoppingFiles(10**9, share)
+            with open_journal(copy) as journal:  # the copy's own lineage is not what is tested
+                put(journal, 7, "own")
+            journal = open_journal(copy, files)
+            files.calls.clear()
+            files.at = at
+            was_stopped = False
+            try:
+                make_checkpoint(journal, WRITER)
+            except Stop:
+                was_stopped = True
+            journal.close()
+            without_index(copy)
+            with open_journal(copy) as journal:
+                assert journal.damage is None
+                assert [row for row in state(journal) if row[1] != item(7)] == expected
+                put(journal, 8, at)
+                again = make_checkpoint(journal, WRITER)
+                assert next(usable_checkpoints(journal)).path == again.path
+            shutil.rmtree(folder)
+        at += 1
+    assert at > 8
+
+
+def test_a_full_disk_leaves_nothing_that_counts_and_no_write_notices(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root, FailingFiles("write", ENOSPC, after=0)) as journal, pytest.raises(EnvironmentFailure):
+        make_checkpoint(journal, WRITER)
+    with open_journal(root) as journal:
+        assert not checkpoint_files(journal)
+        assert os.listdir(journal.layout.checkpoints) == []
+        put(journal, 1, "goes on")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from("ppppdc")), max_size=25))
+def test_from_a_checkpoint_and_from_zero_is_one_state(tmp_path_factory, steps):
+    root = make_store(tmp_path_factory.mktemp("any"))
+    with open_journal(root) as journal:
+        for number, value, what in steps:
+            if what == "c":
+                make_checkpoint(journal, WRITER) if journal.end().segment else None
+            elif what == "d" and journal.get("decision", item(number)):
+                journal.mutate(lambda t, number=number: t.delete("decision", item(number)), WRITER)
+            else:
+                put(journal, number, value)
+        expected = state(journal)
+    without_index(root)
+    with open_journal(root) as journal:
+        assert state(journal) == expected
+        journal.need_history()
+        assert state(journal) == expected
