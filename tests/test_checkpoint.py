@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from periplus.base.errors import EnvironmentFailure
 from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
+from periplus.journal.redaction import redact
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
 
@@ -240,4 +241,23 @@ def test_from_a_checkpoint_and_from_zero_is_one_state(tmp_path_factory, steps):
     with open_journal(root) as journal:
         assert state(journal) == expected
         journal.need_history()
+        assert state(journal) == expected
+
+
+def test_a_redacted_secret_is_in_no_checkpoint(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        put(journal, 1, "the-secret-word")
+        make_checkpoint(journal, WRITER)
+        put(journal, 1, "clean")
+        make_checkpoint(journal, WRITER)
+        redact(journal, WRITER, secret="the-secret-word", reason="it was one")
+        expected = state(journal)
+        (usable,) = usable_checkpoints(journal)
+        assert checkpoint_files(journal) == [(usable.header.seq, usable.path)]
+    for path in Path(root).rglob("*"):
+        assert not path.is_file() or b"the-secret-word" not in path.read_bytes(), path
+    without_index(root)
+    with open_journal(root) as journal:
+        assert journal.index.has_floors
         assert state(journal) == expected

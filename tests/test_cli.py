@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -664,3 +665,14 @@ def test_errors_as_json_carry_what_is_safe_and_what_is_next(store):
         1,
     )
     assert done.err.startswith("periplus: there is no file")
+
+
+def test_doctor_makes_a_checkpoint_and_tells_of_it(known):
+    assert known("doctor", "--compact").lines[1].startswith("checkpoint at seq 6, ")
+    found = known.json("doctor", "--compact")
+    assert found.checkpoint is None, "nothing came since"
+    assert found.sound
+    (made,) = Path(found.root, "journal", "checkpoints").iterdir()
+    made.write_bytes(made.read_bytes()[:-1])
+    found = known.json("doctor", code=1)
+    assert [problem.what for problem in found.problems if "checkpoint" in problem.what]

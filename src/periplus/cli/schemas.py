@@ -483,12 +483,22 @@ class MendedOut(msgspec.Struct):
     seq: int
 
 
+class CheckpointOut(msgspec.Struct):
+    """A checkpoint that ``--compact`` made; ``archived`` are the first seqs of the segments that it moved."""
+
+    seq: int
+    path: str
+    bytes: int
+    archived: list[int]
+
+
 class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
     root: str
     sound: bool
     counts: dict[str, int]
     problems: list[ProblemOut]
     mended: list[MendedOut] = []
+    checkpoint: CheckpointOut | None = None
 
 
 class FindingOut(msgspec.Struct):

@@ -28,6 +28,11 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             action="store_true",
             help="mend what can be mended; what gives way is parked, nothing is deleted",
         )
+        parser.add_argument(
+            "--compact",
+            action="store_true",
+            help="make a checkpoint now, and move segments that it makes redundant to the archive",
+        )
         parser.add_argument("--from", dest="sources", metavar="PATH", action="append", default=[],
                             help="with --repair: a folder that may hold copies, such as a backup or another clone (repeat for more)")  # fmt: skip
 
@@ -124,22 +129,29 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
 
 
 def _doctor(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.schemas import DoctorOut, MendedOut, ProblemOut
+    from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
 
     rescued = _rescued(face, arguments)
     with face.open() as project:
         sources = [os.path.join(face.cwd, source) for source in arguments.sources]
         repaired = project.repair(sources=sources, progress=face.progress("repairing")) if arguments.repair else []
+        made = project.compact() if arguments.compact else None
         found = project.examine(face.progress("checking"))
         root = project.root
     face.clear_progress()
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
-    result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended)
+    checkpoint = None if made is None else CheckpointOut(made.seq, made.path, made.size_bytes, made.archived)
+    result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint)
 
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{visible(root)}: " + ", ".join(_counted(count, name) for name, count in found.counts.items())
+        if checkpoint is not None:
+            moved = f", {_counted(len(checkpoint.archived), 'segments')} to the archive" if checkpoint.archived else ""
+            yield f"{paint.good}checkpoint{paint.end} at seq {checkpoint.seq:,}, {checkpoint.bytes:,} bytes{moved}"
+        elif arguments.compact:
+            yield "checkpoint: nothing came since the last one"
         for one in mended:
             place = visible(os.path.relpath(one.path, root)) if one.path else ""
             place += f"{', ' if place else ''}seq {one.seq}" if one.seq else ""

@@ -9,7 +9,16 @@ begins one checkpoint, or the whole journal, earlier.
 
 from __future__ import annotations
 
-__all__ = ["Made", "UsableCheckpoint", "checkpoint_files", "is_due", "make_checkpoint", "usable_checkpoints"]
+__all__ = [
+    "WEIGHT_MIN",
+    "Made",
+    "UsableCheckpoint",
+    "checkpoint_files",
+    "is_due",
+    "make_checkpoint",
+    "remove_checkpoints",
+    "usable_checkpoints",
+]
 
 import os
 from collections.abc import Iterator
@@ -47,6 +56,7 @@ from periplus.journal.transaction import Transaction, Writer
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
+WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
 _HEADER_BYTES_MAX: Final = 1 << 20
 _WRITE_BYTES: Final = 1 << 20
 
@@ -107,13 +117,13 @@ def usable_checkpoints(journal: Journal) -> Iterator[UsableCheckpoint]:
 
 
 def is_due(journal: Journal) -> bool:
-    """Whether the records of our lineage since the last checkpoint weigh at least what that weighs."""
+    """Whether the records of our lineage since the last checkpoint weigh at least what that weighs, and WEIGHT_MIN."""
     files = checkpoint_files(journal)
     reader = journal.reader(journal.lineage)
     since = [first for first in reader.segments() if not files or first > files[0][0]]
     try:
         weight = sum(os.path.getsize(reader.path_of(first)) for first in since)
-        return bool(since) and weight >= (os.path.getsize(files[0][1]) if files else 1)
+        return weight >= max(WEIGHT_MIN, os.path.getsize(files[0][1]) if files else 0)
     except OSError:
         return False  # something moved meanwhile: somebody else is at it
 
@@ -131,6 +141,9 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         if journal.damage is not None:
             raise journal.damage
         limit = journal.durable_end() if journal.syncs else journal.end().next_seq - 1
+        newest = next(usable_checkpoints(journal), None)
+        if limit < 1 or (newest is not None and limit <= newest.header.seq + 1):  # the one record tells of it
+            return None
         scratch = Index.scratch(journal.store_id)
         try:
             scratch.begin_write()
@@ -142,6 +155,25 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         if not files or files[0][0] != announcement.seq or _announcement_held(journal, path, announcement) is None:
             journal.mutate(lambda transaction: _announce(transaction, announcement), writer)
         return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
+
+
+def remove_checkpoints(journal: Journal) -> bool:
+    """Remove every checkpoint, and what was left of any: content went out of the records that they hold too.
+
+    Gives whether there were any. Raises LockTimeoutError, EnvironmentFailure.
+    """
+    folder = journal.layout.checkpoints
+    if not os.path.isdir(folder):
+        return False
+    with Lock(journal.layout.checkpoint_lock).holding():
+        try:
+            names = [name for name in os.listdir(folder) if checkpoint_seq(name) or name.endswith(TEMPORARY_SUFFIX)]
+            for name in names:
+                journal.files.unlink(os.path.join(folder, name))
+            journal.files.sync_folder(folder)
+        except OSError as error:
+            raise environment_failure(error, "remove a checkpoint from", folder) from error
+    return bool(names)
 
 
 def _announce(transaction: Transaction, announcement: Announcement) -> None:

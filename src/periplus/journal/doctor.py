@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, NullIndexer, View
 from periplus.journal.journal import Journal
@@ -100,6 +101,7 @@ def examine(
             problems += _check_lineage(journal, lineage, found, references, progress)
         problems += _check_trees(journal, found)
         problems += _check_marks(journal)
+        problems += _check_checkpoints(journal)
         problems += _check_versions(journal, found)
         problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
@@ -223,6 +225,14 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
         for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
             severity: Severity = "error" if one.is_error else "warning"
             yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)
+
+
+def _check_checkpoints(journal: Journal) -> Iterator[Problem]:
+    usable = {found.path for found in usable_checkpoints(journal)}
+    for seq, path in checkpoint_files(journal):
+        if path not in usable:
+            yield Problem("warning", f"a checkpoint at seq {seq:,} that is damaged or was never announced; it is not used",
+                          path, mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
 
 
 def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:

@@ -42,6 +42,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import read_plain, write_atomic
+from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
 from periplus.journal.projection import Progress, no_progress
@@ -165,7 +166,9 @@ def redact(
     if entities:
         _clean(journal, writer, entities)
     _audit(journal, writer, [one for one in found if not one.is_audited], objects, reason)
+    had_checkpoints = False
     if found or needle is not None:
+        had_checkpoints = remove_checkpoints(journal)
         journal.roll()
         journal.discard_index()  # it says where records lie, and what they said
         _rewrite_segments(journal, {one.entry.record.seq: one for one in found}, needle, progress)
@@ -173,7 +176,12 @@ def redact(
     doomed = objects | {bytes.fromhex(ref.sha256) for ref in gone if ref is not None}
     for digest in sorted(doomed - _named_objects(journal) if doomed else doomed):
         journal.objects.remove(digest)
+    had_checkpoints |= (
+        remove_checkpoints(journal) if had_checkpoints else False
+    )  # one made while segments were rewritten
     journal.renew_derived()
+    if had_checkpoints:
+        make_checkpoint(journal, writer)
     return Redaction(targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, frozenset()))
 
 

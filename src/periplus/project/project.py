@@ -48,6 +48,7 @@ from periplus.memory import (
 
 if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
+    from periplus.journal.checkpointing import Made
     from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination, Problem
     from periplus.journal.history import News, Page, RecordFilter
@@ -484,6 +485,12 @@ class Project:
         from periplus.journal.repair import repair
 
         return repair(self.journal, self.writer, sources=sources, progress=progress or no_progress)
+
+    def compact(self) -> Made | None:
+        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""
+        from periplus.journal.checkpointing import make_checkpoint
+
+        return make_checkpoint(self.journal, self.writer)
 
     def examine(self, progress: Progress | None = None) -> Examination:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""
