@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, NullIndexer, View
@@ -72,6 +73,7 @@ class _Findings:
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
         self.removed_objects: set[str] = set()
+        self.announced: set[int] = set()  # the seqs of our own lineage that have a checkpoint
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
@@ -101,7 +103,7 @@ def examine(
             problems += _check_lineage(journal, lineage, found, references, progress)
         problems += _check_trees(journal, found)
         problems += _check_marks(journal)
-        problems += _check_checkpoints(journal)
+        problems += _check_checkpoints(journal, found)
         problems += _check_versions(journal, found)
         problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
@@ -160,6 +162,9 @@ def _check_lineage(
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)
+                announced = announcement_of(entry.record) if lineage == journal.lineage else None
+                if announced is not None:
+                    found.announced.add(announced.seq)
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
@@ -227,12 +232,16 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
             yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)
 
 
-def _check_checkpoints(journal: Journal) -> Iterator[Problem]:
-    usable = {found.path for found in usable_checkpoints(journal)}
+def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
+    usable = {one.path for one in usable_checkpoints(journal)}
     for seq, path in checkpoint_files(journal):
-        if path not in usable:
-            yield Problem("warning", f"a checkpoint at seq {seq:,} that is damaged or was never announced; it is not used",
-                          path, mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
+        if path in usable:
+            continue
+        if seq in found.announced:
+            yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged; the one before it is used", path,
+                          mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
+        else:
+            yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
 
 def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
