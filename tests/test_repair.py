@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.proof import prove_record, verify_proof
@@ -123,6 +124,24 @@ def test_without_a_copy_the_index_keeps_the_place_and_the_content(root):
         assert verify_proof(proof).holds
     with open_journal(root) as journal:
         assert verify_proof(prove_record(journal, 1)).holds
+
+
+def test_a_checkpoint_gives_back_what_an_old_record_said(root):
+    with open_journal(root) as journal:
+        version = journal.get("decision", item(1)).version
+        assert make_checkpoint(journal, WRITER) is not None
+        put(journal, 1, "something newer")
+        [record] = journal.index.records("version = ?", (version,), 1)
+        path = Path(journal.reader(journal.lineage).path_of(record.segment))
+        said = journal.index.payload("decision", item(1), version)
+        assert b"text number" in said
+    damage(path, record.offset + 60, b"?" * (record.length - 70))
+    with open_journal(root) as journal:
+        assert examine(journal).exit_code == 3
+        assert any("written again" in one.what for one in repair(journal, WRITER))
+        assert examine(journal).exit_code == 0
+        assert journal.index.payload("decision", item(1), version) == said
+        assert journal.get("decision", item(1)).value == {"text": "something newer"}
 
 
 def test_what_nothing_brings_back_is_left_and_told(root):

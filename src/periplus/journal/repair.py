@@ -12,7 +12,7 @@ __all__ = ["Repair", "repair", "rescue"]
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,10 +25,13 @@ from periplus.base.errors import (
     FormatError,
     NewerFormatError,
     NotAStoreError,
+    PeriplusError,
     UsageError,
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
+from periplus.journal.checkpoint import decode_checkpoint
+from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.copies import Copies
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER, Layout
@@ -38,6 +41,7 @@ from periplus.journal.projection import FILE_BYTES_MAX, Progress, has_file, no_p
 from periplus.journal.record import RECORD_VERSION, version_id
 from periplus.journal.segment import Header, decode_header, encode_header, scan, segment_first_seq
 from periplus.journal.settings import new_settings_text, read_lineage, read_settings
+from periplus.journal.state import Head
 from periplus.journal.stub import AUDIT_RECORDS_MAX
 from periplus.journal.transaction import Transaction, Writer
 
@@ -180,20 +184,36 @@ def _write_restored(
 
 def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: _IndexRows) -> _Plan:
     plan = _Plan(lineage, [], [])
+    lost: dict[str, Known] = {}
     for one in mended:
-        if one.how != "stub":
-            continue
-        plan.records.append((one.seq, one.leaf.hex()))
-        row = rows.get(lineage, one.seq)
-        if row is None or not row.version or row.action == "delete":
-            continue
-        for payload in (rows.payload(row.version), _payload_in_file(journal, row)):
-            if payload and row.version == version_id(
+        if one.how == "stub":
+            plan.records.append((one.seq, one.leaf.hex()))
+            row = rows.get(lineage, one.seq)
+            if row is not None and row.version and row.action != "delete":
+                lost[row.version] = row
+    kept = _payloads_in_checkpoints(journal, lost.keys()) if lost else {}
+    for version, row in lost.items():
+        for payload in (rows.payload(version), _payload_in_file(journal, row), kept.get(version, b"")):
+            if payload and version == version_id(
                 row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
             ):
-                plan.contents.append(_Content(row.item_type, row.item_id, row.version, row.parents, payload.decode()))
+                plan.contents.append(_Content(row.item_type, row.item_id, version, row.parents, payload.decode()))
                 break
     return plan
+
+
+def _payloads_in_checkpoints(journal: Journal, versions: Collection[str]) -> dict[str, bytes]:
+    """What checkpoints hold of ``versions``, announced or not: whether it is that version its id tells."""
+    found: dict[str, bytes] = {}
+    for _, path in checkpoint_files(journal):
+        try:
+            with open(path, "rb") as file:
+                for line in decode_checkpoint(file, journal.load_object):
+                    if isinstance(line, Head) and line.version in versions:
+                        found[line.version] = line.payload
+        except (OSError, PeriplusError):
+            continue  # what came before the damage is kept
+    return found
 
 
 def _payload_in_file(journal: Journal, row: Known) -> bytes:
