@@ -57,7 +57,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("import", "make a project's store from such a file", "package"),
     Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
     Command("inbox", "what other projects know, to accept or refuse", "sync"),
-    Command("doctor", "check the whole store: finds and explains, mends nothing", "store"),
+    Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )
 
 

@@ -56,7 +56,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import PackageOut
     from periplus.project import Project
 
-    folder = os.path.join(face.cwd, arguments.folder) if arguments.folder else face.cwd
+    folder = os.path.normpath(os.path.join(face.cwd, arguments.folder or "."))
     if not os.path.isdir(folder):
         raise UsageError(
             f"{folder} is not a folder", safe="Nothing was changed.", mend="Make it first: mkdir -p FOLDER"

@@ -91,7 +91,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     where the store is sound, ``last`` where there is no record. ``copied_from`` is the lineage of which this store is a copy
     that has not written yet, ``previous`` the one that it wrote before it was copied or restored. ``adopted`` and
     ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
-    the files wait for. ``conflicts`` are the ids of the entities in conflict.
+    the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
     """
 
     root: str
@@ -111,6 +111,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     left: list[LeftOut] = []
     waits: list[str] = []
     conflicts: list[str] = []
+    others: dict[str, int] = {}
 
 
 class RivalOut(msgspec.Struct):

@@ -83,7 +83,7 @@ def _status(face: Face) -> int:
         found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
-        [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts),
+        [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -91,6 +91,9 @@ def _status(face: Face) -> int:
         yield f"store    {visible(found.root)}"
         last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
         yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
+        if found.others:
+            clones = f"{len(found.others)} other lineage{'s' if len(found.others) != 1 else ''}"
+            yield f"         and {sum(count for _, count in found.others):,} of {clones}"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
         yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.copied_from:

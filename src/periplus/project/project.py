@@ -85,6 +85,7 @@ class Status(NamedTuple):
     copied_from: str = ""
     previous: str = ""
     conflicts: tuple[str, ...] = ()
+    others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
 
 
 class ImportedTrail(NamedTuple):
@@ -571,6 +572,7 @@ class Project:
             journal.copied_from,
             journal.own.previous if journal.own is not None else "",
             tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
+            tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
         )
 
     def _references(self, entity: Entity) -> set[bytes]:
