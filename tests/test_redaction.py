@@ -160,6 +160,33 @@ def test_torn_bytes_and_parked_files_are_blotted(root):
         assert journal.get("decision", item(6)).value == {"text": "voids the torn bytes"}
 
 
+def test_a_record_shorter_than_its_stub_with_voided_bytes_behind_it(root):
+    """What comes after is moved, and what a later record voids with it."""
+    with open_journal(root) as journal:
+        path = Path(journal.reader(journal.lineage).path_of(1))
+        journal.mutate(lambda t: t.put("decision", item(6), {"t": SECRET}), WRITER)
+        journal.mutate(lambda t: t.put("decision", item(6), {"t": ""}), WRITER)
+    for number in (7, 8):
+        with path.open("ab") as file:
+            file.write(b'{"v":2,"seq":7,"summary":"' + SECRET.encode())
+        with open_journal(root) as journal:
+            put(journal, number, f"voids the torn bytes, and {SECRET}")
+            put(journal, number, "gone")
+    size = path.stat().st_size
+    with open_journal(root) as journal:
+        before = [entry.leaf for _, entry in journal.entries(journal.lineage)]
+        redact(journal, WRITER, secret=SECRET, reason="why")
+    assert path.stat().st_size > size
+    assert holders(root) == []
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert [entry.leaf for _, entry in journal.entries(journal.lineage)][: len(before)] == before
+        found = examine(journal)
+        assert found.exit_code == 0
+        assert sum("voided" in problem.what for problem in found.problems) == 2
+        put(journal, 9, "goes on")
+
+
 def test_a_stop_at_every_call_and_the_same_command_again(tmp_path):
     at, stops = 0, 0
     while True:

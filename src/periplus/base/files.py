@@ -89,6 +89,10 @@ class Files:
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)
 
+    def link(self, source: str, target: str) -> None:
+        """``target`` is ``source`` too; unlike a rename it never takes the place of a file that is there."""
+        os.link(source, target)
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 __all__ = ["MANIFEST", "Packed", "export_store", "import_store"]
 
 import hashlib
+import io
 import os
 import re
 import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -37,7 +38,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain
+from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_all
 from periplus.journal.creation import create_store
 from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout
@@ -45,6 +46,9 @@ from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
 from periplus.journal.projection import Progress, no_progress
 from periplus.merkle.tree import Tree
 from periplus.objects.store import OBJECT_BYTES_MAX
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 MANIFEST: Final = "MANIFEST.json"
 _TOP: Final = "periplus/"
@@ -103,13 +107,17 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
     journal.refresh()
     if journal.damage is not None:
         raise journal.damage
+    files = journal.files
     temporary = f"{path}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
     try:
-        with open(temporary, "xb") as raw:
-            packed = _write(journal, raw, progress)
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.link(temporary, path)  # unlike a rename it never takes the place of a file that came meanwhile
+        fd = files.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            packed = _write(journal, _Sink(files, fd), progress)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+        files.link(temporary, path)
+        files.sync_folder(os.path.dirname(os.path.abspath(path)))
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
     except OSError as error:
@@ -120,7 +128,28 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
     return packed
 
 
-def _write(journal: Journal, raw: IO[bytes], progress: Progress) -> Packed:
+class _Sink(io.RawIOBase):
+    """An open file as ``zipfile`` writes to it, by way of ``Files``."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        self._files, self._fd = files, fd
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return os.lseek(self._fd, offset, whence)
+
+    def write(self, data: Buffer) -> int:
+        whole = bytes(data)
+        write_all(self._files, self._fd, whole)
+        return len(whole)
+
+
+def _write(journal: Journal, raw: _Sink, progress: Progress) -> Packed:
     files: list[_File] = []
     heads: list[_Head] = []
     with zipfile.ZipFile(raw, "w") as archive:

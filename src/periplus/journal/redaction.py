@@ -345,13 +345,12 @@ def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> 
     read = scan(data[start:], base=start, next_seq=header.first_seq, salvage=True)
     parts = [data[:start]]
     at = start
-    follows_void = bool(read.voided)
     for entry in read.entries:
         between, line = data[at : entry.offset], data[entry.offset : entry.offset + entry.length]
         parts.append(needle.blotted(between) if needle is not None else between)
         one = targets.get(entry.record.seq)
         if one is not None and one.entry.leaf == entry.leaf and not entry.record.is_stub:
-            line = make_stub(line[:-1], entry.leaf, one.version, exact=follows_void)
+            line = make_stub(line[:-1], entry.leaf, one.version)
         parts.append(line)
         at = entry.offset + entry.length
     parts.append(needle.blotted(data[at:]) if needle is not None else data[at:])

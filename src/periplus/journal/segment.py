@@ -313,7 +313,7 @@ def _read_batch(
         index, total = record.txn or (1, 1)
         if not entries:
             count = total
-            if record.voids != voids:
+            if not _is_voiding(record.voids, voids):
                 return [], start, "voids bytes that are not before it"
             if not 1 <= count <= BATCH_RECORDS_MAX:
                 return [], start, "a batch of impossible size"
@@ -326,18 +326,28 @@ def _read_batch(
     return entries, at, ""
 
 
+def _is_voiding(said: tuple[int, int] | None, there: tuple[int, int] | None) -> bool:
+    """Whether what a record voids is what lies before it, of the same length and, in the file as it was then, there.
+
+    Stubs longer than their records move what comes after them: the offset that was said may be lower since.
+    """
+    return said == there or (said is not None and there is not None and said[1] == there[1] and said[0] <= there[0])
+
+
 def _voiding_marks(data: bytes, at: int) -> dict[int, list[int]]:
-    """Where in ``data`` something says that bytes are void, by the offset in the segment where they begin."""
+    """Where in ``data`` lines begin that say that bytes before them are void, by where those bytes begin."""
     marks: dict[int, list[int]] = {}
-    for mark in re.finditer(rb'"voids":\[(\d{1,12}),', memoryview(data)[at:]):
-        marks.setdefault(int(mark[1]), []).append(at + mark.start())
+    place = before = at
+    for mark in re.finditer(rb'"voids":\[\d{1,12},(\d{1,12})\]', memoryview(data)[at:]):
+        found = data.rfind(b"\n", before, at + mark.start())
+        place, before = (found + 1 if found >= 0 else place), at + mark.end()
+        marks.setdefault(place - int(mark[1]), []).append(place)
     return marks
 
 
 def _find_voiding(data: bytes, base: int, at: int, next_seq: int, marks: dict[int, list[int]]) -> int | None:
     """Where the batch begins that voids everything from ``at`` up to itself, or None."""
-    for found in marks.get(base + at, ()):
-        place = data.rfind(b"\n", at, found) + 1
+    for place in marks.get(at, ()):
         if place > at and _read_batch(data, base, place, next_seq, (base + at, place - at))[0]:
             return place
     return None

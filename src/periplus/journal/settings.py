@@ -21,7 +21,7 @@ import msgspec
 
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
-from periplus.base.files import Files, read_plain
+from periplus.base.files import Files, read_plain, write_all
 from periplus.base.ids import is_id, new_id
 from periplus.journal.keys import make_keys, retire_key
 from periplus.journal.layout import FORMAT_VERSION, Layout
@@ -183,7 +183,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
                 inode=status.st_ino,
                 previous=previous,
             )
-            files.write(fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+            write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
             files.sync(fd)
         finally:
             files.close(fd)

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from periplus.base.digests import is_digest_text
-from periplus.base.errors import UsageError
 from periplus.journal.record import SUM_TRAILER_BYTES, Record, seal_line
 from periplus.journal.segment import Entry
 
@@ -39,10 +38,10 @@ class _Audit(msgspec.Struct, frozen=True):
     objects: list[str] = []
 
 
-def make_stub(line: bytes, leaf: bytes, version: str, *, exact: bool = False) -> bytes:
+def make_stub(line: bytes, leaf: bytes, version: str) -> bytes:
     """The stub of ``line`` (no newline), with its newline; as long as ``line`` and its own where that suffices.
 
-    Fields of later versions are kept as they are. With ``exact`` raises UsageError where the stub would be longer.
+    Fields of later versions are kept as they are.
     """
     fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     kept = [b"%b:%b" % (msgspec.json.encode(name), raw) for name, raw in fields.items() if name not in _TAKEN_OUT]
@@ -51,11 +50,6 @@ def make_stub(line: bytes, leaf: bytes, version: str, *, exact: bool = False) ->
         kept.append(b'"version":"%b"' % version.encode())
     body = b"{" + b",".join(kept)
     room = len(line) - SUM_TRAILER_BYTES - len(body)
-    if room < 0 and exact:
-        raise UsageError(
-            f"record {bytes(fields['seq']).decode()} is too short to be replaced where it stands: voided bytes follow it",
-            safe="Nothing was changed.",
-        )
     return seal_line(body + b" " * room)[0]
 
 

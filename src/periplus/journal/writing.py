@@ -355,7 +355,7 @@ class SegmentWriter:
             write_atomic(self._files, path + PARKED_SUFFIX, data)
         # In one rename where the name is the same: at no moment is there neither the old segment nor the new one.
         self._begin_segment(Position(segment, 0, first, before), b"".join(lines), in_place=not durable)
-        if not durable:
+        if not durable and os.path.lexists(path + POISON_SUFFIX):  # a full disk takes no marker; the map said it then
             self._files.replace(path + POISON_SUFFIX, path + PARKED_SUFFIX + POISON_SUFFIX)
 
 
