@@ -23,7 +23,7 @@ from periplus.journal.carriers.carrier import SignedHead, encode_head
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.heads import TreeHead, head_message
-from periplus.journal.record import decode_line
+from periplus.journal.record import decode_line, seal_line
 from periplus.journal.redaction import redact
 from periplus.journal.settings import read_lineage
 from periplus.journal.stub import make_stub
@@ -334,6 +334,25 @@ def test_a_stub_that_no_audit_record_names_is_refused(exchange_folder, ada, bob)
     lines = path.read_bytes().split(b"\n")
     _, leaf = decode_line(lines[2])
     lines[2] = make_stub(lines[2], leaf, "0" * 64)[:-1]
+    path.write_bytes(b"\n".join(lines))
+    before = taken(bob)
+    with pytest.raises(DamageError, match="no record says so"):
+        exchange_folder.exchange(bob)
+    assert taken(bob) == before
+
+
+def test_an_audited_stub_that_a_carrier_changed_is_refused(exchange_folder, ada, bob):
+    """Its fields are no part of the tree: it could take the place of another entity's version, were it not for the audit."""
+    with open_journal(ada) as journal:
+        journal.mutate(put(7, "the password is correct horse battery staple"), WRITER)
+        redact(journal, WRITER, secret="correct horse battery staple", reason="pasted by mistake")
+    exchange_folder.exchange(ada)
+    folder = exchange_folder.path / "journal"
+    path = next(path for path in folder.glob("lin_*/000000000001.jsonl") if b'"leaf":"' in path.read_bytes())
+    lines = path.read_bytes().split(b"\n")
+    at = next(at for at, line in enumerate(lines) if b'"leaf":"' in line)
+    body = lines[at][: lines[at].rindex(b',"sum"')].replace(item(7).encode(), item(1).encode())
+    lines[at] = seal_line(body)[0][:-1]
     path.write_bytes(b"\n".join(lines))
     before = taken(bob)
     with pytest.raises(DamageError, match="no record says so"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -15,7 +13,7 @@ from periplus.journal.lineage import START
 from periplus.journal.record import Record, decode_line, encode_line, seal_line
 from periplus.journal.segment import Entry, scan
 from periplus.journal.state import change_of
-from periplus.journal.stub import audited_by, make_stub, unaudited
+from periplus.journal.stub import audited_by, audited_record, make_stub, unaudited
 from support import WRITER, item, make_store, open_journal, segment_path
 
 LONG = {"text": "the password is hunter2, do not tell anybody; " * 3}
@@ -119,16 +117,21 @@ def test_a_stub_counts_only_where_an_audit_record_names_it(journal):
     stub = make_stub(line_of(journal, target), target.leaf, "0" * 64)
     record, leaf = decode_line(stub[:-1])
     entries = [Entry(record, target.offset, target.length, leaf), *found[1:]]
-    assert [entry.record.seq for entry in unaudited(entries, journal.lineage)] == [1]
+    wanted = audited_record(stub[:-1], target.leaf, 1)
 
-    def audit(lineage, seq, leaf):
-        journal.mutate(lambda t: t.meta("redact", {"lineage": lineage, "records": [[seq, leaf]]}), WRITER)
+    def strangers(entries):
+        return [entry.record.seq for entry in unaudited(entries, journal.lineage, lambda _: stub[:-1])]
+
+    def audit(record, lineage=journal.lineage):
+        journal.mutate(lambda t: t.meta("redact", {"lineage": lineage, "records": [list(record)]}), WRITER)
         return entries + entries_of(journal)[3:]
 
-    assert unaudited(audit("lin_of_somebody", 1, target.leaf.hex()), journal.lineage) != []
-    assert unaudited(audit(journal.lineage, 2, target.leaf.hex()), journal.lineage) != []
-    assert unaudited(audit(journal.lineage, 1, found[1].leaf.hex()), journal.lineage) != []
-    assert unaudited(audit(journal.lineage, 1, target.leaf.hex()), journal.lineage) == []
+    assert strangers(entries) == [1]
+    assert strangers(audit(wanted, "lin_of_somebody")) == [1]
+    assert strangers(audit(wanted._replace(seq=2))) == [1]
+    assert strangers(audit(wanted._replace(leaf=found[1].leaf.hex()))) == [1]
+    assert strangers(audit(wanted._replace(stub="0" * 64))) == [1]  # another stub of the same record
+    assert strangers(audit(wanted)) == []
 
 
 def test_an_audit_record_of_another_shape_names_nothing():
@@ -136,8 +139,8 @@ def test_an_audit_record_of_another_shape_names_nothing():
         return Record(2, 1, "t", "w", "w", 1, action, payload=msgspec.Raw(payload))
 
     assert audited_by(record(b'{"lineage":"lin_a","records":"all"}'), "lin_a") == []
-    assert audited_by(record(b'{"lineage":"lin_a","records":[[1,"x"]]}'), "lin_a") == []
-    assert audited_by(record(b'{"lineage":"lin_a","records":[[1,"%b"]]}' % (b"a" * 64), "note"), "lin_a") == []
-    assert re.fullmatch(
-        "a{64}", audited_by(record(b'{"lineage":"lin_a","records":[[1,"%b"]]}' % (b"a" * 64)), "lin_a")[0].leaf
-    )
+    assert audited_by(record(b'{"lineage":"lin_a","records":[[1,"x","y"]]}'), "lin_a") == []
+    assert audited_by(record(b'{"lineage":"lin_a","records":[[1,"%b"]]}' % (b"a" * 64)), "lin_a") == []
+    good = b'{"lineage":"lin_a","records":[[1,"%b","%b"]]}' % (b"a" * 64, b"b" * 64)
+    assert audited_by(record(good, "note"), "lin_a") == []
+    assert audited_by(record(good), "lin_a") == [(1, "a" * 64, "b" * 64)]

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
-from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.base.files import TEMPORARY_SUFFIX, read_plain
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
@@ -26,7 +26,7 @@ from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
-from periplus.journal.stub import AuditedRecord, audited_by, objects_removed_by
+from periplus.journal.stub import AuditedRecord, audited_by, audited_record, objects_removed_by
 from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
 
@@ -83,7 +83,8 @@ class _Findings:
     def note_redaction(self, entry: Entry, lineage: str, path: str) -> None:
         record = entry.record
         if record.is_stub:
-            self.stubs[lineage, AuditedRecord(record.seq, record.leaf)] = (path, entry.offset)
+            line = read_plain(path, entry.length, entry.offset)[:-1]
+            self.stubs[lineage, audited_record(line, entry.leaf, record.seq)] = (path, entry.offset)
         self.audited.update((lineage, one) for one in audited_by(record, lineage))
         self.removed_objects.update(objects_removed_by(record, lineage))
 

@@ -342,7 +342,15 @@ class Arrival:
             self._check_stubs()
 
     def _check_stubs(self) -> None:
-        strangers = unaudited((entry for _, entry in self._all_entries()), self.lineage)
+        at = ""
+
+        def entries() -> Iterator[Entry]:
+            nonlocal at
+            for path, entry in self._all_entries():
+                at = path
+                yield entry
+
+        strangers = unaudited(entries(), self.lineage, lambda entry: _line(at, entry))
         if strangers:
             seq = strangers[0].record.seq
             raise DamageError(f"the content of record {seq} was taken out and no record says so", seq=seq)
@@ -383,16 +391,16 @@ class Arrival:
         """Whether we will hold all that ``head`` speaks of."""
         return head.head.size < self.end.next_seq
 
-    def _all_entries(self) -> Iterator[tuple[int, Entry]]:
-        """What the target will hold: its own records up to where the staged ones begin, then those."""
+    def _all_entries(self) -> Iterator[tuple[str, Entry]]:
+        """What the target will hold, and where it lies now: its own records up to where the staged ones begin, then those."""
         if self.position != START:
             for chunk in self._reader.read_from(START):
                 for entry in chunk.entries:
                     if entry.record.seq < self.position.next_seq:
-                        yield chunk.segment, entry
+                        yield chunk.path, entry
         for chunk, entries in self._new_chunks(from_start=True):
             for entry in entries:
-                yield chunk.segment, entry
+                yield chunk.path, entry
 
     def _new_chunks(self, *, from_start: bool = False) -> Iterator[tuple[Chunk, list[Entry]]]:
         if not self.parts:
@@ -543,6 +551,13 @@ def _digest(sha256: str) -> bytes:
     if not is_digest_text(sha256):
         raise DamageError(f"{sha256[:80]!r} is no name of an object")
     return bytes.fromhex(sha256)
+
+
+def _line(path: str, entry: Entry) -> bytes:
+    try:
+        return read_plain(path, entry.length, entry.offset)[:-1]
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
 
 
 def _entries(data: bytes, segment: int) -> list[Entry]:

@@ -48,12 +48,13 @@ class Known(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """A line that was brought back, by what; ``leaf`` is empty for a header."""
+    """A line that was brought back, by what; ``leaf`` is empty for a header, ``line`` for all but a stub."""
 
     seq: int
     offset: int
     how: How
     leaf: bytes
+    line: bytes = b""
 
 
 class Restored(NamedTuple):
@@ -129,7 +130,7 @@ def restore_segment(
         if data[place + len(line) : place + len(line) + 1] != b"\n":
             how = how or "byte"
         if how is not None:
-            mended.append(Mended(seq, len(out), how, leaf))
+            mended.append(Mended(seq, len(out), how, leaf, line if how == "stub" else b""))
         out += line + b"\n"
         at = place + (row.length if row is not None and found is None else len(line) + 1)
     return Restored(bytes(out) + data[at:], mended, 0)

@@ -48,7 +48,7 @@ from periplus.journal.lineage import SEGMENT_READ_MAX, START
 from periplus.journal.projection import Progress, no_progress
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.state import Entity, change_of
-from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_by, make_stub
+from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_by, audited_record, make_stub
 from periplus.journal.transaction import Transaction, Writer
 
 SECRET_BYTES_MIN: Final = 4
@@ -88,6 +88,7 @@ class _Found(NamedTuple):
     entry: Entry
     segment: int
     version: str
+    audited: AuditedRecord  # what an audit record has to say of it
     is_audited: bool
 
 
@@ -231,7 +232,7 @@ def _find(
 ) -> list[_Found]:
     wanted = set(seqs)
     found: list[_Found] = []
-    audited: set[tuple[int, str]] = set()
+    audited: set[AuditedRecord] = set()
     reader = journal.reader(lineage)
     segments = len(reader.segments())
     for number, chunk in enumerate(reader.read_from(START, salvage=True)):
@@ -249,8 +250,12 @@ def _find(
             )
             if holds and not (record.is_stub and record.seq not in wanted):
                 change = change_of(entry, lineage, chunk.segment, journal.load_object)
-                found.append(_Found(entry, chunk.segment, change.version if change is not None else "", False))
-    return [one._replace(is_audited=(one.entry.record.seq, one.entry.leaf.hex()) in audited) for one in found]
+                version = change.version if change is not None else ""
+                line = data[entry.offset : entry.offset + entry.length - 1]
+                stub = line if record.is_stub else make_stub(line, entry.leaf, version)[:-1]
+                audit = audited_record(stub, entry.leaf, record.seq)
+                found.append(_Found(entry, chunk.segment, version, audit, is_audited=False))
+    return [one._replace(is_audited=one.audited in audited) for one in found]
 
 
 def _entities_to_clean(
@@ -315,7 +320,7 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
             part = found[start : start + AUDIT_RECORDS_MAX]
             payload: dict[str, JSONValue] = {
                 "lineage": journal.lineage,
-                "records": [[one.entry.record.seq, one.entry.leaf.hex()] for one in part],
+                "records": [list(one.audited) for one in part],
                 "objects": list[JSONValue](names[start : start + AUDIT_RECORDS_MAX]),
                 "reason": reason,
             }

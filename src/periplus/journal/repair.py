@@ -42,7 +42,7 @@ from periplus.journal.record import RECORD_VERSION, version_id
 from periplus.journal.segment import Header, decode_header, encode_header, scan, segment_first_seq
 from periplus.journal.settings import new_settings_text, read_lineage, read_settings
 from periplus.journal.state import Head
-from periplus.journal.stub import AUDIT_RECORDS_MAX
+from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record
 from periplus.journal.transaction import Transaction, Writer
 
 _PLAN: Final = "lost.json"
@@ -77,7 +77,7 @@ class _Plan(msgspec.Struct):
     """Records whose content was lost: named in a file before their stubs are written, audited after."""
 
     lineage: str
-    records: list[tuple[int, str]]
+    records: list[tuple[int, str, str]]
     contents: list[_Content]
 
 
@@ -187,7 +187,7 @@ def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: _Index
     lost: dict[str, Known] = {}
     for one in mended:
         if one.how == "stub":
-            plan.records.append((one.seq, one.leaf.hex()))
+            plan.records.append(audited_record(one.line, one.leaf, one.seq))
             row = rows.get(lineage, one.seq)
             if row is not None and row.version and row.action != "delete":
                 lost[row.version] = row
@@ -289,13 +289,13 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
         if plan.lineage == journal.lineage and journal.damage is None:
             parts = [plan.records[at : at + AUDIT_RECORDS_MAX] for at in range(0, len(plan.records), AUDIT_RECORDS_MAX)]
 
-            def write(transaction: Transaction, parts: list[list[tuple[int, str]]] = parts) -> None:
+            def write(transaction: Transaction, parts: list[list[tuple[int, str, str]]] = parts) -> None:
                 for part in parts:
                     payload: dict[str, JSONValue] = {
                         "lineage": journal.lineage,
                         "objects": [],
                         "reason": "lost to damage",
-                        "records": [[seq, leaf] for seq, leaf in part],
+                        "records": [list(one) for one in part],
                     }
                     transaction.meta("redact", payload, summary=f"{len(part)} records lost to damage")
 

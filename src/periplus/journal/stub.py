@@ -4,15 +4,25 @@ A stub keeps every field of its record but payload, summary and salt, and adds t
 the record had. So seqs, batches, the version graph and the Merkle tree stay what they were. It is filled up with
 spaces to the length of the line that it replaces, so that every offset in the segment stays true.
 
-Anybody can write such a line, so it counts only if an *audit record* of the same lineage (action ``redact``, written
-before the content was taken out) names its seq and leaf hash.
+Anybody can write such a line, and its fields are not what the tree's leaf was made of. So it counts only if an *audit
+record* of the same lineage (action ``redact``, written before the content was taken out) names its seq, its leaf hash and
+the digest of the stub itself: the tree holds the audit record, and with it the stub.
 """
 
 from __future__ import annotations
 
-__all__ = ["AUDIT_RECORDS_MAX", "AuditedRecord", "audited_by", "make_stub", "objects_removed_by", "unaudited"]
+__all__ = [
+    "AUDIT_RECORDS_MAX",
+    "AuditedRecord",
+    "audited_by",
+    "audited_record",
+    "make_stub",
+    "objects_removed_by",
+    "unaudited",
+]
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,20 +31,21 @@ from periplus.base.digests import is_digest_text
 from periplus.journal.record import SUM_TRAILER_BYTES, Record, seal_line
 from periplus.journal.segment import Entry
 
-AUDIT_RECORDS_MAX: Final = 400  # what fits into the payload of one audit record
+AUDIT_RECORDS_MAX: Final = 300  # what fits into the payload of one audit record
 _TAKEN_OUT: Final = frozenset({"payload", "payload_ref", "summary", "salt", "sum"})
 
 
 class AuditedRecord(NamedTuple):
-    """A record whose content an audit record allows to take out."""
+    """A record whose content an audit record allows to take out: its leaf, and the SHA-256 of the stub's line."""
 
     seq: int
     leaf: str
+    stub: str
 
 
 class _Audit(msgspec.Struct, frozen=True):
     lineage: str
-    records: list[tuple[int, str]] = []
+    records: list[tuple[int, str, str]] = []
     objects: list[str] = []
 
 
@@ -56,9 +67,12 @@ def make_stub(line: bytes, leaf: bytes, version: str) -> bytes:
 def audited_by(record: Record, lineage: str) -> list[AuditedRecord]:
     """What an audit record of ``lineage`` names; nothing for any other record."""
     audit = _audit_of(record, lineage)
-    return (
-        [AuditedRecord(seq, leaf) for seq, leaf in audit.records if is_digest_text(leaf)] if audit is not None else []
-    )
+    return [AuditedRecord(*one) for one in audit.records if is_digest_text(one[1])] if audit is not None else []
+
+
+def audited_record(line: bytes, leaf: bytes, seq: int) -> AuditedRecord:
+    """What an audit record has to name for the stub ``line`` (no newline) to count."""
+    return AuditedRecord(seq, leaf.hex(), hashlib.sha256(line).hexdigest())
 
 
 def objects_removed_by(record: Record, lineage: str) -> list[str]:
@@ -77,13 +91,16 @@ def _audit_of(record: Record, lineage: str) -> _Audit | None:
     return audit if audit.lineage == lineage else None
 
 
-def unaudited(entries: Iterable[Entry], lineage: str) -> list[Entry]:
-    """The stubs among *all* records of a lineage that no audit record names: they count for nothing."""
-    stubs: list[Entry] = []
+def unaudited(entries: Iterable[Entry], lineage: str, line_of: Callable[[Entry], bytes]) -> list[Entry]:
+    """The stubs among *all* records of a lineage that no audit record names: they count for nothing.
+
+    ``line_of`` gives the line of a stub without its newline, when it comes by.
+    """
+    stubs: list[tuple[Entry, AuditedRecord]] = []
     audited: set[AuditedRecord] = set()
     for entry in entries:
         if entry.record.is_stub:
-            stubs.append(entry)
+            stubs.append((entry, audited_record(line_of(entry), entry.leaf, entry.record.seq)))
         else:
             audited.update(audited_by(entry.record, lineage))
-    return [stub for stub in stubs if AuditedRecord(stub.record.seq, stub.leaf.hex()) not in audited]
+    return [entry for entry, wanted in stubs if wanted not in audited]
