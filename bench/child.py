@@ -66,7 +66,7 @@ def _orjson_files(folder: str) -> Callable[[], object]:
 
 
 def _fold(folder: str) -> Callable[[], object]:
-    from periplus.journal.fold import Fold
+    from periplus.journal.fold import Fold, without_collector
     from periplus.journal.lineage import START, LineageReader
     from periplus.journal.segment import decode_header
 
@@ -74,13 +74,15 @@ def _fold(folder: str) -> Callable[[], object]:
         raise AssertionError("the history of the benchmark has no payloads in objects")
 
     def run() -> None:
-        fold = Fold(nothing)
         lineage = os.path.basename(folder)
         with open(_segments(folder)[0], "rb") as file:
             store = decode_header(file.readline())[0].store
         reader = LineageReader(folder, store, lineage)
-        reader.read_blocks(START, lambda segment, block: fold.add(block, lineage, segment))
-        fold.take_heads()
+        fold = Fold(nothing, lambda _, *places: reader.lines_at(*places))
+        with without_collector():
+            reader.read_blocks(START, lambda segment, block: fold.add(block, lineage, segment))
+            for _ in fold.take_heads():
+                pass
 
     return run
 

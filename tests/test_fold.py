@@ -71,7 +71,7 @@ def history(steps):
 def loaded(found, order):
     index = Index(None, "", NullIndexer())
     index.begin_write()
-    fold = Fold(lambda _: b"")
+    fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
     for lineage in order:
 
         def take(block, lineage=lineage):
@@ -150,7 +150,7 @@ def test_a_version_id_is_that_of_the_canonical_form(item_id, parents, payload):
 def test_a_head_that_nobody_can_read_is_damage():
     line = encode_line(a_record(1, "create", item_id=item(1), payload={"n": 1}))[0]
     sealed = encode_line(msgspec.structs.replace(decode_line(line[:-1])[0], payload=msgspec.Raw(b'{"n":1e999}')))[0]
-    fold = Fold(lambda _: b"")
+    fold = Fold(lambda _: b"", lambda _, _segment, places: [sealed[at : at + size] for at, size in places])
     scan_blocks(sealed, lambda block: fold.add(block, "lin_0000000000000000", 1), base=0, next_seq=1)
     with pytest.raises(DamageError, match="cannot be read"):
-        fold.take_heads()
+        list(fold.take_heads())

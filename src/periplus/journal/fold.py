@@ -5,28 +5,51 @@ has to be looked up but that head, so these are folded here, in one loop. An ent
 head, a parent that is not held yet, a stub) is *odd*: from that version on its changes are handed out, in order, for
 whoever knows the whole graph to take in.
 
-Of an entity that grows in a line are kept its head's version and rev and, until ``take_heads``, the head's own line.
-A payload is known to be JSON when its line was decoded; whether everybody can read it (UTF-8, depth, no endless
-number) is asked of heads only: what is superseded shows nowhere, and whoever reads it as a single record checks it then.
+Of an entity that grows in a line are kept its head's version and rev and where the head's line lies: what it says is
+read again when all heads are known, for only the heads' contents are wanted and most records are superseded. A payload
+is known to be JSON when its line was decoded; whether everybody can read it (UTF-8, depth, no endless number) is asked of
+heads only: what is superseded shows nowhere, and whoever reads it as a single record checks it then.
 """
 
 from __future__ import annotations
 
-__all__ = ["Fold", "Folded"]
+__all__ = ["Fold", "Folded", "LinesAt", "without_collector"]
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
-from periplus.journal.record import ACTIONS, record_of
+from periplus.base.errors import DamageError
+from periplus.journal.record import ACTIONS, decode_lines
 from periplus.journal.segment import Block, Entry
 from periplus.journal.state import Change, Head, change_of, check_payload, head_of
 
 Key: TypeAlias = tuple[str, str]
 Row: TypeAlias = tuple[object, ...]
+LinesAt: TypeAlias = Callable[[str, int, Sequence[tuple[int, int]]], Iterable[bytes]]
+# Of the only head: version, rev, lineage and segment (None once it was taken), offset, length, leaf hash.
+Known: TypeAlias = tuple[str, int, tuple[str, int] | None, int, int, bytes]
+_Place: TypeAlias = tuple[tuple[str, int], int, int, bytes, str, int]  # as in Known, version and rev behind
+_HEADS_A_TIME: Final = 1_000
 _STATE: Final = frozenset(action for action, kind in ACTIONS.items() if kind == "state")
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Fold in this block: of the many small objects that are made none can be part of a cycle, and looking costs a fifth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Folded(NamedTuple):
@@ -38,75 +61,87 @@ class Folded(NamedTuple):
 
 
 class Fold:
-    """Feed it the blocks of each lineage in order; the lineages may come in any order."""
+    """Feed it the blocks of each lineage in order; the lineages may come in any order.
 
-    def __init__(self, load: Callable[[str], bytes]) -> None:
+    ``load`` fetches a payload from the objects; ``lines_at`` gives lines by lineage, segment, offsets and lengths, as
+    ``LineageReader.lines_at`` does.
+    """
+
+    def __init__(self, load: Callable[[str], bytes], lines_at: LinesAt) -> None:
         self._load = load
-        self._lines: dict[str, dict[str, tuple[str, int]]] = {}  # by type and id: version and rev of the only head
-        self._heads: dict[Key, tuple[str, int, bytes]] = {}  # those not taken: lineage, segment, line
-        self._odd: dict[Key, tuple[str, int]] = {}  # with version and rev of the last head that was the only one
+        self._lines_at = lines_at
+        self._lines: dict[str, dict[str, Known]] = {}  # by type and id
+        self._changed: list[Key] = []  # each once: whose heads were not taken
+        self._odd: dict[Key, Known] = {}  # with the last head that was the only one
 
     @property
     def entities(self) -> set[Key]:
         return self._odd.keys() | {(kind, item) for kind, of_type in self._lines.items() for item in of_type}
-
-    @property
-    def held_bytes(self) -> int:
-        """Of the lines of heads that were not taken yet."""
-        return sum([len(line) for _, _, line in self._heads.values()])
 
     def begin(self, heads: Iterable[Head]) -> None:
         """The heads that a checkpoint holds; an entity with several is odd."""
         for head in heads:
             key = (head.item_type, head.item_id)
             of_type = self._lines.setdefault(head.item_type, {})
+            known = (head.version, head.rev, None, 0, 0, b"")
             if key in self._odd or head.item_id in of_type or head.is_stub or not _is_plain(*key):
                 of_type.pop(head.item_id, None)
-                self._odd[key] = ("", 0)
+                self._odd[key] = known
             else:
-                of_type[head.item_id] = (head.version, head.rev)
+                of_type[head.item_id] = known
 
-    def take_heads(self) -> list[Head]:
+    def take_heads(self) -> Iterator[Head]:
         """The heads that changed since this was last called; entities that are odd by now as they were before.
 
-        Raises DamageError for a content that cannot be read.
+        Raises DamageError for a content that cannot be read, or that is no longer what was folded.
         """
-        taken = []
-        for key, (lineage, segment, line) in self._heads.items():
-            version, rev = self._odd.get(key) or self._lines[key[0]][key[1]]
-            entry = Entry(record_of(line), 0, len(line) + 1, b"")
-            change = change_of(entry, lineage, segment, self._load, version)
-            assert change is not None
-            if change.payload:
-                check_payload(change.payload, entry.record)
-            taken.append(head_of(change, rev))
-        self._heads.clear()
-        return taken
+        changed: list[_Place] = []
+        for key in self._changed:
+            odd = self._odd.get(key)
+            version, rev, source, offset, length, leaf = odd or self._lines[key[0]][key[1]]
+            assert source is not None
+            changed.append((source, offset, length, leaf, version, rev))
+            if odd is None:
+                self._lines[key[0]][key[1]] = (version, rev, None, 0, 0, b"")
+        self._changed.clear()
+        changed.sort(key=itemgetter(0, 1))
+        for source, group in groupby(changed, key=itemgetter(0)):
+            ones = list(group)
+            for start in range(0, len(ones), _HEADS_A_TIME):
+                yield from self._read_heads(source, ones[start : start + _HEADS_A_TIME])
 
     def add(self, block: Block, lineage: str, segment: int) -> Folded:
         """Fold in what was read of one segment. Raises DamageError for a payload that cannot be had."""
         folded = Folded([], [], [])
         put_row, put_edge = folded.rows.append, folded.edges.append
-        lines, heads, odd = self._lines, self._heads, self._odd
-        for record, offset, length, leaf, line in zip(*block, strict=True):
+        lines, changed, odd = self._lines, self._changed, self._odd
+        source = (lineage, segment)
+        for record, offset, length, leaf in zip(*block, strict=True):
             item_type, item_id, parents, raw = record.item_type, record.item_id, record.parents, record.payload
             of_type = lines.get(item_type)
             known = of_type.get(item_id) if of_type is not None else None
+            if raw is UNSET or record.leaf or record.after or record.action not in _STATE:
+                self._add_other(Entry(record, offset, length, leaf), lineage, segment, folded)
+                continue
             if known is not None and len(parents) == 1 and parents[0] == known[0]:
-                parent, rev, names = parents[0], known[1] + 1, f'"{parents[0]}"'
+                parent, rev = known[0], known[1] + 1
+                head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":["{parent}"],"payload":'
+                if known[2] is None:
+                    changed.append((item_type, item_id))
             elif known is None and not parents and _is_plain(item_type, item_id) and (item_type, item_id) not in odd:
-                parent, rev, names = "", 1, ""
+                parent, rev = "", 1
+                head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":[],"payload":'
                 of_type = lines.setdefault(item_type, {})
+                changed.append((item_type, item_id))
             else:
-                self._add_other(Entry(record, offset, length, leaf), line, lineage, segment, folded)
+                self._add_other(Entry(record, offset, length, leaf), lineage, segment, folded)
                 continue
-            if raw is UNSET or record.leaf or record.after or record.action not in _STATE or of_type is None:
-                self._add_other(Entry(record, offset, length, leaf), line, lineage, segment, folded)
-                continue
-            head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":[{names}],"payload":'
-            version = sha256(b"%b%b}" % (head.encode(), raw)).hexdigest()
-            of_type[item_id] = (version, rev)
-            heads[item_type, item_id] = (lineage, segment, line)
+            digest = sha256(head.encode())
+            digest.update(raw)
+            digest.update(b"}")
+            version = digest.hexdigest()
+            assert of_type is not None
+            of_type[item_id] = (version, rev, source, offset, length, leaf)
             if parent:
                 put_edge((parent, version))
             put_row((
@@ -115,7 +150,7 @@ class Fold:
             ))  # fmt: skip
         return folded
 
-    def _add_other(self, entry: Entry, line: bytes, lineage: str, segment: int, folded: Folded) -> None:
+    def _add_other(self, entry: Entry, lineage: str, segment: int, folded: Folded) -> None:
         record = entry.record
         key = (record.item_type, record.item_id)
         change = change_of(entry, lineage, segment, self._load)
@@ -126,15 +161,44 @@ class Fold:
         known = of_type.get(key[1])
         expected = () if known is None else (known[0],)
         if key in self._odd or record.is_stub or record.after or change.parents != expected or not _is_plain(*key):
-            self._odd.setdefault(key, known or ("", 0))
+            self._odd.setdefault(key, known or ("", 0, None, 0, 0, b""))
             of_type.pop(key[1], None)
             folded.odd.append((entry, change))
             return
         rev = 1 if known is None else known[1] + 1
-        of_type[key[1]] = (change.version, rev)
-        self._heads[key] = (lineage, segment, line)
+        if known is None or known[2] is None:
+            self._changed.append(key)
+        of_type[key[1]] = (change.version, rev, (lineage, segment), entry.offset, entry.length, entry.leaf)
         folded.edges.extend((parent, change.version) for parent in change.parents)
         folded.rows.append(_row(entry, lineage, segment, change.version, rev))
+
+    def _read_heads(self, source: tuple[str, int], places: list[_Place]) -> Iterator[Head]:
+        """The heads in one segment that lie in ``places``, read again and checked once more."""
+        lines = [line[:-1] for line in self._lines_at(*source, [place[1:3] for place in places])]
+        records, leaves = decode_lines(lines)
+        if leaves != [place[3] for place in places]:
+            raise DamageError(
+                "a record was changed while the journal was read",
+                offset=places[0][1],
+                safe="Nothing was derived from it.",
+                mend="Repeat the command.",
+            )
+        lineage, segment = source
+        for record, (_, offset, length, leaf, version, rev) in zip(records, places, strict=True):
+            raw = record.payload
+            if raw is UNSET or record.leaf or record.action not in _STATE:
+                change = change_of(Entry(record, offset, length, leaf), lineage, segment, self._load, version)
+                assert change is not None
+                payload, head = change.payload, head_of(change, rev)
+            else:
+                payload = bytes(raw)
+                head = Head(
+                    record.item_type, record.item_id, version, record.parents, rev, False, payload, record.ts,
+                    record.writer, record.session, lineage, record.seq,
+                )  # fmt: skip
+            if payload:
+                check_payload(payload, record)
+            yield head
 
 
 def _row(entry: Entry, lineage: str, segment: int, version: str, rev: int) -> Row:

@@ -23,7 +23,7 @@ __all__ = [
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -142,6 +142,20 @@ class LineageReader:
     def read_at(self, segment: int, offset: int, length: int) -> bytes:
         """Bytes of a segment, wherever it lies. Raises EnvironmentFailure."""
         return self._read(segment, offset, length)
+
+    def lines_at(self, segment: int, places: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+        """The bytes of each of ``places``: offset and length, newline included, in rising order. Raises EnvironmentFailure.
+
+        Fewer than that where the segment was cut short.
+        """
+        begin = 0
+        while begin < len(places):
+            first, end = places[begin][0], begin + 1
+            while end < len(places) and sum(places[end]) - first <= WINDOW_BYTES_MAX:
+                end += 1
+            data = self._read(segment, first, sum(places[end - 1]) - first)
+            yield from [data[offset - first : offset - first + length] for offset, length in places[begin:end]]
+            begin = end
 
     def leaf_at(self, end: Position) -> bytes:
         """The leaf hash of the record that ends at ``end``; nothing where there is none, as after a segment's header."""

@@ -1,21 +1,22 @@
 """Filling an empty index from the journal's files, in memory bounded by the entities and not by the history.
 
 What each block of a segment adds goes to the index as it is read; the heads of entities that grow in a line follow at
-the end, or when the lines that are held for them weigh too much. Odd entities are taken in by the index itself, which
+the end. Odd entities are taken in by the index itself, which
 knows the whole graph by then.
 """
 
 from __future__ import annotations
 
-__all__ = ["HELD_BYTES_MAX", "load_journal"]
+__all__ = ["load_journal"]
 
 import os
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.journal.checkpoint import decode_checkpoint
-from periplus.journal.fold import Fold
+from periplus.journal.fold import Fold, LinesAt, without_collector
 from periplus.journal.index import HistoryNeededError, Index
 from periplus.journal.lineage import START, LineageReader, Position
 from periplus.journal.record import LINE_BYTES_MAX
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from periplus.journal.checkpointing import UsableCheckpoint
     from periplus.journal.journal import Journal
 
-HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 _HEADS_A_TIME: Final = 1_000
 
 
@@ -54,23 +54,23 @@ def load_journal(
 def _load(
     journal: Journal, index: Index, limits: Mapping[str, int], usable: UsableCheckpoint | None
 ) -> set[tuple[str, str]]:
-    loader = _Loader(index, journal.load_object)
+    loader = _Loader(index, journal.load_object, lambda lineage, *places: journal.reader(lineage).lines_at(*places))
     if usable is not None:
         loader.begin_at(usable)
-    for lineage in journal.lineages():
-        position = None if usable is None else usable.position(lineage)
-        loader.load(journal.reader(lineage), limits.get(lineage), position or START)
-    return loader.finish()
+    with without_collector():
+        for lineage in journal.lineages():
+            position = None if usable is None else usable.position(lineage)
+            loader.load(journal.reader(lineage), limits.get(lineage), position or START)
+        return loader.finish()
 
 
 class _Loader:
     """Loads into ``index``, which is empty and within a transaction."""
 
-    def __init__(self, index: Index, load: Callable[[str], bytes]) -> None:
+    def __init__(self, index: Index, load: Callable[[str], bytes], lines_at: LinesAt) -> None:
         self._index = index
         self._load = load
-        self._fold = Fold(load)
-        self._fed_bytes = 0
+        self._fold = Fold(load, lines_at)
 
     def begin_at(self, usable: UsableCheckpoint) -> None:
         """Take over what a checkpoint holds."""
@@ -125,15 +125,11 @@ class _Loader:
     def _take(self, block: Block, lineage: str, segment: int) -> None:
         folded = self._fold.add(block, lineage, segment)
         self._index.add_rows(folded.rows, folded.edges)
-        self._fed_bytes += sum(block.lengths)
         if folded.odd:
             self._flush_heads()  # before the index looks at the entities that they are of
             self._index.apply(folded.odd, lineage, segment)
-        elif self._fed_bytes > HELD_BYTES_MAX:
-            self._fed_bytes = self._fold.held_bytes
-            if self._fed_bytes > HELD_BYTES_MAX // 2:
-                self._flush_heads()
 
     def _flush_heads(self) -> None:
-        self._index.set_heads(self._fold.take_heads())
-        self._fed_bytes = 0
+        heads = self._fold.take_heads()
+        while some := list(islice(heads, _HEADS_A_TIME)):
+            self._index.set_heads(some)

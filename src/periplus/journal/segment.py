@@ -95,21 +95,20 @@ class Entry(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records that count and lie one behind the other, by columns, as in Entry; ``lines`` without their newlines."""
+    """Records that count and lie one behind the other, by columns, as in Entry."""
 
     records: list[Record]
     offsets: list[int]
     lengths: list[int]
     leaves: list[bytes]
-    lines: list[bytes]
 
     def entries(self) -> Iterator[Entry]:
-        return map(Entry._make, zip(self.records, self.offsets, self.lengths, self.leaves, strict=True))
+        return map(Entry._make, zip(*self, strict=True))
 
     def before(self, seq: int) -> Block:
         """Those with a lower seq; they are in order."""
         count = bisect_left(self.records, seq, key=_seq_of)
-        return self if count == len(self.records) else Block(*[column[:count] for column in self])  # type: ignore[arg-type]  # five lists
+        return self if count == len(self.records) else Block(*[column[:count] for column in self])  # type: ignore[arg-type]  # four lists
 
 
 class Ending(NamedTuple):
@@ -241,7 +240,7 @@ def scan_blocks(
             damages.append(Damage(base + at, place - at, next_seq, last, reason))
             if not batch:
                 return Ending(base + at, next_seq, voided, None, damages)
-        take(_block_of(batch, data, base))
+        take(Block(*map(list, zip(*batch, strict=True))))
         at = end
         next_seq = batch[-1].record.seq + 1
     return Ending(base + at, next_seq, voided, None, damages)
@@ -250,12 +249,6 @@ def scan_blocks(
 def read_block(data: bytes, *, base: int, next_seq: int) -> Block:
     """The whole batches that ``data`` begins with, as ``scan`` would take them; none where it must look further."""
     return _read_window(data, base, 0, next_seq, len(data))[0]
-
-
-def _block_of(batch: list[Entry], data: bytes, base: int) -> Block:
-    records, offsets, lengths, leaves = map(list, zip(*batch, strict=True))
-    lines = [data[entry.offset - base : entry.offset - base + entry.length - 1] for entry in batch]
-    return Block(records, offsets, lengths, leaves, lines)
 
 
 def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) -> tuple[Block, int]:
@@ -267,7 +260,7 @@ def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) ->
     lines = data[at:stop].split(b"\n") if stop >= 0 else []
     records, leaves = decode_lines(lines)
     count = len(records)
-    if [record.seq for record in records] != list(range(next_seq, next_seq + count)):
+    if list(map(_seq_of, records)) != list(range(next_seq, next_seq + count)):
         count = next(index for index, record in enumerate(records) if record.seq != next_seq + index)
     if any(map(_txn_of, records)) or any(map(_voids_of, records)):
         count = _whole_batches(records[:count])
@@ -276,7 +269,7 @@ def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) ->
     lengths = [len(line) + 1 for line in lines]
     offsets = list(accumulate(lengths, initial=base + at))
     end = offsets.pop() - base
-    return Block(records, offsets, lengths, leaves, lines), end
+    return Block(records, offsets, lengths, leaves), end
 
 
 def _whole_batches(records: list[Record]) -> int:
