@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from periplus.journal.checkpointing import make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
 from periplus.journal.proof import prove_record, verify_proof
 from periplus.journal.record import PAYLOAD_INLINE_MAX
@@ -128,6 +129,37 @@ def test_what_cannot_be_redacted(root, arguments, message):
             redact(journal, WRITER, **arguments)
         assert "Nothing was changed" in caught.value.safe
         assert journal.end() == end
+
+
+def test_archived_segments_and_checkpoints_are_redacted_too(tmp_path):
+    root = make_store(tmp_path)
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text() + "live_segments = 1\n")
+    with open_journal(root) as journal:
+        put(journal, 1, f"once it was {SECRET}")
+        for number in range(3):
+            journal.roll()
+            put(journal, 2, f"still {SECRET}, {number}")
+            make_checkpoint(journal, WRITER)
+        folder = Path(journal.layout.lineage_folder(journal.lineage), "archive")
+        assert len(list(folder.glob("*.jsonl"))) >= 1
+        assert any("archive" in path for path in holders(root))
+        assert any("checkpoints" in path for path in holders(root))
+        proof = prove_record(journal, 1)
+        done = redact(journal, WRITER, secret=SECRET, reason="why")
+        assert done.remaining == []
+    assert holders(root) == []
+    with open_journal(root) as journal:
+        found = examine(journal)
+        assert [one for one in found.problems if one.severity != "note"] == []
+        assert len(list(usable_checkpoints(journal))) == 1
+        assert journal.get("decision", item(2)).value == {"text": f"still {MASK}, 2"}
+    assert verify_proof(proof).holds
+    for suffix in ("", "-wal", "-shm"):
+        Path(root, f"index.sqlite{suffix}").unlink(missing_ok=True)
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert journal.get("decision", item(1)).value == {"text": f"once it was {MASK}"}
 
 
 def test_a_stub_that_no_audit_names_is_damage(root):

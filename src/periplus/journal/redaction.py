@@ -55,7 +55,7 @@ SECRET_BYTES_MIN: Final = 4
 SECRET_BYTES_MAX: Final = 64 * 1024
 REASON_CHARACTERS_MAX: Final = 500
 MASK: Final = "[redacted]"
-_FILE_BYTES_MAX: Final = 1 << 30
+_PIECE_BYTES: Final = 1 << 22
 
 
 class Target(NamedTuple):
@@ -387,11 +387,7 @@ def _elsewhere(journal: Journal, needle: Needle | None, doomed: frozenset[bytes]
     for path in sorted(_files_below(layout.root)):
         if path.startswith(layout.objects + os.sep):
             continue
-        try:
-            data = read_plain(path, _FILE_BYTES_MAX)
-        except OSError:
-            continue  # gone since it was listed
-        if not needle.is_in(data):
+        if not _is_in_file(needle, path):
             continue
         owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
         mend = (
@@ -401,3 +397,17 @@ def _elsewhere(journal: Journal, needle: Needle | None, doomed: frozenset[bytes]
         )
         remaining.append(Remaining(path, mend))
     return remaining
+
+
+def _is_in_file(needle: Needle, path: str) -> bool:
+    """Whether a file, of whatever size, holds the secret; False where it is gone since it was listed."""
+    overlap = max(map(len, needle.forms)) - 1
+    offset = 0
+    try:
+        while piece := read_plain(path, _PIECE_BYTES + overlap, offset):
+            if needle.is_in(piece):
+                return True
+            offset += _PIECE_BYTES
+    except OSError:
+        return False
+    return False
