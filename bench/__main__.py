@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import appends, files, importing, merkle, proofs, rebuild, recall, report, start, trail
+from bench import appends, files, importing, merkle, proofs, reading, rebuild, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
@@ -20,6 +20,7 @@ from bench.samples import REPOSITORY
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "append": appends.measure,
     "files": files.measure,
+    "read": reading.measure,
     "rebuild": rebuild.measure,
     "import": importing.measure,
     "recall": recall.measure,

@@ -38,6 +38,17 @@ EXPECTED = [
         for label in ("state and index input", "with the index")
         for what in (label, f"{label}, peak memory")
     ),
+    *(
+        ("read", f"{what}, {entities} entities{where}", "bare SELECT by primary key")
+        for what in ("get", "refresh + get")
+        for entities in ("100", "1,000")
+        for where in ("", ", 200 records behind the index")
+    ),
+    *(
+        ("read", f"{what}, 1,000 entities{where}, by size", f"{what}, 100 entities")
+        for what in ("get", "refresh + get")
+        for where in ("", ", 200 records behind the index")
+    ),
     ("files", "a look at 200 entity files", "scandir + stat"),
     ("files", "a look at 200 entity files, the first", "scandir + stat"),
     *(

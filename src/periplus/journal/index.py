@@ -25,7 +25,7 @@ __all__ = [
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
@@ -74,6 +74,7 @@ CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
 _HEAD_COLUMNS: Final = (
     "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
 )
+_HEADS_OF: Final = f"SELECT {_HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?"  # noqa: S608 - a constant
 # Of several records that hold one version the same one speaks for it, whichever came first: see graph.is_before.
 _PUT_HEAD: Final = """
 INSERT INTO heads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -273,11 +274,7 @@ class Index:
         return {row[0]: Position(*row[1:]) for row in rows}
 
     def heads(self, item_type: str, item_id: str) -> list[Head]:
-        rows = self.db.execute(
-            f"SELECT {_HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?",  # noqa: S608 - a constant
-            (item_type, item_id),
-        )
-        return [_head(row) for row in rows]
+        return [_head(row) for row in self.db.execute(_HEADS_OF, (item_type, item_id))]
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every entity, tombstones too, by type and id."""
@@ -596,15 +593,17 @@ def _split(text: object) -> tuple[str, ...]:
     return tuple(str(text).split(",")) if text else ()
 
 
-def _head(row: tuple[object, ...]) -> Head:
-    head = Head(*row)  # type: ignore[arg-type]  # the columns of _SCHEMA are the fields of Head
-    head = head._replace(parents=_split(row[3]), deleted=bool(row[5]), is_stub=bool(row[12]))
-    if not head.is_stub and head.version != version_id(
-        head.item_type, head.item_id, deleted=head.deleted, payload=head.payload or None, parents=head.parents
+def _head(row: tuple[Any, ...]) -> Head:
+    item_type, item_id, version, joined, rev, deleted, payload, ts, writer, session, lineage, seq, stub = row
+    parents = tuple(joined.split(",")) if joined else ()
+    if not stub and version != version_id(
+        item_type, item_id, deleted=bool(deleted), payload=payload or None, parents=parents
     ):
         # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
-        raise sqlite3.DatabaseError(f"the index is damaged: {head.item_id} is not the version that it is called")
-    return head
+        raise sqlite3.DatabaseError(f"the index is damaged: {item_id} is not the version that it is called")
+    return Head(
+        item_type, item_id, version, parents, rev, bool(deleted), payload, ts, writer, session, lineage, seq, bool(stub)
+    )
 
 
 def _inode(path: str) -> int:

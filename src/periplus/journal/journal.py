@@ -156,7 +156,7 @@ class Journal:
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity, or None."""
-        entity = self._overlay.shown(item_type, self._overlay.heads_of(item_type, item_id))
+        entity = self._overlay.entity(item_type, item_id)
         return None if entity is None or entity.deleted else entity
 
     def find(self, prefix: str) -> Entity:

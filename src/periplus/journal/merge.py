@@ -63,12 +63,11 @@ def entity_of(heads: Iterable[Head], sets: frozenset[str], history: History) -> 
 
     ``sets`` names the fields whose arrays are sets.
     """
-    ranked = sorted(heads, key=lambda head: (not head.deleted, head.rev, head.version), reverse=True)
-    if not ranked:
-        return None
+    ranked = list(heads)
+    if len(ranked) < 2:
+        return entity_of_head(ranked[0]) if ranked else None
+    ranked.sort(key=lambda head: (not head.deleted, head.rev, head.version), reverse=True)
     best = ranked[0]
-    if len(ranked) == 1:
-        return entity_of_head(best)
     versions = tuple(sorted(head.version for head in ranked))
     live = [head for head in ranked if not head.deleted]
     payload, conflicts = best.payload, list[Conflict]()

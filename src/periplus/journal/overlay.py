@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Overlay"]
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from periplus.base.errors import DamageError
 from periplus.journal.graph import Growth
@@ -13,6 +13,9 @@ from periplus.journal.index import Index, IndexedRecord, node_of, payload_of
 from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, change_of, is_sound_change
+
+_KEPT_MAX: Final = 256
+_KEPT_BYTES_MAX: Final = 65_536
 
 
 class _Waiting(NamedTuple):
@@ -39,6 +42,7 @@ class Overlay:
         self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
+        self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
         self._has_floors = index.has_floors
         self.record_count = 0
 
@@ -65,6 +69,7 @@ class Overlay:
             self._keys.setdefault(record.key, []).append(found if is_change else found._replace(version=None))
         if is_change:
             self._waiting.setdefault((record.item_type, record.item_id), []).append(found)
+            self._entities.pop((record.item_type, record.item_id), None)
             if record.payload_ref is not None or self._has_floors:
                 # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
@@ -78,6 +83,18 @@ class Overlay:
         if below is None:
             below = self._below[key] = self._index.heads(item_type, item_id)
         return self._growth.heads(key, below)
+
+    def entity(self, item_type: str, item_id: str) -> Entity | None:
+        """The entity as it is shown, a tombstone too. What was shown lately is kept until a record touches it."""
+        key = (item_type, item_id)
+        if key in self._entities:
+            return self._entities[key]
+        found = self.shown(item_type, self.heads_of(item_type, item_id))
+        if found is None or len(found.payload) <= _KEPT_BYTES_MAX:
+            if len(self._entities) >= _KEPT_MAX:
+                self._entities.clear()
+            self._entities[key] = found
+        return found
 
     def holds(self, item_type: str, item_id: str, version: str) -> bool:
         self._fold((item_type, item_id))
