@@ -210,7 +210,7 @@ def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
             digest, size = _write_aside(journal, temporary, lines)
             _compare(journal, temporary, scratch)
             journal.files.replace(temporary, path)
-        except BaseException:
+        except BaseException:  # whatever it was, what is half written is not left under a name that counts
             if os.path.lexists(temporary):
                 os.unlink(temporary)
             raise
