@@ -7,9 +7,14 @@ again, where that is permitted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -164,3 +169,97 @@ class Forgetful(PowerFiles):
 def test_a_missing_sync_would_be_found(tmp_path, files):
     with pytest.raises(AssertionError, match="at call"):
         storm(tmp_path, SEED, 200, files)
+
+
+WRITING = """
+import os, sys
+sys.path[:0] = {paths!r}
+from support import WRITER, item, open_journal
+number = 0
+with open_journal({root!r}) as journal:
+    while True:
+        number += 1
+        text = f"{{os.getpid()}} {{number}}"
+        done = journal.mutate(
+            lambda t: t.put("note", item(number % 40, "not"), {{"text": text}}), WRITER, project=not number % 8
+        )
+        os.write(1, f"{{done.first_seq}} {{text}}\\n".encode())
+"""
+
+
+def run(*words, check=True):
+    return subprocess.run([os.fspath(word) for word in words], capture_output=True, text=True, check=check)
+
+
+@contextlib.contextmanager
+def device(image, folder, *options):
+    """The file system in ``image``, mounted; ends the test where that is not permitted."""
+    folder.mkdir(exist_ok=True)
+    done = run("mount", "-o", ",".join(["loop", *options]), image, folder, check=False)
+    if done.returncode:
+        pytest.skip(f"no loop device can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        run("umount", folder)
+
+
+@pytest.mark.rig
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
+    """The image is copied while four processes write, as the disk would be found; what they had acknowledged by then is
+    in the copy."""
+    if os.getuid() != 0 or shutil.which(f"mkfs.{kind}") is None:
+        pytest.skip(f"needs root and mkfs.{kind}")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate({"ext4": 48, "xfs": 320, "btrfs": 128}[kind] << 20)
+    run(f"mkfs.{kind}", "-q", image)
+    paths = [os.fspath(Path(__file__).parent), os.fspath(Path(__file__).parents[1] / "src")]
+    with device(image, tmp_path / "disk") as disk:
+        root = make_store(disk)
+        with Journal(root, TYPES) as journal:
+            lineage = journal.lineage
+        code = WRITING.format(paths=paths, root=root)
+        said = [(tmp_path / f"said{number}").open("w+b") for number in range(4)]
+        writers = [subprocess.Popen([sys.executable, "-c", code], stdout=file) for file in said]
+        cuts = []
+        try:
+            for number in range(4):
+                wait_for(said[0].name, 40 * (number + 1))
+                acknowledged = [line for file in said for line in Path(file.name).read_text().split("\n")[:-1]]
+                for writer in writers:
+                    writer.send_signal(signal.SIGSTOP)
+                copy = tmp_path / f"cut{number}"
+                run("cp", "--sparse=always", image, copy)
+                for writer in writers:
+                    writer.send_signal(signal.SIGCONT)
+                cuts.append((copy, acknowledged))
+        finally:
+            for writer, file in zip(writers, said, strict=True):
+                writer.kill()
+                writer.wait()
+                file.close()
+    for copy, acknowledged in cuts:
+        with device(copy, tmp_path / "found", *(["nouuid"] if kind == "xfs" else [])) as found:
+            store = os.fspath(found / ".periplus")
+            with Journal(store, TYPES, files=AnotherBoot()) as journal:
+                assert journal.damage is None, journal.damage
+                texts = {
+                    entry.record.seq: bytes(entry.record.payload).decode() for _, entry in journal.entries(lineage)
+                }
+                assert list(texts) == list(range(1, len(texts) + 1))
+                for line in acknowledged:
+                    seq, _, text = line.partition(" ")
+                    assert f'"{text}"' in texts[int(seq)], "an acknowledged record is lost"
+                journal.mutate(put(99, "goes on"), WRITER)
+                assert examine(journal).exit_code in (0, 1)
+        assert len(acknowledged) > 40
+
+
+def wait_for(path, lines):
+    until = time.monotonic() + 60
+    while Path(path).read_bytes().count(b"\n") < lines:
+        assert time.monotonic() < until, "the writers do not write"
+        time.sleep(0.01)

@@ -6,7 +6,7 @@ A problem is an ``error`` (acknowledged data is affected), a ``warning`` (someth
 
 from __future__ import annotations
 
-__all__ = ["Examination", "Problem", "Severity", "examine"]
+__all__ = ["NETWORK_SYSTEMS", "Examination", "Problem", "Severity", "examine", "file_system_in"]
 
 import os
 import stat
@@ -33,7 +33,7 @@ from periplus.journal.writing import POISON_SUFFIX
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
 References: TypeAlias = Callable[[Entity], set[bytes]]
-_NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
+NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
@@ -189,13 +189,13 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
 
 def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
     for damage in chunk.damages:
-        lost = (
-            f"records {damage.first_seq} to {damage.last_seq}"
-            if damage.last_seq
-            else f"records from {damage.first_seq}"
-        )
+        lost = f"records {damage.first_seq} to {damage.last_seq} cannot be read"
+        if damage.first_seq > damage.last_seq:
+            lost = f"records from {damage.first_seq} cannot be read"
+            if not damage.offset:  # the header
+                lost = "which records follow what others is not certain"
         yield Problem(
-            "error", f"damage to acknowledged data: {damage.reason}; {lost} cannot be read", chunk.path, damage.offset,
+            "error", f"damage to acknowledged data: {damage.reason}; {lost}", chunk.path, damage.offset,
             damage.first_seq, _REPAIR,
         )  # fmt: skip
     for offset, length in chunk.voided:
@@ -387,7 +387,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
     kind = _file_system(layout.root)
-    if kind in _NETWORK_SYSTEMS:
+    if kind in NETWORK_SYSTEMS:
         yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",
                       layout.root)  # fmt: skip
     if journal.copied_from:
@@ -402,11 +402,15 @@ def _file_system(path: str) -> str:
     """The type of the file system that ``path`` lies on, where the system tells it; else nothing."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split() for line in file]
+            return file_system_in(file.read(), os.path.realpath(path))
     except OSError:
         return ""
+
+
+def file_system_in(mountinfo: str, path: str) -> str:
+    """The same by what ``/proc/self/mountinfo`` says (proc(5))."""
     best = ("", "")
-    for fields in mounts:
+    for fields in map(str.split, mountinfo.splitlines()):
         point = fields[4].replace("\\040", " ")
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
             best = (point, fields[fields.index("-") + 1])

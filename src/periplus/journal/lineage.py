@@ -224,8 +224,11 @@ class LineageReader:
     ) -> Chunk:
         """Hand what counts to ``take``; gives the chunk without its entries."""
         path = self.path_of(first)
+        spoilt: list[Damage] = []  # its header
         if first != position.segment or not self._is_continued(position, salvage=salvage):
-            position = self._read_header(first, position, salvage=salvage)
+            position, reason = self._read_header(first, position, salvage=salvage)
+            if reason:
+                spoilt.append(Damage(0, position.offset, first, first - 1, reason))
         if following is not None:
             durable_seq = following - 1  # the rest is to be found in later ones; bytes behind it count for nothing
         end: Position | None = None
@@ -244,7 +247,7 @@ class LineageReader:
         found = scan_blocks(data, take_counting, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage)
         reached = found.next_seq if following is None else end.next_seq if end is not None else position.next_seq
         end = (end or position)._replace(next_seq=reached)  # what a later segment has again is not read
-        damages = self._damages(found, following, reached, durable_seq, base + len(data))
+        damages = spoilt + self._damages(found, following, reached, durable_seq, base + len(data))
         if damages and not salvage:
             raise self._damage(damages[0].reason, first, damages[0].offset, damages[0].first_seq)
         tail = found.tail if following is None else None
@@ -280,8 +283,11 @@ class LineageReader:
             return False
         raise self._damage(wrong, position.segment, before, position.next_seq - 1)
 
-    def _read_header(self, first: int, position: Position, *, salvage: bool) -> Position:
-        """The place of the first record of a segment that is read from its beginning."""
+    def _read_header(self, first: int, position: Position, *, salvage: bool) -> tuple[Position, str]:
+        """The place of the first record of a segment that is read from its beginning, and what is wrong with its header.
+
+        Without ``salvage`` nothing may be: raises DamageError.
+        """
         data = self._read(first, 0, HEADER_BYTES_MAX)
         try:
             header, start = decode_header(data)
@@ -289,14 +295,18 @@ class LineageReader:
             newer = self._newer(data)
             if newer is not None:
                 raise newer from error
-            if salvage:
-                return Position(first, self._read(first, 0).find(b"\n") + 1, first, "")
-            raise self._damage(error.wrong, first, 0, first) from error
+            if not salvage:
+                raise self._damage(error.wrong, first, 0, first) from error
+            return Position(first, self._read(first, 0).find(b"\n") + 1, first, ""), error.wrong
+        reason = ""
         if header.segment != 2 or (header.store, header.lineage, header.first_seq) != (self.store, self.lineage, first):
-            raise self._damage("the segment's header names another store, lineage or seq", first, 0, first)
-        if first == position.next_seq and position.sum and header.prev != position.sum:
-            raise self._damage("the segment does not continue the one before it", first, 0, first)
-        return Position(first, start, first, data[start - 19 : start - 3].decode())
+            reason = "the segment's header names another store, lineage or seq"
+            salvage = False  # then its records are not ours either
+        elif first == position.next_seq and position.sum and header.prev != position.sum:
+            reason = "the segment does not continue the one before it"
+        if reason and not salvage:
+            raise self._damage(reason, first, 0, first)
+        return Position(first, start, first, data[start - 19 : start - 3].decode()), reason
 
     def _newer(self, data: bytes) -> NewerFormatError | None:
         line = data[: data.find(b"\n", 0, 4096)]

@@ -171,10 +171,10 @@ def decode_header(data: bytes) -> tuple[Header, int]:
     """``(header, offset of the first record)``. Raises FormatError at offset 0 where there is no whole header."""
     end = data.find(b"\n", 0, HEADER_BYTES_MAX)
     if end < 0:
-        raise FormatError("no whole segment header", offset=0)
+        raise FormatError(_with_cause("no whole segment header", data, 0), offset=0)
     line = data[:end]
     if unseal_line(line) is None:
-        raise FormatError("segment header: checksum does not hold", offset=0)
+        raise FormatError(_with_cause("segment header: checksum does not hold", data, 0), offset=0)
     try:
         header = msgspec.json.decode(line, type=Header)
     except msgspec.DecodeError as error:
@@ -232,7 +232,7 @@ def scan_blocks(
                 batch, end, _ = _read_batch(data, base, place, next_seq, (base + at, place - at))
                 voided.append((base + at, place - at))
         if not batch:
-            if next_seq > durable_seq:
+            if next_seq > durable_seq and not data.startswith(_MARKS_OF_GIT, at):
                 tail = Tail(base + at, len(data) - at, not data.endswith(b"\n"), reason)
                 return Ending(base + at, next_seq, voided, tail, damages)
             place, batch, end = _resume(data, base, at, next_seq) if salvage else (len(data), [], len(data))
@@ -302,7 +302,7 @@ def _read_batch(
         try:
             record, leaf = decode_line(data[at:newline])
         except FormatError as error:
-            return [], start, error.wrong
+            return [], start, _with_cause(error.wrong, data, at)
         index, total = record.txn or (1, 1)
         if not entries:
             count = total
@@ -317,6 +317,23 @@ def _read_batch(
         entries.append(Entry(record, base + at, newline + 1 - at, leaf))
         at = newline + 1
     return entries, at, ""
+
+
+_MARKS_OF_GIT: Final = (b"<<<<<<< ", b"=======\n", b">>>>>>> ", b"||||||| ")  # no unfinished write of ours has them
+
+
+def _with_cause(reason: str, data: bytes, at: int) -> str:
+    """``reason`` and, where the bytes show it, which program of somebody's changed them."""
+    line = data[at : data.find(b"\n", at, at + LINE_BYTES_MAX)]
+    for found, cause in (
+        (line.startswith(b"version https://git-lfs"), "git LFS put a pointer in its place"),
+        (line.startswith(b"\xef\xbb\xbf"), "some program put a byte order mark before it"),
+        (line.startswith(_MARKS_OF_GIT), "git left marks of a conflict in it"),
+        (line.endswith(b"\r"), "some program changed its line ends to CR LF"),
+    ):
+        if found:
+            return f"{reason}; {cause}"
+    return reason
 
 
 def _is_voiding(said: tuple[int, int] | None, there: tuple[int, int] | None) -> bool:
