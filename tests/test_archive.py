@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
+from periplus.base.errors import PeriplusError
+from periplus.base.locks import Lock
 from periplus.journal.archive import move_to_archive
-from periplus.journal.checkpointing import WEIGHT_MIN, checkpoint_files, make_checkpoint, usable_checkpoints
+from periplus.journal.checkpointing import (
+    WEIGHT_MIN,
+    WORK_BYTES_MAX,
+    checkpoint_files,
+    make_checkpoint,
+    usable_checkpoints,
+    work_due,
+)
 from periplus.journal.doctor import examine
 from periplus.journal.lineage import START
-from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+from periplus.project import Project
+from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
 
 def settings(root, text):
@@ -138,6 +149,61 @@ def test_a_stop_between_any_two_moves_is_all_right(tmp_path):
             assert names(root, journal.lineage, "archive")[:3] == [f"{seq:012d}.jsonl" for seq in (1, 2, 3)]
         at += 1
     assert at > 5
+
+
+def about_to_roll(folder, count):
+    """A store whose next mutation rolls; ``count`` MiB were written."""
+    root = make_store(folder)
+    settings(root, "segment_bytes = 500000\n")
+    with open_journal(root) as journal, Lock(journal.layout.checkpoint_lock).holding(0.0):  # none is made by now
+        for number in range(count):
+            journal.mutate(lambda t, n=number: fill(t, n), WRITER, project=False)
+    return root
+
+
+def fill(transaction, number):
+    for part in range(18):
+        transaction.put("note", item(part, "not"), {"n": number, "text": f"{part % 10}" * 60_000})
+
+
+def test_a_disk_that_is_full_in_the_mutation_that_makes_one_fails_nothing_that_was_written(tmp_path):
+    """At whichever write it fills up: what was acknowledged is there, what was refused is not, and it goes on."""
+    outcomes = set()
+    for after in range(1, 6):
+        root = about_to_roll(tmp_path / str(after), 2)
+        journal = open_journal(root, FailingFiles("write", ENOSPC, after=after))
+        try:
+            journal.mutate(lambda t: t.put("note", item(99, "not"), {"n": 1}), WRITER, key="rolling")
+            is_acknowledged = True
+        except PeriplusError:
+            is_acknowledged = False
+        outcomes.add((is_acknowledged, bool(checkpoint_files(journal))))
+        journal.close()
+        with open_journal(root) as journal:
+            assert journal.damage is None
+            assert (journal.get("note", item(99, "not")) is not None) == is_acknowledged
+            assert (
+                journal.mutate(lambda t: t.put("note", item(99, "not"), {"n": 1}), WRITER, key="rolling").repeated
+                == is_acknowledged
+            )
+            made = make_checkpoint(journal, WRITER)
+            assert made is None or next(usable_checkpoints(journal)).path == made.path
+            assert not [problem for problem in examine(journal).problems if problem.severity == "error"]
+    assert (True, False) in outcomes, "the checkpoint alone did not fit"
+
+
+def test_a_checkpoint_that_is_much_work_is_left_to_the_command(tmp_path):
+    root = about_to_roll(tmp_path, 34)
+    with Project(root, WRITER) as project:
+        assert work_due(project.journal) > WORK_BYTES_MAX
+        project.journal.mutate(
+            lambda t: t.put("note", item(99, "not"), {"v": 1, "text": "rolls", "author": "me"}), WRITER
+        )
+        assert project.journal.end().segment > 1
+        assert not checkpoint_files(project.journal)
+        assert project.status().is_checkpoint_due
+        assert project.compact() is not None
+        assert not project.status().is_checkpoint_due
 
 
 @pytest.mark.parametrize("segment_bytes", [300_000])

@@ -84,6 +84,7 @@ def _status(face: Face) -> int:
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
+        found.is_checkpoint_due,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -94,6 +95,8 @@ def _status(face: Face) -> int:
         if found.others:
             clones = f"{len(found.others)} other lineage{'s' if len(found.others) != 1 else ''}"
             yield f"         and {sum(count for _, count in found.others):,} of {clones}"
+        if found.is_checkpoint_due:
+            yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
         yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.copied_from:

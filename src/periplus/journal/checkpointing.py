@@ -11,13 +11,14 @@ from __future__ import annotations
 
 __all__ = [
     "WEIGHT_MIN",
+    "WORK_BYTES_MAX",
     "Made",
     "UsableCheckpoint",
     "checkpoint_files",
-    "is_due",
     "make_checkpoint",
     "remove_checkpoints",
     "usable_checkpoints",
+    "work_due",
 ]
 
 import os
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
+WORK_BYTES_MAX: Final = 32 << 20  # what a mutation may read to make one: a second or two; more is left to the command
 _HEADER_BYTES_MAX: Final = 1 << 20
 _WRITE_BYTES: Final = 1 << 20
 
@@ -116,16 +118,20 @@ def usable_checkpoints(journal: Journal) -> Iterator[UsableCheckpoint]:
             continue  # not what was written, or its place in the journal is not: the one before it will do
 
 
-def is_due(journal: Journal) -> bool:
-    """Whether the records of our lineage since the last checkpoint weigh at least what that weighs, and WEIGHT_MIN."""
+def work_due(journal: Journal) -> int:
+    """How many bytes a checkpoint that is due would be made from: the last one, and the records since; 0 where none is.
+
+    One is due when the records of our lineage since the last one weigh at least what that weighs, and WEIGHT_MIN.
+    """
     files = checkpoint_files(journal)
     reader = journal.reader(journal.lineage)
     since = [first for first in reader.segments() if not files or first > files[0][0]]
     try:
         weight = sum(os.path.getsize(reader.path_of(first)) for first in since)
-        return weight >= max(WEIGHT_MIN, os.path.getsize(files[0][1]) if files else 0)
+        last = os.path.getsize(files[0][1]) if files else 0
     except OSError:
-        return False  # something moved meanwhile: somebody else is at it
+        return 0  # something moved meanwhile: somebody else is at it
+    return weight + last if weight >= max(WEIGHT_MIN, last) else 0
 
 
 def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:

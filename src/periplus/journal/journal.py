@@ -418,10 +418,10 @@ class Journal:
 
     def _checkpoint(self, writer: Writer) -> None:
         """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
-        from periplus.journal.checkpointing import is_due, make_checkpoint
+        from periplus.journal.checkpointing import WORK_BYTES_MAX, make_checkpoint, work_due
 
         try:
-            if is_due(self):
+            if 0 < work_due(self) <= WORK_BYTES_MAX:
                 make_checkpoint(self, writer)
         except PeriplusError:
             pass  # derived: the next roll tries again, `doctor --compact` tells why it cannot be made

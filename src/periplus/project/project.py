@@ -86,6 +86,7 @@ class Status(NamedTuple):
     previous: str = ""
     conflicts: tuple[str, ...] = ()
     others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
+    is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
 
 
 class ImportedTrail(NamedTuple):
@@ -551,6 +552,8 @@ class Project:
         return refuse(self.journal, reference, self.writer)
 
     def status(self) -> Status:
+        from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+
         journal = self.journal
         files = self.look(everywhere=True)
         end = journal.end()
@@ -573,6 +576,7 @@ class Project:
             journal.own.previous if journal.own is not None else "",
             tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
             tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
+            bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
         )
 
     def _references(self, entity: Entity) -> set[bytes]:
