@@ -293,7 +293,7 @@ def test_recall_ranks_and_says_why_and_how_fresh(known):
 def test_recall_finds_nothing(known):
     assert known("recall", "zebra", code=1).out == "Nothing is known about that.\n"
     assert known.json("recall", "zebra", code=1).hits == []
-    assert known.json("recall", "", code=1).terms == []
+    assert known.json("recall", "", code=2).wrong == "the question is empty"
 
 
 @pytest.mark.slow

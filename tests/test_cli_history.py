@@ -66,7 +66,7 @@ def test_what_came_behind_a_seq(sh):
 @pytest.mark.parametrize(
     ("words", "code", "wrong"),
     [
-        (["--since-seq", "9"], 2, "there is no record 9: the newest of lin_"),
+        (["--since-seq", "9"], 1, "there is no record 9: the newest of lin_"),
         (["--reader", "../x"], 2, "'../x' is no name of a reader"),
         (["--reader", "me", "--before", "2"], 2, "--before goes back"),
         (["--follow", "--before", "2"], 2, "--before goes back"),
@@ -201,8 +201,8 @@ def test_show_as_it_was(known):
     assert (then.entity.value["state"], then.at, [r.seq for r in then.history]) == ("accepted", 4, [4])
     assert "  state       accepted\n" in sh("show", first, "--at", "5").out
     sh.fails("show", second, "--at", "4", code=1, wrong="was not there at record 4")
-    sh.fails("show", first, "--at", "7", code=2, wrong="there is no record 7: the newest of lin_")
-    sh.fails("show", first, "--at", "0", code=2, wrong="there is no record 0")
+    sh.fails("show", first, "--at", "7", code=1, wrong="there is no record 7: the newest of lin_")
+    sh.fails("show", first, "--at", "0", code=1, wrong="there is no record 0")
     sh.fails("show", first, "--at", "x", code=2, wrong="'x' is not a whole number")
 
 
@@ -272,7 +272,7 @@ def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
         (["--seq", "3-1"], 2, "'3-1' is no range"),
         (["--seq", "1-99999999"], 2, "is no range of 1 to 20,000 records"),
         (["--seq", "x-2"], 2, "'x' is not a whole number"),
-        (["--seq", "9"], 2, "there is no record 9: the newest of lin_"),
+        (["--seq", "9"], 1, "there is no record 9: the newest of lin_"),
         (["--session", "nobody"], 1, "session 'nobody' changed nothing"),
         (["--session", "\udc80"], 2, "--session is not UTF-8"),
         (["--seq", "1", "--lineage", "lin_zzz"], 1, "the store holds no lineage 'lin_zzz'"),

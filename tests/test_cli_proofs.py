@@ -67,7 +67,7 @@ def test_the_head_on_paper_and_in_a_file(store, tmp_path):
     far.fails("verify", proof, "--head", proof, code=2, wrong="is not a file of a tree head")
     far.fails("verify", proof, "--head", "4:none", code=2)
     far.fails("head", code=2, wrong="no store")
-    store.fails("head", "--out", tmp_path / "no/such/folder", code=3, wrong="cannot create")
+    store.fails("head", "--out", tmp_path / "no/such/folder", code=2, wrong="there is no folder")
 
 
 def test_a_store_without_records_has_no_head(tmp_path):

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from cli_support import Shell
-from periplus.base.errors import DamageError, EnvironmentFailure, RefusedError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id
 from periplus.interop.v1 import render_file
@@ -243,7 +243,7 @@ def test_steps_that_there_are_not(tmp_path, store, old, how, wrong):
 
 
 def test_a_folder_that_is_not_there(tmp_path, store):
-    with pytest.raises(EnvironmentFailure, match="nowhere"):
+    with pytest.raises(NotFoundError, match="nowhere"):
         to(store, "dual", tmp_path / "nowhere")
 
 

@@ -56,6 +56,7 @@ class Face:
         self.color = color
         self._name = name
         self._is_bar_drawn = False
+        self._is_warned = False
         self._project: Project | None = None
 
     @property
@@ -167,8 +168,14 @@ class Face:
 
     def warn(self, damage: Exception | None) -> None:
         """Say on standard error that the store is damaged and that what is sound of it was read."""
-        if damage is not None:
+        if damage is not None and not self._is_warned:
+            self._is_warned = True
             self.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")
+
+    @property
+    def damage(self) -> Exception | None:
+        """The damage that was met in the journal of the project, if one was opened."""
+        return self._project.journal.damage if self._project is not None else None
 
     def progress(self, label: str) -> Callable[[int, int], None]:
         """A callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""

@@ -267,8 +267,8 @@ def _seqs(seen: dict[str, int]) -> str:
 def _start(
     project: Project, arguments: argparse.Namespace, lineages: list[str]
 ) -> tuple[Reader | None, dict[str, int]]:
-    """The reader, and the seqs behind which it has not seen anything. Raises UsageError for seqs that never were."""
-    from periplus.base.errors import UsageError
+    """The reader, and the seqs behind which it has not seen anything. Raises NotFoundError for seqs that never were."""
+    from periplus.base.errors import NotFoundError
     from periplus.journal.cursors import Reader
 
     own = [project.journal.lineage] if arguments.reader and not arguments.lineage else lineages
@@ -276,8 +276,8 @@ def _start(
     for lineage, seq in seen.items():
         end = project.journal.end(lineage).next_seq - 1
         if seq > end:
-            raise UsageError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
-                             safe="Nothing was changed.")  # fmt: skip
+            raise NotFoundError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
+                                safe="Nothing was changed.", mend="See `periplus log`.")  # fmt: skip
     if not arguments.reader:
         return None, seen
     reader = Reader(project.journal, arguments.reader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["check_file", "read_file", "read_public_key", "read_time", "sessions_of"]
+__all__ = ["check_file", "check_target", "read_file", "read_public_key", "read_time", "sessions_of"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -30,6 +30,17 @@ def check_file(path: str) -> None:
     except OSError as error:
         raise environment_failure(error, "read", path) from error
     raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Save what it holds to a file.")
+
+
+def check_target(path: str) -> None:
+    """Whether a file can be named ``path``. Raises UsageError where that is a folder, or lies in none."""
+    safe = "Nothing was written."
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder, not a file", safe=safe, mend="Name a file in it.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise UsageError(
+            f"there is no folder {os.path.dirname(path)}", safe=safe, mend="Make it first, or name another."
+        )
 
 
 def read_file(path: str, most: int) -> bytes:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EXIT_DEFECT: Final = 70
 EXIT_INTERRUPTED: Final = 130
+_TOLD_MAX: Final = 800
+_TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn behind theirs
 COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
 
 
@@ -178,6 +180,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if not arguments.command:
         parser.print_help()
         parser.exit(2 if argv else 0)
+    if arguments.store == "":  # as of a variable that is not set: no other store is to be taken for it
+        raise _usage_error("--store is empty", "Name a folder, or leave the option out.")
     return arguments
 
 
@@ -207,6 +211,8 @@ def _check_first(argv: Sequence[str], typed: str) -> None:
     """What argparse would answer with a list of all commands."""
     if argv and argv[0].startswith("--") and argv[0].partition("=")[0] in COMMON_OPTIONS:
         raise _usage_error(f"{argv[0]} stands before the command", f"Type it behind: periplus COMMAND {argv[0]}")
+    if any("\0" in word for word in argv):  # the system hands none on; who calls ``main`` may
+        raise _usage_error("an argument holds a NUL character", "Leave it out.")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
         import difflib
@@ -259,15 +265,26 @@ def _execute(arguments: argparse.Namespace) -> int:
     execute = _module(command).execute
     try:
         code = execute(face, arguments)
+        if arguments.command not in _TELLS_OF_DAMAGE:
+            face.warn(face.damage)
         face.warn_of_folder()
         return code  # noqa: TRY300 - the except below is for the command alone, and a warning raises nothing
     except Exception as error:  # whatever it is, the bar goes; only a damaged index is dealt with here
         face.clear_progress()
         if not face.discard_index(error):
+            _perhaps_damaged(error, face)
             raise
     # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
     sys.stderr.write("periplus: the index was damaged; it is built anew from the journal\n")
     return execute(face, arguments)
+
+
+def _perhaps_damaged(error: Exception, face: Face) -> None:
+    """Who did not find something in a damaged store is told that it may have been there."""
+    from periplus.base.errors import NotFoundError
+
+    if isinstance(error, NotFoundError) and face.damage is not None:
+        error.mend = "The store is damaged, and what is asked for may be in what cannot be read: run `periplus doctor`."
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:
@@ -285,8 +302,13 @@ def _report(error: PeriplusError, *, as_json: bool) -> int:
         sys.stdout.flush()
     except OSError:
         _give_up_output()  # what could not be written must not fail once more when the process ends
-    sys.stderr.write(f"periplus: {visible(str(error))}\n")
+    sys.stderr.write(f"periplus: {visible(_cut(str(error)))}\n")
     rest = " ".join(part for part in (error.safe, error.mend) if part)
     if rest:
-        sys.stderr.write(visible(rest) + "\n")
+        sys.stderr.write(visible(_cut(rest)) + "\n")
     return error.exit_code
+
+
+def _cut(text: str) -> str:
+    """What a person can read of it: what was typed may be of any length, and the end of a path says most."""
+    return text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX // 2]} … {text[-_TOLD_MAX // 2 :]}"

@@ -198,12 +198,26 @@ def _linked_worktree(cwd: str) -> str | None:
     return at if os.path.isfile(os.path.join(at, ".git")) else None
 
 
+def _asked(text: str, what: str) -> str:
+    """What was asked, which has to say something. Raises UsageError."""
+    if not text.strip():
+        from periplus.base.errors import UsageError
+
+        raise UsageError(
+            f"the {what} is empty",
+            safe="Nothing was changed.",
+            mend=f'Say it in words: periplus {"recall" if what == "question" else "brief"} "…"',
+        )
+    return text
+
+
 def _recall(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import hit_out
     from periplus.cli.inputs import read_time
     from periplus.cli.schemas import RecallOut
     from periplus.memory import Filters
 
+    question = _asked(arguments.question, "question")
     since = read_time(arguments.since, "--since") if arguments.since else ""
     filters = Filters(
         tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, arguments.path, since,
@@ -211,7 +225,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     with face.open() as project:
         found = project.recall(
-            arguments.question,
+            question,
             limit=arguments.limit,
             offset=arguments.offset,
             budget_tokens=arguments.budget,
@@ -257,8 +271,9 @@ def _no_hits(matched: int, offset: int) -> str:
 def _brief(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import BriefOut, SectionOut
 
+    task = _asked(arguments.task, "task")
     with face.open() as project:
-        found = project.brief(arguments.task, budget_tokens=arguments.budget)
+        found = project.brief(task, budget_tokens=arguments.budget)
         face.warn(project.journal.damage)
     sections = [
         SectionOut(s.title, [line.text for line in s.lines], [line.source for line in s.lines], s.left_out, s.more)

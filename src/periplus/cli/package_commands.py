@@ -7,8 +7,12 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, counted, visible
+
+if TYPE_CHECKING:
+    from periplus.journal.package import Packed
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -31,8 +35,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _export(face: Face, name: str | None) -> int:
+    from periplus.cli.inputs import check_target
     from periplus.cli.schemas import PackageOut
 
+    if name and not os.path.lexists(os.path.join(face.cwd, name)):
+        check_target(os.path.join(face.cwd, name))
     with face.open() as project:
         path = os.path.join(face.cwd, name or f"{os.path.basename(project.folder) or 'project'}-periplus.zip")
         packed = project.export(path, progress=face.progress("exporting"))
@@ -43,7 +50,7 @@ def _export(face: Face, name: str | None) -> int:
     def lines() -> Iterator[str]:
         import shlex
 
-        yield f"Wrote {visible(path)} ({size:,} bytes): {packed.records:,} records, {packed.objects:,} objects, verified"
+        yield f"Wrote {visible(path)} ({size:,} bytes): {_told(packed)}, verified"
         yield f"Elsewhere: periplus import {visible(shlex.quote(os.path.basename(path)))} FOLDER"
         yield "  Private keys stay here: whoever imports it writes a lineage of his own."
 
@@ -69,7 +76,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     )
 
     def lines() -> Iterator[str]:
-        count = f"{packed.records:,} records, {packed.objects:,} objects"
+        count = _told(packed)
         if arguments.dry_run:
             yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
         else:
@@ -78,3 +85,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
 
     face.emit(result, lines)
     return 0
+
+
+def _told(packed: Packed) -> str:
+    return f"{counted(packed.records, 'records')}, {counted(packed.objects, 'objects')}"

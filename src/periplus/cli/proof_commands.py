@@ -48,10 +48,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _prove(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.files import Files, write_atomic
+    from periplus.cli.inputs import check_target
     from periplus.cli.schemas import ProveOut
     from periplus.journal.proof import verify_proof
 
     _check_request(arguments)
+    if arguments.out is not None:
+        check_target(os.path.join(face.cwd, arguments.out))
     with face.open() as project:
         data, kind, name = _made(project.prover(face.progress("reading the records")), arguments)
         key = project.public_key()
@@ -88,6 +91,8 @@ def _check_request(arguments: argparse.Namespace) -> None:
     else:
         is_clear = has_records != has_growth and len(arguments.seq) <= 1 and (has_growth or arguments.second is None)
         wanted = "give either a SEQ, or --from A and perhaps --to B; for several at once --bundle"
+    if is_clear and arguments.second is not None and arguments.second < arguments.first:
+        is_clear, wanted = False, f"--to {arguments.second} comes before --from {arguments.first}"
     if not is_clear:
         raise UsageError(wanted, mend="See `periplus prove --help`.")
 
@@ -104,8 +109,11 @@ def _made(prover: Prover, arguments: argparse.Namespace) -> tuple[bytes, str, st
 
 def _head(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.files import Files, write_atomic
+    from periplus.cli.inputs import check_target
     from periplus.cli.schemas import HeadOut
 
+    if arguments.out is not None:
+        check_target(os.path.join(face.cwd, arguments.out))
     with face.open() as project:
         prover = project.prover(face.progress("reading the records"))
         head, key, signature = signed = prover.head()

@@ -36,8 +36,16 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
+    from periplus.cli.inputs import check_file
     from periplus.cli.schemas import TourOut
 
+    repository = os.path.join(face.cwd, arguments.repository)
+    if not os.path.isdir(repository):
+        raise UsageError(
+            f"{repository} is not a folder", safe="Nothing was changed.", mend="Name one with --repository."
+        )
+    for name in arguments.transcript:
+        check_file(os.path.join(face.cwd, name))
     if arguments.keep is not None:
         scratch = os.path.join(face.cwd, arguments.keep)
         if os.path.exists(scratch):
@@ -50,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
     try:
         tour = _Tour(face, scratch)
-        code = tour.run(os.path.join(face.cwd, arguments.repository), arguments.transcript)
+        code = tour.run(repository, arguments.transcript)
         seconds = time.monotonic() - begun
         tour.say("")
         kept = f" The store is kept: cd {scratch}" if arguments.keep else " The scratch store is gone again."

@@ -153,14 +153,14 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
     ones that no other of them descends from. What came from other lineages and had not been built upon by then is not in
     it: nothing is written when it arrives, so nobody can tell what had.
 
-    Raises UsageError for a seq that there is not, NotFoundError where the entity was not there or had been deleted.
+    Raises NotFoundError for a seq that there is not, or where the entity was not there or had been deleted.
     """
     lineage = lineage or journal.lineage
     versions = Versions(journal, item_type, item_id)
     end = journal.end(lineage).next_seq - 1
     if not 1 <= seq <= end:
-        raise UsageError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
-                         safe="Nothing was changed.")  # fmt: skip
+        raise NotFoundError(f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}",
+                            safe="Nothing was changed.", mend="See `periplus log`.")  # fmt: skip
     written = [r for records in versions.records.values() for r in records if r.lineage == lineage]
     held = versions.ancestors(record.version for record in written if record.seq <= seq)
     if not held:

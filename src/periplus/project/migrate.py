@@ -18,7 +18,7 @@ import msgspec
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.errors import RefusedError, UsageError, environment_failure
+from periplus.base.errors import NotFoundError, RefusedError, UsageError, environment_failure
 from periplus.interop.v1_folder import Finding, LogCounts, V1Folder, list_folder, read_log
 from periplus.journal import Transaction
 from periplus.project.archive import back_up, park_logs, restore_logs
@@ -162,6 +162,10 @@ def _with_source(project: Project, mode: ModeFile, source: str, target: Mode) ->
     try:
         status = os.stat(found)
     except OSError as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise NotFoundError(
+                f"there is no folder {source}", safe="Nothing was changed.", mend="Check the name."
+            ) from error
         raise environment_failure(error, "read the v1 folder", source) from error
     if not os.path.isdir(found):
         raise UsageError(f"{source} is not a folder", safe="Nothing was changed.")

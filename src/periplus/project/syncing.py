@@ -139,6 +139,10 @@ def _address(
     try:
         return resolve_remote(where, project.folder, environment)
     except UsageError:
+        if os.path.isfile(path):
+            raise UsageError(
+                f"{path} is a file, not a folder", safe="Nothing was changed.", mend="Name a folder or a git remote."
+            ) from None
         if os.sep in where and not where.startswith("-"):
             return None, []
         raise

@@ -1,0 +1,568 @@
+"""Wrong input to every command: one clear error, the right exit code, and nothing changed.
+
+Everything here goes over all rows of the table of commands: a new command without a line in ``RIGHT`` and ``WRONG``
+fails the test, and a new option is tried with absurd values without being named here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cli_support import claude_session, make_repository
+from periplus.base.locks import Lock
+from periplus.cli.main import COMMANDS, leaves, main, make_parser
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+from v1_samples import make_v1
+
+# What each command does when it is typed rightly: "reads" a store, "writes" to it, "makes" one, or needs "none".
+# The words hold the names of things that the fixture made.
+RIGHT = {
+    "init": ("makes", []),
+    "tour": ("none", ["--keep", "{folder}"]),
+    "status": ("reads", []),
+    "remember": ("writes", ["A new thing is known"]),
+    "recall": ("reads", ["thing"]),
+    "brief": ("reads", ["count the things"]),
+    "show": ("reads", ["{note}"]),
+    "log": ("reads", []),
+    "blame": ("reads", ["{note}"]),
+    "undo": ("writes", ["--seq", "1"]),
+    "trail import": ("writes", ["{session}"]),
+    "trail list": ("reads", []),
+    "trail show": ("reads", ["{trail}"]),
+    "trail verify": ("reads", []),
+    "prove": ("reads", ["1"]),
+    "head": ("reads", []),
+    "verify": ("none", ["{proof}"]),
+    "redact": ("writes", ["--secret-file", "{secret}", "--reason", "it was told in confidence"]),
+    "migrate": ("writes", ["--from", "{v1}", "--to", "dual"]),
+    "export": ("reads", ["{work}/whole.zip"]),
+    "import": ("none", ["{package}", "{folder}"]),
+    "sync": ("writes", ["--with", "{clone}"]),
+    "inbox list": ("reads", []),
+    "inbox accept": ("writes", ["{candidate}"]),
+    "inbox refuse": ("writes", ["{candidate}"]),
+    "doctor": ("reads", []),
+}
+
+# What is typed wrongly, the exit code, and a part of what is said.
+WRONG = {
+    "init": [
+        (["{absent}"], 2, "is not a folder"),
+        (["{file}"], 2, "is not a folder"),
+        (["a", "b"], 2, "unrecognized arguments: b"),
+    ],
+    "tour": [
+        (["--repository", "{absent}"], 2, "{absent}"),
+        (["--transcript", "{absent}"], 1, "{absent}"),
+        (["--keep", "{file}"], 2, "{file}"),
+    ],
+    "status": [(["everything"], 2, "unrecognized arguments: everything")],
+    "remember": [
+        ([], 2, "required: TEXT"),
+        ([""], 2, "text"),
+        (["   "], 2, "text"),
+        (["x" * 300_000], 2, "text"),
+        (["half \udcff"], 2, "not UTF-8"),
+        (["x", "--type", "rumour"], 2, "invalid choice: 'rumour'"),
+        (["x", "--confidence", "-1"], 2, "-1 is not between"),
+        (["x", "--severity", "dreadful"], 2, "invalid choice"),
+        (["x", "--expires", "soon"], 2, "is no time"),
+        (["x", "--evidence", "hearsay"], 2, "is no evidence"),
+        (["x", "--supersedes", "not_0000000000000000"], 1, "not_0000000000000000"),
+        (["x", "--key", "clé"], 2, "ASCII"),
+        (["AKIAIOSFODNN7ABCDEFG is the key"], 5, "secret"),
+    ],
+    "recall": [
+        ([], 2, "required: QUESTION"),
+        ([""], 2, "question"),
+        (["x", "--since", "yesterday"], 2, "is no time"),
+        (["x", "--limit", "0"], 2, "0 is too small"),
+        (["x", "--type", "rumour"], 2, "invalid choice"),
+        (["x", "--offset", "-1"], 2, "-1"),
+    ],
+    "brief": [([], 2, "required: TASK"), ([""], 2, "task"), (["x", "--budget", "-5"], 2, "-5")],
+    "show": [
+        ([], 2, "required: ID"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+        ([""], 2, "id"),
+        (["{note}", "--at", "99"], 1, "there is no record 99"),
+        (["{note}", "--at", "0"], 1, "no record 0"),
+    ],
+    "log": [
+        (["--limit", "0"], 2, "0 is too small"),
+        (["--before", "x"], 2, "'x'"),
+        (["--action", "dance"], 2, "invalid choice: 'dance'"),
+        (["--since", "soon"], 2, "is no time"),
+        (["--lineage", "lin_0000000000000000"], 1, "lin_0000000000000000"),
+        (["--reader", "../../etc"], 2, "../../etc"),
+        (["--since-seq", "-3"], 2, "-3"),
+        (["--follow", "--before", "3"], 2, "--follow"),
+    ],
+    "blame": [([], 2, "required: ID"), (["nothing_like_it"], 1, "nothing has an id"), ([""], 2, "id")],
+    "undo": [
+        ([], 2, "--seq"),
+        (["--seq", "99"], 1, "there is no record 99"),
+        (["--seq", "2-1"], 2, "2-1"),
+        (["--seq", "1", "--session", "s"], 2, "not allowed"),
+        (["--session", "nobody's"], 1, "changed nothing"),
+        (["--seq", "1", "--lineage", "lin_0000000000000000"], 1, "lin_0000000000000000"),
+    ],
+    "trail import": [
+        ([], 2, "nothing to import"),
+        (["{absent}"], 1, "there is no file"),
+        (["{folder}"], 2, "is a folder"),
+        (["{file}"], 2, "{file}"),
+        (["--git", "{folder}"], 2, "{folder}"),
+        (["--git", "--max-commits", "0"], 2, "0 is too small"),
+    ],
+    "trail list": [(["x"], 2, "unrecognized arguments: x")],
+    "trail show": [
+        ([], 2, "required"),
+        (["trl_nothing"], 1, "trl_nothing"),
+        (["{trail}", "--at", "99999"], 1, "99,999"),
+        (["{trail}", "--form", "verse"], 2, "invalid choice"),
+    ],
+    "trail verify": [(["trl_nothing"], 1, "trl_nothing"), (["--key", "x"], 2, "not a public key")],
+    "prove": [
+        ([], 2, "give either a SEQ"),
+        (["0"], 2, "0 is too small"),
+        (["99"], 1, "99"),
+        (["-1"], 2, "-1"),
+        (["1", "2"], 2, "give either a SEQ"),
+        (["--from", "2", "--to", "1"], 2, "--to 1 comes before --from 2"),
+        (["--from", "99"], 1, "99"),
+        (["1", "--out", "{folder}"], 2, "is a folder"),
+        (["1", "--out", "{absent}/x/y"], 2, "{absent}"),
+        (["--bundle"], 2, "--bundle"),
+        (["--bundle", *map(str, range(1, 100))], 1, "there is no record 6"),
+    ],
+    "head": [(["--out", "{folder}"], 2, "is a folder"), (["--out", "{absent}/x/y"], 2, "{absent}")],
+    "verify": [
+        ([], 2, "required: PROOF"),
+        (["{absent}"], 1, "there is no file"),
+        (["{folder}"], 2, "is a folder"),
+        (["{proof}", "--key", "abc"], 2, "not a public key"),
+        (["{proof}", "--head", "abc"], 2, "is not a tree head"),
+        (["{proof}", "--head", "9:zz"], 2, "digest"),
+    ],
+    "redact": [
+        ([], 2, "--reason"),
+        (["--reason", "why"], 2, "--secret-file"),
+        (["--seq", "99", "--reason", "why"], 1, "99"),
+        (["--secret-file", "{absent}", "--reason", "why"], 1, "there is no file"),
+        (["--secret-file", "{folder}", "--reason", "why"], 2, "is a folder"),
+        (["--secret-file", "{empty}", "--reason", "why"], 2, "is empty"),
+        (["--secret-file", "{binary}", "--reason", "why"], 2, "UTF-8"),
+        (["--seq", "1", "--reason", ""], 2, "reason"),
+    ],
+    "migrate": [
+        (["--from", "{v1}"], 2, "--from goes with --to dual"),
+        (["--from", "{absent}", "--to", "dual"], 1, "{absent}"),
+        (["--from", "{file}", "--to", "dual"], 2, "{file}"),
+        (["--to", "dual"], 2, "--from"),
+        (["--to", "primary"], 2, "dual"),
+        (["--to", "sideways"], 2, "invalid choice"),
+        (["--take", "files"], 2, "which folder"),
+        (["--heal"], 2, "which folder"),
+    ],
+    "export": [
+        (["{file}"], 5, "is there already"),
+        (["{folder}"], 5, "is there already"),
+        (["{absent}/x/y.zip"], 2, "{absent}"),
+    ],
+    "import": [
+        ([], 2, "required: FILE"),
+        (["{absent}", "{folder}"], 1, "{absent}"),
+        (["{folder}", "{folder}"], 2, "is a folder"),
+        (["{file}", "{folder}"], 2, "{file}"),
+        (["{empty}", "{folder}"], 2, "{empty}"),
+        (["{package}", "{absent}"], 2, "is not a folder"),
+        (["{package}", "{project}"], 5, "has a store"),
+    ],
+    "sync": [
+        ([], 2, "required: --with"),
+        (["--with", ""], 2, "is no place to sync with"),
+        (["--with", "--upload-pack=x"], 2, "--with"),
+        (["--with", "-x"], 2, "--with"),
+        (["--with", "{file}"], 2, "{file}"),
+        (["--with", "https://127.0.0.1:1/none.git"], 3, "127.0.0.1"),
+    ],
+    "inbox list": [(["x"], 2, "unrecognized arguments: x")],
+    "inbox accept": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
+    "inbox refuse": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
+    "doctor": [
+        (["--from", "{folder}"], 2, "--from goes with --repair"),
+        (["--repair", "--from", "{absent}"], 2, "is not a folder"),
+        (["--fix"], 2, "unrecognized arguments: --fix"),
+    ],
+}
+
+ABSURD = ["", "\0", "a\0b", "\udcff", "-1", "9" * 30, "x" * 5_000, "/dev/null/x", "\x1b[2J\r\n", "٣", "1e9", "NaN"]
+
+# Derived, or a courtesy: what may differ when nothing was changed.
+DERIVED = ("index.sqlite", "index.sqlite-shm", "index.sqlite-wal", "lock", "projection.lock", "flush", "flush.lock")
+
+
+class Place:
+    """A store with something of everything, and the words of the tables filled in for it."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.project = work / "project"
+        self.words = {"work": work, "project": self.project, "absent": work / "absent"}
+
+    def fill(self, words):
+        return [word.format(**self.words) if "{" in word else word for word in words]
+
+    def snapshot(self):
+        return {
+            os.fspath(path.relative_to(self.work)): path.read_bytes() if path.is_file() else b"a folder"
+            for path in sorted(self.work.rglob("*"))
+            if path.name not in DERIVED and not {"tree", "remotes", "peers"} & set(path.parts)
+        }
+
+    def run(self, *words, stdin=""):
+        """Exit code, standard output and standard error of ``main``, as ``periplus`` runs it."""
+        streams = sys.stdin, sys.stdout, sys.stderr
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace") for _ in range(2))
+        sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO(stdin.encode())), out, err
+        try:
+            code = main(list(words))
+        except SystemExit as left:
+            code = left.code
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = streams
+        texts = []
+        for stream in (out, err):
+            stream.flush()
+            texts.append(stream.buffer.getvalue().decode())
+        return (code, *texts)
+
+    def fails(self, words, code, wrong=""):
+        before = self.snapshot()
+        found, out, err = self.run(*words)
+        told = f"{words}: exit {found}\n{out[:500]}{err[:1500]}"
+        assert found == code, told
+        assert out == "", told
+        check_told(err, told)
+        assert wrong.lower() in err.lower(), told
+        assert self.snapshot() == before, f"{words} changed something"
+        found, out, _ = self.run(*words, "--json")
+        document = json.loads(out)
+        assert (document["schema"], document["exit_code"], found) == ("periplus.error/1", code, code), out
+        assert self.snapshot() == before, f"{words} --json changed something"
+
+    def restore(self, before):
+        """Everything as it was, in place: a store whose files are others is a copy."""
+        now = self.snapshot()
+        if now == before:
+            return
+        for name in sorted(now.keys() - before.keys()):
+            path = self.work / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.exists():
+                path.unlink()
+        for name, data in before.items():
+            path = self.work / name
+            if now.get(name) == data:
+                continue
+            if data == b"a folder":
+                path.mkdir(parents=True)
+            else:
+                path.write_bytes(data)
+        for path in self.work.rglob("*"):
+            if path.name in DERIVED and path.name != "lock":
+                path.unlink()
+
+
+def check_told(err, told):
+    lines = err.splitlines()
+    assert 1 <= len(lines) <= 2, told
+    assert lines[0].startswith("periplus: "), told
+    assert all(len(line) < 1_000 for line in lines), told
+    assert "Traceback" not in err, told
+    assert "defect" not in err, told
+    assert not {"\x1b", "\0"} & set(err), told
+
+
+def make_place(work: Path) -> Place:
+    place = Place(work)
+    for name in ("project", "folder", "home"):
+        (work / name).mkdir()
+    place.words |= {
+        "folder": work / "folder",
+        "file": work / "file.txt",
+        "empty": work / "empty",
+        "binary": work / "binary",
+    }
+    (work / "file.txt").write_text("no transcript, no proof, no package\n")
+    (work / "empty").write_bytes(b"")
+    (work / "secret").write_text("Thing number 1")
+    place.words["secret"] = work / "secret"
+    (work / "binary").write_bytes(bytes(range(256)))
+    place.words["session"] = claude_session(work / "another.jsonl", session="5e551012")
+    make_v1(work / "v1", count=20)
+    place.words["v1"] = work / "v1"
+    other = make_repository(work / "other")
+    Project.init(os.fspath(other))
+    with Project.open(os.fspath(other), Writer("bob", "who_0000000000000001", "", 1)) as project:
+        project.remember(Memory("lesson", "Another project learned this"))
+    make_repository(place.project)
+    Project.init(os.fspath(place.project))
+    with Project.open(os.fspath(place.project), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        notes = [project.remember(Memory("note", f"Thing number {number}")).entity.item_id for number in (1, 2, 3)]
+        place.words["note"] = notes[1]
+    os.chdir(place.project)
+    trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
+    assert trail[0] == 0, trail
+    place.words["trail"] = json.loads(place.run("trail", "list", "--json")[1])["trails"][0]["id"]
+    assert place.run("sync", "--with", os.fspath(other), "--candidates")[0] == 0
+    place.words["candidate"] = json.loads(place.run("inbox", "list", "--json")[1])["candidates"][0]["id"]
+    place.words |= {"proof": work / "record.proof", "package": work / "store.zip", "clone": work / "clone"}
+    assert place.run("prove", "1", "--out", os.fspath(work / "record.proof"))[0] == 0
+    assert place.run("export", os.fspath(work / "store.zip"))[0] == 0
+    (work / "clone").mkdir()
+    assert place.run("import", os.fspath(work / "store.zip"), os.fspath(work / "clone"))[0] == 0
+    return place
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    here = os.getcwd()
+    kept = dict(os.environ)
+    work = tmp_path_factory.mktemp("wrong")
+    os.environ.update(HOME=os.fspath(work / "home"), LOGNAME="ada", GIT_CONFIG_NOSYSTEM="1")
+    for name in ("PERIPLUS_STORE", "PERIPLUS_AGENT", "PERIPLUS_SESSION", "PERIPLUS_TRACEBACK"):
+        os.environ.pop(name, None)
+    yield make_place(work)
+    os.environ.clear()
+    os.environ.update(kept)
+    os.chdir(here)
+
+
+@pytest.fixture(autouse=True)
+def in_project(place):
+    os.chdir(place.project)
+
+
+def all_leaves():
+    """``(name, parser)`` of everything that can be typed."""
+    for command in COMMANDS:
+        parser = make_parser(command.name)
+        (actions,) = (action for action in parser._actions if hasattr(action, "choices") and action.dest == "command")
+        for leaf in leaves(actions.choices[command.name]):
+            yield leaf.prog.removeprefix("periplus "), leaf
+
+
+LEAVES = dict(all_leaves())
+
+
+def right_words(place, name):
+    return [*name.split(), *place.fill(RIGHT[name][1])]
+
+
+def with_effect(*effects):
+    return [name for name, (effect, _) in RIGHT.items() if effect in effects]
+
+
+def test_no_command_is_left_out():
+    assert sorted(RIGHT) == sorted(WRONG) == sorted(LEAVES)
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_wrong_arguments(place, name):
+    for words, code, wrong in WRONG[name]:
+        place.fails([*name.split(), *place.fill(words)], code, wrong.format(**place.words) if "{" in wrong else wrong)
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_wrong_options_of_all_commands(place, name):
+    right = right_words(place, name)
+    place.fails([*right, "--frobnicate"], 2, "--frobnicate")
+    place.fails([*right, "--color", "mauve"], 2, "mauve")
+    for option in ("--store", "--as", "--color"):
+        place.fails([*right, option], 2, "expected one argument")
+    if name not in ("init", "tour"):
+        effect, _ = RIGHT[name]
+        for wrong in (place.words["absent"], place.words["file"], place.words["folder"]):
+            if effect in ("reads", "writes"):
+                place.fails([*right, "--store", os.fspath(wrong)], 2, "store")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(LEAVES) - {"tour"}))
+def test_absurd_values_of_every_argument(place, name):
+    """Where it is no error, it is answered; where it is one, nothing was changed; a defect it is never."""
+    right = right_words(place, name)
+    before = place.snapshot()
+    for action in LEAVES[name]._actions:
+        if action.nargs == 0:
+            continue
+        for absurd in ABSURD:
+            is_option = bool(action.option_strings)
+            words = [*right, f"{action.option_strings[0]}={absurd}"] if is_option else [*name.split(), absurd]
+            code, out, err = place.run(*words)
+            told = f"{words}: exit {code}\n{out[:500]}{err[:1500]}"
+            assert code in (0, 1, 2, 3, 5), told
+            assert "\x1b" not in out, told
+            if out and not err:  # done, and perhaps with something to look at
+                place.restore(before)
+            else:
+                check_told(err or out, told)
+                assert place.snapshot() == before, told
+
+
+@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+def test_where_there_is_no_store(place, name, tmp_path):
+    os.chdir(tmp_path)
+    place.fails(right_words(place, name), 2, "no store in")
+    assert os.listdir(tmp_path) == []
+
+
+def apart(snapshot):
+    """Without what is written before a record is: objects, which no record names then, and a migration's backup."""
+    return {
+        name: data for name, data in snapshot.items() if not {"objects", "archive", "migration"} & set(name.split("/"))
+    }
+
+
+@pytest.mark.parametrize("name", ["init", *with_effect("reads", "writes")])
+def test_a_store_of_a_newer_format(place, name):
+    config = place.project / ".periplus/config.toml"
+    text = config.read_text()
+    config.write_text(text.replace("format = 2", "format = 3"))
+    try:
+        place.fails(right_words(place, name), 3, "the store has format 3; this Periplus reads up to 2")
+    finally:
+        config.write_text(text)
+
+
+@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+def test_a_damaged_store_is_not_written_to(place, name):
+    (segment,) = (place.project / ".periplus/journal").glob("lin_*/0*.jsonl")
+    before = place.snapshot()
+    sound = segment.read_bytes()
+    bad = bytearray(sound)
+    bad[sound.rindex(b'"sum":"') + 8] ^= 1
+    segment.write_bytes(bad)
+    damaged = place.snapshot()
+    try:
+        code, out, err = place.run(*right_words(place, name))
+        told = f"{name}: exit {code}\n{out}{err}"
+        after = place.snapshot()
+        if name.startswith("inbox ") and name != "inbox list":
+            assert (code, out) == (1, ""), told  # the candidate was in the damaged record
+            assert "The store is damaged" in err, told
+        elif RIGHT[name][0] == "writes":
+            assert (code, out) == (3, ""), told
+            check_told(err, told)
+            assert "seq" in err, told
+            assert "doctor" in err, told
+        else:
+            assert code in (0, 1, 3), told
+            assert "damage" in out + err or "doctor" in out + err or "checksum" in out + err, told
+        assert apart(after) == apart(damaged), told
+    finally:
+        place.restore(before)
+    assert segment.read_bytes() == sound
+
+
+@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+def test_a_lock_that_is_held(place, name, monkeypatch):
+    """Who reads is answered; who writes is told by whom the store is written, and nothing was changed."""
+    holding = Lock.holding
+    monkeypatch.setattr(Lock, "holding", lambda self, _patience_s=0, *more: holding(self, 0.05, *more))
+    before = place.snapshot()
+    with open(place.project / ".periplus/journal/lock", "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(b"4711 far.example.org 2026-02-03T10:00:00.000Z periplus remember".ljust(199) + b"\n")
+        lock.flush()
+        code, out, err = place.run(*right_words(place, name))
+        if RIGHT[name][0] == "writes" and name != "sync":  # which copies others' records, and has a lock of its own
+            assert (code, out) == (4, ""), f"{name}: exit {code}\n{out}{err}"
+            check_told(err, err)
+            assert "being written by 4711 far.example.org" in err
+            assert apart(place.snapshot()) == apart(before)
+        else:
+            assert (code, err) == (0, ""), f"{name}: exit {code}\n{out}{err}"
+    place.restore(before)
+
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def public():
+    """A place in a folder that everybody can reach, in which nobody may write any more."""
+    work = Path(tempfile.mkdtemp(prefix="periplus-"))
+    work.chmod(0o755)
+    here = os.getcwd()
+    made = make_place(work)
+    before = made.snapshot()
+    for name in RIGHT:  # everything is imported before privileges are dropped: the interpreter may not be readable then
+        if name != "tour":
+            made.run(*right_words(made, name))
+            made.restore(before)
+    made.run("status")
+    for place, _, names in os.walk(work):
+        for name in names:
+            path = os.path.join(place, name)
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~0o222)
+        os.chmod(place, 0o555)
+    yield made
+    os.chdir(here)
+    for place, _, _ in os.walk(work):
+        os.chmod(place, 0o700)
+    shutil.rmtree(work)
+
+
+def as_nobody(place, words):
+    """``place.run`` in a child that may write nowhere."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.chdir(place.project)
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            with open(write, "w", encoding="utf-8") as pipe:
+                json.dump(place.run(*words), pipe)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, encoding="utf-8") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("name", ["init", *with_effect("reads", "writes")])
+def test_a_store_that_may_not_be_written(public, name):
+    before = public.snapshot()
+    words = right_words(public, name)
+    code, out, err = as_nobody(public, words)
+    told = f"{words}: exit {code}\n{out}{err}"
+    if RIGHT[name][0] == "writes" or name == "export":
+        assert code == 3, told
+        assert "Permission denied" in out + err, told
+    elif code != 0:
+        assert code in (1, 3), told
+        assert "Traceback" not in err, told
+    assert public.snapshot() == before, told
