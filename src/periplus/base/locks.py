@@ -13,7 +13,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["LOCK_PATIENCE_S", "Lock"]
+__all__ = ["LOCK_PATIENCE_S", "Holding", "Lock"]
 
 import fcntl
 import functools
@@ -22,8 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from periplus.base.clock import format_ms
@@ -61,27 +60,32 @@ class Lock:
         """Whether the lock's file was there when it was last taken."""
         return self._fd >= 0
 
-    @contextmanager
-    def holding(
-        self, patience_s: float = LOCK_PATIENCE_S, meanwhile: Callable[[], object] | None = None
-    ) -> Iterator[None]:
+    def holding(self, patience_s: float = LOCK_PATIENCE_S, meanwhile: Callable[[], object] | None = None) -> Holding:
         """Hold the lock. Raises LockTimeoutError, naming the holder, when it is not had in ``patience_s``.
 
         ``meanwhile`` is work that is done now and then while the lock has to be waited for.
         """
+        return Holding(self, patience_s, meanwhile)
+
+    def take(self, patience_s: float, meanwhile: Callable[[], object] | None) -> threading.Lock:
+        """What ``holding`` enters with; ``give`` gets what this gives."""
         deadline = time.monotonic() + patience_s
-        mutex = self._mutex  # a forked child that leaves this block releases what it entered with
+        mutex = self._mutex
         if not mutex.acquire(timeout=max(patience_s, 0.0)):
             raise self._timeout(patience_s)
         try:
             if not self._try():
                 self._wait(deadline, patience_s, meanwhile)
-            try:
-                yield
-            finally:
-                self._release()
-        finally:
+        except BaseException:  # whatever it was, the mutex is nobody's
             mutex.release()
+            raise
+        return mutex
+
+    def give(self, mutex: threading.Lock) -> None:
+        try:
+            self._release()
+        finally:
+            mutex.release()  # a forked child that leaves the block releases what it entered with
 
     def try_take(self) -> bool:
         """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
@@ -202,6 +206,23 @@ class Lock:
             safe="Nothing was changed; reading needs no lock.",
             mend="Repeat the command when that process is done.",
         )
+
+
+class Holding:
+    """A block under the lock: entered when it is had, left when it is given back."""
+
+    __slots__ = ("_lock", "_meanwhile", "_mutex", "_patience_s")
+
+    def __init__(self, lock: Lock, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
+        self._lock, self._patience_s, self._meanwhile = lock, patience_s, meanwhile
+        self._mutex: threading.Lock | None = None
+
+    def __enter__(self) -> None:
+        self._mutex = self._lock.take(self._patience_s, self._meanwhile)
+
+    def __exit__(self, *_: object) -> None:
+        assert self._mutex is not None
+        self._lock.give(self._mutex)
 
 
 def _pause_s(waited_s: float, still_s: float) -> float:

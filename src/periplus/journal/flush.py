@@ -87,6 +87,11 @@ class FlushMap:
         self._words: memoryview = memoryview(b"")
         self._seeds: tuple[int, dict[int, int]] = (0, {})
         self._agreed_bytes: tuple[bytes, tuple[int, int, int], tuple[int, int]] = (b"", (0, 0, 0), (0, 0))
+        self._left: tuple[bytes, Written, int] = (
+            b"",
+            Written(0, 0, 0),
+            0,
+        )  # our words, what we wrote, durable before it
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
     def close(self) -> None:
@@ -141,9 +146,21 @@ class FlushMap:
             self._put(_DURABLE, durable, epoch)
             self._put(_SEGMENT, segment, epoch)
 
-    def wrote(self, last_seq: int, epoch: int) -> None:
-        if epoch:
-            self._put(_WRITTEN, last_seq, epoch)
+    def wrote(self, batch: Written) -> None:
+        if not batch.epoch:
+            return
+        words, place, (epoch, durable) = self._agreed_bytes
+        is_agreed = self._map is not None and self._map[:_USED] == words
+        is_agreed &= (place[0], epoch) == (batch.segment, batch.epoch) and not self.is_poisoned(batch.segment, epoch)
+        self._put(_WRITTEN, batch.last_seq, batch.epoch)
+        if is_agreed and self._map is not None:
+            self._left = (self._map[:_USED], batch, durable)
+
+    def is_alone(self, batch: Written) -> bool:
+        """Whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
+        words, left, durable = self._left
+        is_all = left == batch and durable == batch.last_seq - batch.record_count
+        return is_all and self._map is not None and self._map[:_USED] == words
 
     # -- without it --------------------------------------------------------------------------------------------------
 
@@ -208,17 +225,21 @@ class FlushMap:
         return durable
 
     def _lead(self, batch: Written, sync: Callable[[int], None]) -> tuple[int, bool]:
-        before = self._reached(batch)
-        if before >= batch.last_seq:
-            return before, False
-        self._gather(batch, before)
-        # ``written`` before the segment: a roll says what is durable before it changes the segment, and that first.
-        written = self._get(_WRITTEN, batch.epoch)
-        if written is None or written < batch.last_seq or self._get(_SEGMENT, batch.epoch) != batch.segment:
+        if self._is_mapped() and self.is_alone(batch):
+            before, written = self._left[2], batch.last_seq
+        else:
             before = self._reached(batch)
             if before >= batch.last_seq:
                 return before, False
-            raise EpochEndedError
+            self._gather(batch, before)
+            # ``written`` before the segment: a roll says what is durable before it changes the segment, and that first.
+            found = self._get(_WRITTEN, batch.epoch)
+            if found is None or found < batch.last_seq or self._get(_SEGMENT, batch.epoch) != batch.segment:
+                before = self._reached(batch)
+                if before >= batch.last_seq:
+                    return before, False
+                raise EpochEndedError
+            written = found
         begun_ns = time.monotonic_ns()
         sync(before)
         if self._is_mapped() and self._epoch() == batch.epoch:
@@ -305,7 +326,7 @@ class FlushMap:
     def _is_mapped(self) -> bool:
         """Whether there is a map whose file is still whole: touching what was cut off would end the process."""
         try:
-            return self._map is not None and os.fstat(self._fd).st_size >= _BYTES
+            return self._map is not None and os.lseek(self._fd, 0, os.SEEK_END) >= _BYTES
         except OSError:
             return False
 

@@ -218,15 +218,17 @@ class Journal:
     def lineages(self) -> list[str]:
         """Every lineage that the store holds records of, our own first."""
         try:
-            names = self._folder.names()
+            return list(self._lineages_in(self._folder.names()))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise environment_failure(error, "list", self.layout.journal) from error
+
+    def _lineages_in(self, names: list[str]) -> list[str]:
         if names is not self._listed[0] or self.lineage != self._listed[1]:
             found = sorted(name for name in names if name.startswith("lin_") and is_id(name))
             self._listed = (names, self.lineage, sorted(found, key=lambda name: name != self.lineage))
-        return list(self._listed[2])
+        return self._listed[2]
 
     def watch(self, lineage: str) -> FolderWatch:
         """What is known of the names in the lineage's folder."""
@@ -487,13 +489,18 @@ class Journal:
         self._tail: Tail | None = None
         self._overlay = Overlay(self.index, self.load_object)
 
+    def _to_read(self, *, is_listed: bool) -> list[str]:
+        """Each lineage that is there or was; ``is_listed``: who asks has looked at the folder just now."""
+        listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
+        return sorted({*listed, *self._seen})
+
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
         """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
 
         After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
         """
         try:
-            is_continued = self._read_lineages(salvage=salvage, by_map=True)
+            is_continued = self._read_lineages(salvage=salvage, by_map=True, is_listed=for_writing)
         except NewerFormatError:
             raise
         except HistoryNeededError:
@@ -515,12 +522,12 @@ class Journal:
         self._projector.fill_history()
         self._forget()
 
-    def _read_lineages(self, *, salvage: bool, by_map: bool) -> bool:
+    def _read_lineages(self, *, salvage: bool, by_map: bool, is_listed: bool = False) -> bool:
         """Take in what came behind the view; False where that supersedes something in it."""
         is_continued = True
         if self._own is None:
             self._own = self._find_own()
-        for lineage in sorted({*self.lineages(), *self._seen}):
+        for lineage in self._to_read(is_listed=is_listed):
             reader = self.reader(lineage)
             if not salvage and self._is_unchanged(reader):
                 continue
@@ -559,21 +566,26 @@ class Journal:
     def _is_unchanged(self, reader: LineageReader) -> bool:
         """Whether the newest segment is the one read last, with the same size and inode, and none came after it."""
         known = self._sizes.get(reader.lineage)
-        segments = reader.segments()
-        if known is None or not segments or segments[-1] != self.end(reader.lineage).segment:
+        if known is None or reader.newest() != known[0]:
             return False
         try:
-            status = os.stat(reader.path_of(segments[-1]))
+            status = os.stat(reader.live_path(known[0]))
+        except FileNotFoundError:
+            try:
+                status = os.stat(reader.archived_path(known[0]))
+            except OSError:
+                return False
         except OSError:
-            return False  # parked since it was listed
-        return known == (segments[-1], status.st_size, status.st_ino)
+            return False
+        return known[1] == status.st_size and known[2] == status.st_ino
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         for entry in chunk.entries:
             self._overlay.add(entry, lineage, chunk.segment, salvage=salvage)
         self._seen[lineage] = chunk.end
         if chunk.size >= 0:
-            self._sizes[lineage] = (chunk.segment, chunk.size, (_place(chunk.path) or (0, 0))[1])  # 0: moved since
+            inode = chunk.inode or (_place(chunk.path) or (0, 0))[1]  # 0: moved since
+            self._sizes[lineage] = (chunk.segment, chunk.size, inode)
         if lineage == self.lineage:
             self._tail = chunk.tail
 
@@ -593,6 +605,7 @@ class Journal:
             if read_settings(self.layout).store.id != self.store_id:
                 raise self._replaced()
             self._own = self._find_own() or self._mint()
+            self.lineages()
         else:
             names = self._folder.names()
             if names is self._own_names:
@@ -723,7 +736,9 @@ class Journal:
         lineage = self.lineage
         position = self.end(lineage)
         try:
-            done = self._writer_of(lineage).append(drafts, writer, key, position, self._tail)
+            known = self._sizes.get(lineage)  # as it was validated with under this lock
+            inode = known[2] if known is not None else 0
+            done = self._writer_of(lineage).append(drafts, writer, key, position, self._tail, inode)
         except BaseException:  # whatever stopped the write, what lies there now is not what we knew
             self._writer_of(lineage).close()
             self._forget()  # what lies behind the last batch is looked at anew

@@ -23,6 +23,7 @@ __all__ = [
 
 import functools
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -77,6 +78,7 @@ class Chunk(NamedTuple):
     damages: list[Damage]
     voided: list[tuple[int, int]]
     size: int
+    inode: int = 0  # of the file that was read; 0 where it was opened more than once
 
 
 class DurableMark(msgspec.Struct, frozen=True):
@@ -118,6 +120,8 @@ class LineageReader:
         self._archive = FolderWatch(os.path.join(folder, ARCHIVE_FOLDER))
         self.store = store
         self.lineage = lineage
+        self._newest: tuple[list[str], int] = ([], 0)
+        self._live_path: tuple[int, str] = (0, "")
 
     def segments(self) -> list[int]:
         """First seqs of the segments, rising, those in the archive too."""
@@ -126,6 +130,24 @@ class LineageReader:
         if ARCHIVE_FOLDER in self._watch.last_names:
             found.update(_listed(self._archive))
         return sorted(found)
+
+    def newest(self) -> int:
+        """The first seq of the newest segment by listing; 0 where there is none."""
+        try:
+            names = self._watch.names()
+        except OSError:
+            return 0  # it is met again, and told, by who looks for more
+        if names is not self._newest[0]:
+            if ARCHIVE_FOLDER in names:
+                return max(self.segments(), default=0)
+            self._newest = (names, max(map(segment_first_seq, names), key=lambda first: first or 0, default=0) or 0)
+        return self._newest[1]
+
+    def live_path(self, segment: int) -> str:
+        """Where the segment lies unless it was archived."""
+        if self._live_path[0] != segment:
+            self._live_path = (segment, os.path.join(self.folder, segment_name(segment)))
+        return self._live_path[1]
 
     def path_of(self, segment: int) -> str:
         """Where the segment lies now, or would lie if there were one."""
@@ -169,6 +191,11 @@ class LineageReader:
 
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
         """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
+        if not salvage and position.segment and self.newest() == position.segment:
+            added = self._read_added(position, durable_seq)
+            if added is not None:
+                yield added
+                return
         firsts = [first for first in self.segments() if first >= position.segment]
         if not salvage:
             self._check_continues(position, firsts, durable_seq)
@@ -179,6 +206,32 @@ class LineageReader:
             chunk = self._read_segment(first, following, position, durable_seq, salvage=salvage)
             position = chunk.end
             yield chunk
+
+    def _read_added(self, position: Position, durable_seq: int) -> Chunk | None:
+        """What the newest segment has behind ``position``, at the cost of one read; None where that is not as usual."""
+        path = self.live_path(position.segment)
+        before = position.offset - SUM_TRAILER_BYTES - 1
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                status = os.fstat(fd)
+                is_usual = stat.S_ISREG(status.st_mode) and 0 <= status.st_size - position.offset <= WINDOW_BYTES_MAX
+                data = os.pread(fd, status.st_size - before, before) if is_usual and before >= 0 else b""
+            finally:
+                os.close(fd)
+        except OSError:
+            return None
+        added = data[SUM_TRAILER_BYTES + 1 :]
+        if before + len(data) != status.st_size or data[8:24] != position.sum.encode():
+            return None
+        block = read_block(added, base=position.offset, next_seq=position.next_seq)
+        end = position
+        if block.records:
+            end = Position(position.segment, block.offsets[-1] + block.lengths[-1], block.records[-1].seq + 1,
+                           block.leaves[-1][:8].hex())  # fmt: skip
+        if end.offset != status.st_size or end.next_seq <= durable_seq:
+            return None
+        return Chunk(end.segment, path, list(block.entries()), end, None, [], [], status.st_size, status.st_ino)
 
     def _check_continues(self, position: Position, firsts: list[int], durable_seq: int) -> None:
         if not firsts and durable_seq:

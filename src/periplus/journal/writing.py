@@ -68,6 +68,7 @@ class SegmentWriter:
         self._paths: tuple[int, str] = (0, "")
         self._mark_fd = -1
         self._known_writer: Writer | None = None
+        self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
 
     def close(self) -> None:
         for fd in (self._fd, self._mark_fd):
@@ -89,9 +90,9 @@ class SegmentWriter:
         return self._flush.durable(self._epoch) or 0
 
     def append(
-        self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None
+        self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None, inode: int
     ) -> Appended:
-        """Write ``drafts`` as one batch behind ``position``, the validated tail."""
+        """Write ``drafts`` as one batch behind ``position``, the validated tail of the file ``inode``."""
         used = position.offset + (tail.length if tail is not None else 0)
         is_full = used >= self._journal.settings.journal.segment_bytes and position.next_seq > position.segment
         if position.segment == 0 or is_full:
@@ -101,14 +102,17 @@ class SegmentWriter:
         start = used + len(separator)
         voids = (position.offset, start - position.offset) if tail is not None else None
         lines, entries = self._encode(drafts, writer, key, position, start, voids)
-        if self._open(position.segment) != used:
+        if self._size(position.segment, inode) != used:
             raise DamageError("the segment changed while the lock was held", path=self._path(position.segment),
                               safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
         self._write(separator + b"".join(lines), position.segment)
         last = entries[-1]
         end = Position(position.segment, last.offset + last.length, position.next_seq + len(lines), last.leaf[:8].hex())
-        self._flush.wrote(end.next_seq - 1, self._epoch)
-        return Appended(entries, end, self._place[1], Written(end.segment, end.next_seq - 1, self._epoch, len(lines)))
+        batch = Written(end.segment, end.next_seq - 1, self._epoch, len(lines))
+        self._flush.wrote(batch)
+        if self._flush.is_alone(batch):  # else others' bytes are on the way, and a sync of these is near
+            self._files.begin_sync(self._fd, start, end.offset - start)
+        return Appended(entries, end, self._place[1], batch)
 
     def _roll(self, position: Position, key: str) -> Position:
         """A new segment; the records before it become durable first: readers rely on it."""
@@ -274,6 +278,15 @@ class SegmentWriter:
         except OSError:
             pass  # the mark may lag: the next record's own ``durable`` says the same
 
+    def _size(self, segment: int, inode: int) -> int:
+        """The size of the segment's file, which is open then; ``inode`` is what stood there when the tail was validated."""
+        if self._fd >= 0 and self._segment == segment and self._place[1] == inode:
+            try:
+                return os.lseek(self._fd, 0, os.SEEK_END)
+            except OSError:
+                pass  # opened anew it tells why
+        return self._open(segment)
+
     def _open(self, segment: int) -> int:
         """Have the segment's file open, the one that stands there now; gives its size."""
         path = self._path(segment)
@@ -326,7 +339,12 @@ class SegmentWriter:
 
         What the system says of such a segment since is not to be believed.
         """
-        return segment > 0 and f"{segment_name(segment)}{POISON_SUFFIX}" in self._watch.last_names
+        names = self._watch.last_names
+        if names is not self._sound[0] or segment != self._sound[1]:
+            if segment > 0 and f"{segment_name(segment)}{POISON_SUFFIX}" in names:
+                return True
+            self._sound = (names, segment)
+        return False
 
     def leave_poisoned(self, segment: int) -> None:
         """Begin a new segment with the records of ``segment`` that are not known to be durable, written once more.
