@@ -52,12 +52,16 @@ def _values(line: bytes) -> list[Any]:
 
 def _journal(place: str, count: int, seed: int, *, project: bool) -> Iterator[Callable[[], object]]:
     from bench.samples import Texts
-    from periplus.journal import ABSENT, Transaction, Writer
-    from periplus.project import Project
+    from periplus.journal import ABSENT, EntityType, Journal, Transaction, Writer
 
     texts = Texts(seed)
     writer = Writer("bench", "who_0000000000000000", "bench", os.getpid())
-    journal = Project(place, writer).journal
+    if project:
+        from periplus.project import Project
+
+        journal = Project(place, writer).journal
+    else:  # what a payload must be like is said by the layers above
+        journal = Journal(place, {"decision": EntityType("decision", "dec", is_projected=True, check=lambda _: None)})
     journal.project(patience_s=60)  # what an earlier round left to be indexed is no part of this one
 
     def append(item_id: str, payload: dict[str, JSONValue]) -> None:
@@ -103,12 +107,14 @@ def main(kind: str, place: str, lines_path: str, count_text: str, number_text: s
     sys.stdin.readline()
     clock = time.perf_counter  # CLOCK_MONOTONIC: the same for all processes
     waits_s = []
+    cpu_s = time.process_time()
     begun_s = now_s = clock()
     for append in work:
         append()
         then_s, now_s = now_s, clock()
         waits_s.append(now_s - then_s)
-    print(json.dumps({"begun_s": begun_s, "ended_s": now_s, "waits_s": waits_s}))
+    cpu_s = time.process_time() - cpu_s
+    print(json.dumps({"begun_s": begun_s, "ended_s": now_s, "cpu_s": cpu_s, "waits_s": waits_s}))
 
 
 if __name__ == "__main__":

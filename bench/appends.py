@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from periplus.journal import Writer, create_store
 
 WRITER: Final = Writer("bench", "who_0000000000000000", "bench", os.getpid())
 PROCESSES: Final = 8
+_SETTLED_S: Final = 3  # a folder that changed in the last seconds is listed at every look: a store is older, usually
 
 
 class Round(NamedTuple):
@@ -43,8 +45,11 @@ def measure(bench: Bench) -> Iterator[Row]:
     def side(kind: str, place: str, writers: int = 1) -> Callable[[], Round]:
         return lambda: _run(kind, place, lines, count if writers == 1 else each, writers)
 
-    side("journal", alone)()  # warm files, and the bytes for the others
+    side("journal", alone)()  # the bytes for the others
     _keep_lines(alone, lines)
+    for kind, place in (("journal", alone), ("journal", crowd), ("whole", whole)):
+        side(kind, place)()
+    time.sleep(bench.size(_SETTLED_S, 0))
     sides = {
         "T": side("bare", os.path.join(bench.folder, "bare")),
         "one": side("journal", alone),

@@ -343,7 +343,8 @@ def test_a_repetition_is_not_acknowledged_before_it_is_durable(tmp_path):
         assert files.synced == ["data"]
         assert journal.mutate(three, WRITER, key="k").repeated
         assert files.synced == ["data"], "once is enough"
-    Path(root, "journal", "flush").unlink()  # as after a power cut: nobody knows of that sync any more
+    for name in ("flush", "durable"):  # as after a power cut: nobody knows of that sync any more
+        Path(root, "journal", name).unlink()
     with open_journal(root, FailingFiles("sync_data", errno.EIO)) as journal, pytest.raises(OutcomeUnknownError):
         journal.mutate(three, WRITER, key="k")
     with open_journal(root) as journal:  # that failure poisoned the segment

@@ -43,12 +43,11 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = b"PPLSFLU1"
 _BYTES: Final = 4096
-_USED: Final = 14 * 8
+_USED: Final = 15 * 8
 _VALUE_MAX: Final = 2**48 - 1
 _PATIENCE_S: Final = 1.0
 _PACE_US_MAX: Final = 20_000  # by one stall nobody learns to wait long
-_SLOW_S: Final = 0.0005
-_POLL_MIN_S: Final = 0.00002
+_POLL_MIN_S: Final = 0.00005
 _POLL_MAX_S: Final = 0.002
 
 
@@ -59,6 +58,9 @@ _WRITTEN: Final = 10
 _DURABLE: Final = 11
 _POISONED: Final = 12
 _PACE_US: Final = 13  # what the last sync took: how long to sleep, no more
+_CROWD: Final = 14  # how many records the last sync covered or came during it: how many to wait for, no more
+_TRIES: Final = 2  # one who leads says what is durable a moment before he lets go
+_SELDOM: Final = 8  # how many looks at a leader who says nothing before somebody asks whether he is there
 
 
 class Written(NamedTuple):
@@ -198,9 +200,9 @@ class FlushMap:
         if not batch.epoch:
             sync(0)
             return batch.last_seq, True
-        until_s = 0.0
+        until_s, known, looks = 0.0, -1, 0
         while True:
-            if self._try_lead():
+            if (looks < _TRIES or not looks % _SELDOM) and self._try_lead():
                 try:
                     return self._lead(batch, sync)
                 finally:
@@ -214,7 +216,11 @@ class FlushMap:
             until_s = until_s or now_s + _PATIENCE_S
             if now_s >= until_s:
                 return self._lead(batch, sync)
-            time.sleep(min(max(self._pace_s(batch.epoch) / 8, _POLL_MIN_S), _POLL_MAX_S))
+            if durable != known and known >= 0:  # that one is done, and did not cover us: we may be next
+                known, looks = durable, 0
+                continue
+            known, looks = durable, looks + 1
+            time.sleep(min(max(self._pace_s(batch.epoch) / 6, _POLL_MIN_S), _POLL_MAX_S))
 
     def _reached(self, batch: Written) -> int:
         durable = self.durable(batch.epoch)
@@ -249,27 +255,26 @@ class FlushMap:
             pace_us = min(pace_us, _PACE_US_MAX)
             if not pace_us / 2 < (self._get(_PACE_US, batch.epoch) or 0) < pace_us * 2:
                 self._put(_PACE_US, pace_us, batch.epoch)
+            crowd = max((self._get(_WRITTEN, batch.epoch) or 0) - before, 1)
+            if crowd != self._get(_CROWD, batch.epoch):
+                self._put(_CROWD, crowd, batch.epoch)
             if self._map is not None and self._get(_WRITTEN, batch.epoch) == written and written > known:
                 # As it should be found again by whoever writes next, if that is us.
                 self._agreed_bytes = (self._map[:_USED], (batch.segment, written, written), (batch.epoch, written))
         return written, True
 
     def _gather(self, batch: Written, before: int) -> None:
-        """Where a sync is slow and others write too, let those whom the last one set free write what this one covers.
+        """Where others write too, let those whom the last sync set free write what this one covers.
 
-        Whoever is alone waits for nobody.
+        Whoever is alone waits for nobody, and nobody waits for long for one who does not come back.
         """
-        pace_s = self._pace_s(batch.epoch)
-        written = self._get(_WRITTEN, batch.epoch)
-        if pace_s < _SLOW_S or written is None or written - before <= batch.record_count:
+        crowd = self._get(_CROWD, batch.epoch) or 0
+        if crowd <= batch.record_count:
             return
-        until_s = time.monotonic() + pace_s / 3
-        seen = [written]
-        while time.monotonic() < until_s:
-            time.sleep(pace_s / 16)
-            seen.append(self._get(_WRITTEN, batch.epoch) or 0)
-            if len(seen) > 2 and seen[-1] == seen[-3]:
-                return
+        pace_s = self._pace_s(batch.epoch)
+        until_s = time.monotonic() + pace_s / 2
+        while time.monotonic() < until_s and (self._get(_WRITTEN, batch.epoch) or crowd) - before < crowd:
+            time.sleep(max(pace_s / 16, _POLL_MIN_S))
 
     def _pace_s(self, epoch: int) -> float:
         return (self._get(_PACE_US, epoch) or 0) / 1e6
@@ -307,7 +312,7 @@ class FlushMap:
             return _EPOCH  # it is bound to no other
         if self._seeds[0] != epoch:
             data = epoch.to_bytes(6, "little")
-            self._seeds = (epoch, {number: binascii.crc_hqx(data, number) for number in range(_SEGMENT, _PACE_US + 1)})
+            self._seeds = (epoch, {number: binascii.crc_hqx(data, number) for number in range(_SEGMENT, _CROWD + 1)})
         return self._seeds[1][word]
 
     def _begin_epoch(self, segment: int, written: int, durable: int) -> int:
@@ -316,7 +321,7 @@ class FlushMap:
         self._words[_EPOCH] = 0  # from here on nobody reads on
         self._map[: len(self._identity)] = self._identity
         for word, value in ((_SEGMENT, segment), (_WRITTEN, written), (_DURABLE, durable),
-                            (_POISONED, 0), (_PACE_US, 0)):  # fmt: skip
+                            (_POISONED, 0), (_PACE_US, 0), (_CROWD, 0)):  # fmt: skip
             self._put(word, value, epoch)
         self._put(_EPOCH, epoch, 0)
         return epoch

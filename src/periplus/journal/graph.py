@@ -46,10 +46,11 @@ class EntityGrowth:
 
 
 class Growth:
-    """Changes taken in over ``base``."""
+    """Changes taken in over ``base``; without ``has_edges`` no version that it holds has a child."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, *, has_edges: bool = True) -> None:
         self._base: Final = base
+        self._has_edges: Final = has_edges
         self.entities: dict[tuple[str, str], EntityGrowth] = {}
 
     def add(self, change: Change) -> None:
@@ -69,7 +70,7 @@ class Growth:
         rev = max(1 + highest, found.revs.get(version, 0))
         found.revs[version] = rev
         added = found.children.get(version)
-        below = self._base.children_of(*key, version)
+        below = self._base.children_of(*key, version) if self._has_edges else []
         if added or below:
             self._raise_below(key, found, version, below)
             return

@@ -408,7 +408,8 @@ class Index:
 
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
         """Add records; gives the entities that they touched."""
-        growth, has_floors = Growth(self), self.has_floors
+        has_edges = self.db.execute("SELECT 1 FROM edges LIMIT 1").fetchone() is not None
+        growth, has_floors = Growth(self, has_edges=has_edges), self.has_floors
         edges: list[tuple[str, str]] = []
         known: list[tuple[Entry, str]] = []
         for entry, change in items:

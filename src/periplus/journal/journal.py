@@ -529,7 +529,7 @@ class Journal:
             self._own = self._find_own()
         for lineage in self._to_read(is_listed=is_listed):
             reader = self.reader(lineage)
-            if not salvage and self._is_unchanged(reader):
+            if not salvage and reader.is_unchanged(self._sizes.get(lineage)):
                 continue
             durable_seq = 0
             if lineage == self.lineage:  # before the records that it speaks of
@@ -562,22 +562,6 @@ class Journal:
         if mark is not None and mark.lineage == self.lineage:
             self.durable_seq = max(self.durable_seq, mark.seq)
         return self.durable_seq
-
-    def _is_unchanged(self, reader: LineageReader) -> bool:
-        """Whether the newest segment is the one read last, with the same size and inode, and none came after it."""
-        known = self._sizes.get(reader.lineage)
-        if known is None or reader.newest() != known[0]:
-            return False
-        try:
-            status = os.stat(reader.live_path(known[0]))
-        except FileNotFoundError:
-            try:
-                status = os.stat(reader.archived_path(known[0]))
-            except OSError:
-                return False
-        except OSError:
-            return False
-        return known[1] == status.st_size and known[2] == status.st_ino
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         for entry in chunk.entries:

@@ -143,7 +143,22 @@ class LineageReader:
             self._newest = (names, max(map(segment_first_seq, names), key=lambda first: first or 0, default=0) or 0)
         return self._newest[1]
 
-    def live_path(self, segment: int) -> str:
+    def is_unchanged(self, known: tuple[int, int, int] | None) -> bool:
+        """Whether the newest segment is the one that is ``known``, with the same size and inode."""
+        if known is None or self.newest() != known[0]:
+            return False
+        try:
+            status = os.stat(self._live_path_of(known[0]))
+        except FileNotFoundError:
+            try:
+                status = os.stat(self.archived_path(known[0]))
+            except OSError:
+                return False
+        except OSError:
+            return False
+        return known[1] == status.st_size and known[2] == status.st_ino
+
+    def _live_path_of(self, segment: int) -> str:
         """Where the segment lies unless it was archived."""
         if self._live_path[0] != segment:
             self._live_path = (segment, os.path.join(self.folder, segment_name(segment)))
@@ -209,7 +224,7 @@ class LineageReader:
 
     def _read_added(self, position: Position, durable_seq: int) -> Chunk | None:
         """What the newest segment has behind ``position``, at the cost of one read; None where that is not as usual."""
-        path = self.live_path(position.segment)
+        path = self._live_path_of(position.segment)
         before = position.offset - SUM_TRAILER_BYTES - 1
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
