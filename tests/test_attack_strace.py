@@ -1,5 +1,6 @@
 """Every system call of a mutation, killed or failed by strace: the same promises as in test_journal_damage.py, kept by
-the kernel's own calls and not by a layer of ours in between.
+the kernel's own calls and not by a layer of ours in between. Then those of other operations, with the promises, the
+table and the stores of test_fault_matrix.py.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from periplus.base.files import Files
 from periplus.journal.doctor import examine
 from support import WRITER, item, make_store, open_journal
+from test_fault_matrix import OPERATIONS, check_sound, check_survival, fresh, known
 from test_journal_damage import acknowledged, check_recovery, put
 
 CALLS = ("openat", "write", "pwrite64", "fdatasync", "fsync", "rename", "flock", "mkdir", "unlink", "close", "read",
@@ -155,3 +158,115 @@ def test_an_error_of_every_system_call_of_a_mutation(tmp_path, places, call):
             except AssertionError as problem:
                 raise AssertionError(where) from problem
             shutil.rmtree(tmp_path / f"{error}-{number}")
+
+
+OPERATION = """
+import os, sys
+sys.path[:0] = sys.argv[3:]
+from pathlib import Path
+from periplus.base.errors import PeriplusError
+from periplus.base.files import Files
+from test_fault_matrix import OPERATIONS, Place
+import json, orjson, sqlite3, tomllib, zipfile, zlib
+def say(what):
+    try:
+        os.write(1, what)
+    except OSError:
+        pass  # the injected error met our own word
+
+(operation,) = [one for one in OPERATIONS if one.name == sys.argv[2]]
+try:
+    for step in operation.steps:
+        step(Place(Path(sys.argv[1])), Files())
+        say(b"ack\\n")
+except (PeriplusError, sqlite3.DatabaseError) as error:  # the command line throws a damaged index away, and repeats
+    say(f"refused {type(error).__name__}\\n".encode())
+os._exit(0)
+"""
+OPERATED = (
+    "roll",
+    "checkpoint and archive",
+    "give and take",
+    "redact",
+    "repair",
+    "mutation that rolls",
+    "undo",
+    "take in files",
+)
+CHANGES = {
+    "write": ("EIO", "ENOSPC"),
+    "pwrite64": ("EIO", "ENOSPC"),
+    "fdatasync": ("EIO", "ENOSPC"),
+    "fsync": ("EIO", "ENOSPC"),
+    "rename": ("EIO", "ENOSPC"),
+    "mkdir": ("ENOSPC",),
+    "unlink": ("EIO",),
+}
+PLACES_MAX = 14  # of each operation, spread over it; with PERIPLUS_EXHAUSTIVE all
+
+
+def operate(operation, place, log, *options):
+    command = ["strace", "-f", "-qq", "-o", os.fspath(log), *options, sys.executable, "-c", OPERATION,
+               os.fspath(place.folder), operation.name, *sys.path]  # fmt: skip
+    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def places_of(operation, made, factory):
+    """``(call, number)`` of each call that changes the disk, where nothing goes wrong; numbers count from the start."""
+    place = fresh(made.template, factory.mktemp("dry"))
+    log = place.folder / "log"
+    done = operate(operation, place, log, f"-etrace={','.join(['openat', *CHANGES])}")
+    if b"ptrace" in done.stderr.lower():
+        pytest.skip("strace may not trace here")
+    assert done.stdout == b"ack\n" * len(operation.steps), done
+    counts, found, begun = dict.fromkeys(CHANGES, 0), [], False
+    for line in log.read_text(errors="replace").splitlines():
+        begun = begun or f"{place.here}/config.toml" in line
+        name = re.sub(r"^\d+ +", "", line).partition("(")[0]
+        if name in counts:
+            counts[name] += 1
+            if begun:
+                found.append((name, counts[name]))
+    step = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else -(-len(found) // PLACES_MAX)
+    return found[::step]
+
+
+def check_case(operation, made, place, done, where):
+    assert b"Traceback" not in done.stderr, (where, done.stderr.decode())
+    acknowledged = done.stdout.count(b"ack")
+    try:
+        check_survival(operation, made, place, acknowledged, raised=acknowledged < len(operation.steps))
+        for step in operation.steps:
+            step(place, Files())
+    except AssertionError as problem:
+        raise AssertionError(where) from problem
+    with operation.open(place) as journal:
+        check_sound(journal)
+
+
+@pytest.mark.parametrize("name", OPERATED)
+def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, name):
+    (operation,) = (one for one in OPERATIONS if one.name == name)
+    made = known(operation, tmp_path_factory)
+    places, killed = places_of(operation, made, tmp_path_factory), 0
+    for call, number in places:
+        place = fresh(made.template, tmp_path_factory.mktemp("kill"))
+        done = operate(operation, place, os.devnull, f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}")
+        assert done.returncode in (-9, 137, 0), (call, number, done)  # 0: there are fewer calls this time
+        killed += done.returncode != 0
+        check_case(operation, made, place, done, (call, number))
+        shutil.rmtree(place.folder)
+    assert killed >= len(places) - 2
+
+
+@pytest.mark.parametrize("name", OPERATED)
+def test_errors_of_system_calls_of_other_operations(tmp_path_factory, name):
+    (operation,) = (one for one in OPERATIONS if one.name == name)
+    made = known(operation, tmp_path_factory)
+    for turn, (call, number) in enumerate(places_of(operation, made, tmp_path_factory)):
+        error = CHANGES[call][turn % len(CHANGES[call])]
+        place = fresh(made.template, tmp_path_factory.mktemp("error"))
+        done = operate(operation, place, os.devnull, f"-einject={call}:error={error}:when={number}", f"-etrace={call}")
+        assert done.returncode == 0, (call, error, number, done)
+        check_case(operation, made, place, done, (call, error, number, done.stdout))
+        shutil.rmtree(place.folder)
