@@ -153,7 +153,7 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         scratch = Index.scratch(journal.store_id)
         try:
             scratch.begin_write()
-            load_journal(journal, scratch, {journal.lineage: limit})
+            load_journal(journal, scratch, {journal.lineage: limit}, is_for_heads=True)
             path, announcement = _write(journal, scratch)
         finally:
             scratch.close()

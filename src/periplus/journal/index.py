@@ -423,6 +423,9 @@ class Index:
         self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
         self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
         self._apply_heads(growth)
+        if has_floors:
+            for key in growth.entities:
+                self.check_heads(len(self.heads(*key)))
         return set(growth.entities)
 
     def add_rows(self, rows: Iterable[Sequence[object]], edges: Iterable[tuple[str, str]]) -> None:
@@ -546,6 +549,11 @@ class Index:
         else:
             is_reached = not added and not self.heads(*key)
         if not is_reached:
+            raise HistoryNeededError
+
+    def check_heads(self, count: int) -> None:
+        """Raise HistoryNeededError where an entity has several heads: what they are merged over lies before the floor."""
+        if count > 1 and self.has_floors:
             raise HistoryNeededError
 
     @property

@@ -26,13 +26,11 @@ from heapq import merge
 from typing import Final, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
     LockTimeoutError,
     NewerFormatError,
-    NotFoundError,
     OutcomeUnknownError,
     PeriplusError,
     UsageError,
@@ -47,8 +45,8 @@ from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
 from periplus.journal.overlay import Overlay
 from periplus.journal.projection import Looked, Progress, Projector, no_progress
+from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
 from periplus.journal.receipt import Pending, receipt_of
-from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, mint_lineage, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head
@@ -72,6 +70,7 @@ class Journal:
         clock: Clock | None = None,
         random: Callable[[int], bytes] = os.urandom,
         progress: Progress = no_progress,
+        within_s: float | None = None,
     ) -> None:
         self.layout = Layout(root)
         self.layout.refuse_links()
@@ -98,13 +97,15 @@ class Journal:
         self._folder = FolderWatch(self.layout.journal)
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
+        self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
+        self.is_stale = False  # records that are there, or were when they were looked for, are not served
         self.view = View({name: kind.sets for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
         self._projector = Projector(self, progress)
         self._forget()
         if not self._seen and self.lineages():
             self.project()  # there is no index: filling it straight from the files costs less than a view of everything
-        self.refresh()
+        self.refresh(within_s)
 
     def __enter__(self) -> Self:
         return self
@@ -140,8 +141,15 @@ class Journal:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Take in what was written since the last look. Damage is kept in ``self.damage``; what is sound is served."""
+    def refresh(self, within_s: float | None = None) -> None:
+        """Take in what was written since the last look. Damage is kept in ``self.damage``; what is sound is served.
+
+        What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
+        are never served stale are not bound by it.
+        """
+        if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
+            self.is_stale = True
+            return
         try:
             self._read_on(salvage=False)
         except NewerFormatError:
@@ -155,42 +163,38 @@ class Journal:
             self._read_on(salvage=True)
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
-        """The live entity, or None."""
-        entity = self._overlay.entity(item_type, item_id)
-        return None if entity is None or entity.deleted else entity
+        """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
+        self._read_through(item_type)
+        return self._live(item_type, item_id)
 
     def find(self, prefix: str) -> Entity:
         """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
+        return find_entity(self, prefix)
+
+    def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
+        """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
         found = {key for key in self._overlay.touched if key[1].startswith(prefix)}
         try:
             found.update(self.index.ids_with_prefix(prefix))
         except UnicodeEncodeError:
             pass  # half a character: no id has one
-        live = [entity for key in sorted(found) if (entity := self.get(*key)) is not None]
-        exact = [entity for entity in live if entity.item_id == prefix]
-        if exact:
-            return exact[0]
-        if not live:
-            raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
-        if len(live) > 1:
-            names = ", ".join(entity.item_id for entity in live[:5])
-            raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
-        return live[0]
+        return sorted(found)
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
-        """Every live entity (of one type), by type and id."""
+        """Every live entity (of one type), by type and id. Of types that read through, as the journal's tail has them now."""
+        self._read_through(item_type)
         mine = {key for key in self._overlay.touched if item_type in (None, key[0])}
         held = (
             entity
             for entity in self.index.entities(item_type)
             if (entity.item_type, entity.item_id) not in mine and not entity.deleted
         )
-        newer = (entity for key in sorted(mine) if (entity := self.get(*key)) is not None)
+        newer = (entity for key in sorted(mine) if (entity := self._live(*key)) is not None)
         return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
 
     def contested(self) -> list[Entity]:
         """The live entities that have several heads, merged."""
-        shown = (self.get(*key) for key in sorted({*self.index.contested(), *self._overlay.touched}))
+        shown = (self._live(*key) for key in sorted({*self.index.contested(), *self._overlay.touched}))
         return [entity for entity in shown if entity is not None and len(entity.heads) > 1]
 
     def holds(self, item_type: str, item_id: str, version: str, *, durably: bool = False) -> bool:
@@ -258,33 +262,11 @@ class Journal:
 
     def line_at(self, record: IndexedRecord) -> bytes:
         """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
-        reader = self.reader(record.lineage)
-        try:
-            line = reader.read_at(record.segment, record.offset, record.length)
-            found, leaf = decode_line(line[:-1])
-            is_sound = leaf == record.leaf and found.seq == record.seq
-        except (EnvironmentFailure, UsageError):
-            is_sound = False
-            line = b""
-        if not is_sound:
-            raise DamageError(
-                "the record is not what was written",
-                path=reader.path_of(record.segment),
-                offset=record.offset,
-                seq=record.seq,
-                safe="Other records stay readable.",
-                mend="Run `periplus doctor`.",
-            )
-        return line[:-1]
+        return sound_line(self.reader(record.lineage), record)
 
     def load_object(self, sha256: str) -> bytes:
         """A payload that a record names. Raises DamageError where its object is missing or damaged."""
-        if not is_digest_text(sha256):
-            raise DamageError(f"{sha256[:80]!r} is no name of an object", safe="Other records stay readable.")
-        try:
-            return self.objects.get(bytes.fromhex(sha256))
-        except NotFoundError as error:
-            raise DamageError(error.wrong, safe="Other records stay readable.", mend=error.mend) from error
+        return sound_object(self.objects, sha256)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -435,6 +417,14 @@ class Journal:
         self._projector.untaken.clear()
         take_in(self)
 
+    def _live(self, item_type: str, item_id: str) -> Entity | None:
+        entity = self._overlay.entity(item_type, item_id)
+        return None if entity is None or entity.deleted else entity
+
+    def _read_through(self, item_type: str | None) -> None:
+        if item_type in self._read_through_types or (item_type is None and self._read_through_types):
+            self.refresh()
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _open_index(self) -> Index:
@@ -499,6 +489,7 @@ class Journal:
 
         After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
         """
+        self.is_stale = False
         try:
             is_continued = self._read_lineages(salvage=salvage, by_map=True, is_listed=for_writing)
         except NewerFormatError:

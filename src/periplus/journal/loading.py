@@ -31,12 +31,14 @@ _HEADS_A_TIME: Final = 1_000
 
 
 def load_journal(
-    journal: Journal, index: Index, limits: Mapping[str, int], *, is_whole: bool = False
+    journal: Journal, index: Index, limits: Mapping[str, int], *, is_whole: bool = False, is_for_heads: bool = False
 ) -> set[tuple[str, str]]:
     """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
 
     ``limits`` are the highest seqs to take in, by lineage; with ``is_whole`` everything is read from the first record
-    on. Gives type and id of every entity. Raises DamageError where the journal is not sound.
+    on; ``is_for_heads``: no entity is to be shown, so that what several heads are merged over is not needed.
+
+    Gives type and id of every entity. Raises DamageError where the journal is not sound.
     """
     from periplus.journal.checkpointing import usable_checkpoints
 
@@ -45,14 +47,19 @@ def load_journal(
             if usable.header.seq > limits.get(journal.lineage, usable.header.seq):
                 continue
             try:
-                return _load(journal, index, limits, usable)
+                return _load(journal, index, limits, usable, is_for_heads=is_for_heads)
             except (DamageError, FormatError, EnvironmentFailure, HistoryNeededError):
                 index.clear()  # the one before it, or at last all records; what is wrong with these will be told
     return _load(journal, index, limits, None)
 
 
 def _load(
-    journal: Journal, index: Index, limits: Mapping[str, int], usable: UsableCheckpoint | None
+    journal: Journal,
+    index: Index,
+    limits: Mapping[str, int],
+    usable: UsableCheckpoint | None,
+    *,
+    is_for_heads: bool = False,
 ) -> set[tuple[str, str]]:
     loader = _Loader(index, journal.load_object, lambda lineage, *places: journal.reader(lineage).lines_at(*places))
     if usable is not None:
@@ -61,7 +68,10 @@ def _load(
         for lineage in journal.lineages():
             position = None if usable is None else usable.position(lineage)
             loader.load(journal.reader(lineage), limits.get(lineage), position or START)
-        return loader.finish()
+        found = loader.finish()
+    if usable is not None and not is_for_heads:
+        index.check_heads(2 if index.contested() else 1)
+    return found
 
 
 class _Loader:

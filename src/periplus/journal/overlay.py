@@ -73,6 +73,8 @@ class Overlay:
             if record.payload_ref is not None or self._has_floors:
                 # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
+                if self._has_floors:
+                    self._index.check_heads(len(self.heads_of(record.item_type, record.item_id)))
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)

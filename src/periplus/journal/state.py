@@ -35,7 +35,8 @@ from periplus.journal.segment import Entry
 class EntityType(NamedTuple):
     """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked.
 
-    ``sets`` names the top-level fields whose arrays are sets: they merge by element, other arrays as one value.
+    ``sets`` names the top-level fields whose arrays are sets: they merge by element, other arrays as one value. What
+    ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
     """
 
     name: str
@@ -43,6 +44,7 @@ class EntityType(NamedTuple):
     is_projected: bool
     check: Callable[[dict[str, JSONValue]], None]
     sets: frozenset[str] = frozenset()
+    reads_through: bool = False
 
 
 class Head(NamedTuple):

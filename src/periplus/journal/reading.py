@@ -1,0 +1,83 @@
+"""Reading beside the view: how much there is behind it, a single record or object, an entity by the beginning of its id."""
+
+from __future__ import annotations
+
+__all__ = ["REPLAY_BYTES_PER_S", "bytes_behind", "find_entity", "sound_line", "sound_object"]
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
+from periplus.journal.index import IndexedRecord
+from periplus.journal.lineage import LineageReader
+from periplus.journal.record import decode_line
+from periplus.journal.state import Entity
+from periplus.objects.store import ObjectStore
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+REPLAY_BYTES_PER_S: Final = (
+    16 << 20
+)  # records are taken in at about twice that; a slow machine is meant to keep its word
+
+
+def bytes_behind(journal: Journal) -> int:
+    """How much there is to read behind what was read, of all lineages; a few system calls, and nothing is read."""
+    found = 0
+    for lineage in journal.lineages():
+        end, reader = journal.end(lineage), journal.reader(lineage)
+        for first in reader.segments():
+            if first >= end.segment:
+                try:
+                    found += os.path.getsize(reader.path_of(first))
+                except OSError:
+                    continue  # it moved since it was listed: what is read does not depend on it
+        found -= end.offset
+    return found
+
+
+def find_entity(journal: Journal, prefix: str) -> Entity:
+    """See ``Journal.find``."""
+    live = [entity for key in journal.ids_with_prefix(prefix) if (entity := journal.get(*key)) is not None]
+    exact = [entity for entity in live if entity.item_id == prefix]
+    if exact:
+        return exact[0]
+    if not live:
+        raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
+    if len(live) > 1:
+        names = ", ".join(entity.item_id for entity in live[:5])
+        raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
+    return live[0]
+
+
+def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:
+    """See ``Journal.line_at``."""
+    try:
+        line = reader.read_at(record.segment, record.offset, record.length)
+        found, leaf = decode_line(line[:-1])
+        is_sound = leaf == record.leaf and found.seq == record.seq
+    except (EnvironmentFailure, UsageError):
+        is_sound = False
+        line = b""
+    if not is_sound:
+        raise DamageError(
+            "the record is not what was written",
+            path=reader.path_of(record.segment),
+            offset=record.offset,
+            seq=record.seq,
+            safe="Other records stay readable.",
+            mend="Run `periplus doctor`.",
+        )
+    return line[:-1]
+
+
+def sound_object(objects: ObjectStore, sha256: str) -> bytes:
+    """See ``Journal.load_object``."""
+    if not is_digest_text(sha256):
+        raise DamageError(f"{sha256[:80]!r} is no name of an object", safe="Other records stay readable.")
+    try:
+        return objects.get(bytes.fromhex(sha256))
+    except NotFoundError as error:
+        raise DamageError(error.wrong, safe="Other records stay readable.", mend=error.mend) from error
