@@ -2,7 +2,7 @@
 
 ``state and index input`` reads every record, checks its checksum, computes its version id and folds it into the heads
 and into rows for the index, which are dropped. ``with the index`` also puts them into SQLite, as opening a store without
-an index does. The times are processor time: the files are in memory, and what else the machine does is no matter here.
+an index does. The last row opens a store that has a checkpoint. The times are processor time: the files are in memory, and what else the machine does is no matter here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from bench.samples import Texts
 from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock, format_ms
 from periplus.base.files import Files
-from periplus.journal import create_store
+from periplus.journal import EntityType, Journal, Transaction, Writer, create_store
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.layout import Layout
 from periplus.journal.record import Record, encode_line, version_id
 from periplus.journal.segment import Header, encode_header, segment_name
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
+TAIL: Final = 100
 _MB: Final = 1e6
 _BEGIN_MS: Final = 1_767_225_600_000
 
@@ -61,6 +63,27 @@ def measure(bench: Bench) -> Iterator[Row]:
     for name, label in labels.items():
         yield row("rebuild", label, "µs each", times[name], "orjson.loads, each line", times["orjson"])
         yield row("rebuild", f"{label}, peak memory", "MB", peaks[name], "orjson.loads, each line", peaks["orjson"])
+    _checkpointed(store.root, count // 10)
+    short = in_turn(bench.size(5, 1), {"open": opened}, collect=False)["open"]
+    yield row("rebuild", f"{count:,} records, a checkpoint and {TAIL} behind it, with the index", "ms",
+              figure([one["cpu_s"] * 1e3 for one in short]), "all records, with the index",
+              figure([one["cpu_s"] * 1e3 for one in found["open"]]))  # fmt: skip
+
+
+def _checkpointed(root: str, entities: int) -> None:
+    """Make a checkpoint of the store, and write a few records more."""
+    chance = random.Random(5)
+
+    def change(transaction: Transaction) -> None:
+        for _ in range(TAIL):
+            transaction.put(
+                "decision", f"dec_{chance.randrange(entities):016d}", {"v": 1, "text": str(chance.random())}
+            )
+
+    types = {"decision": EntityType("decision", "dec", is_projected=False, check=lambda _: None)}
+    with Journal(root, types) as journal:
+        make_checkpoint(journal, Writer("bench", "who_0000000000000000"))
+        journal.mutate(change, Writer("bench", "who_0000000000000000"))
 
 
 def write_history(folder: str, store: str, lineage: str, count: int, entities: int) -> int:

@@ -38,6 +38,7 @@ EXPECTED = [
         for label in ("state and index input", "with the index")
         for what in (label, f"{label}, peak memory")
     ),
+    ("rebuild", "2,000 records, a checkpoint and 100 behind it, with the index", "all records, with the index"),
     *(
         ("read", f"{what}, {entities} entities{where}", "bare SELECT by primary key")
         for what in ("get", "refresh + get")
