@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import appends, files, importing, merkle, proofs, reading, rebuild, recall, report, start, trail
+from bench import appends, files, importing, locks, merkle, proofs, reading, rebuild, recall, report, start, trail
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
 
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "append": appends.measure,
+    "lock": locks.measure,
     "files": files.measure,
     "read": reading.measure,
     "rebuild": rebuild.measure,

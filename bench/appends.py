@@ -7,7 +7,7 @@ SQLite inserts the fields of those records, one durable commit each. A wait is w
 
 from __future__ import annotations
 
-__all__ = ["WRITER", "measure"]
+__all__ = ["WRITER", "Round", "keep_lines", "measure", "run_writers"]
 
 import json
 import os
@@ -43,10 +43,10 @@ def measure(bench: Bench) -> Iterator[Row]:
     each = max(count // 2, 5)
 
     def side(kind: str, place: str, writers: int = 1) -> Callable[[], Round]:
-        return lambda: _run(kind, place, lines, count if writers == 1 else each, writers)
+        return lambda: run_writers(kind, place, lines, count if writers == 1 else each, writers)
 
     side("journal", alone)()  # the bytes for the others
-    _keep_lines(alone, lines)
+    keep_lines(alone, lines)
     for kind, place in (("journal", alone), ("journal", crowd), ("whole", whole)):
         side(kind, place)()
     time.sleep(bench.size(_SETTLED_S, 0))
@@ -76,7 +76,7 @@ def measure(bench: Bench) -> Iterator[Row]:
             yield row("append", f"{label}, {words}", "ms", mine, name, other)
 
 
-def _run(kind: str, place: str, lines: str, count: int, writers: int) -> Round:
+def run_writers(kind: str, place: str, lines: str, count: int, writers: int) -> Round:
     os.sync()  # nobody pays for what another side left unsynced
     argv = [sys.executable, "-m", "bench.appender", kind, place, lines, str(count)]
     running = [
@@ -112,7 +112,7 @@ def _store(folder: str, name: str) -> str:
     return create_store(os.path.join(folder, name, ".periplus"), Files(), SystemClock()).root
 
 
-def _keep_lines(root: str, path: str) -> None:
+def keep_lines(root: str, path: str) -> None:
     """The records that the store has so far, one a line."""
     from periplus.project import Project
 

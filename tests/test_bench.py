@@ -33,6 +33,8 @@ EXPECTED = [
         for label, baseline in APPENDS
         for suffix in ("", ", p50", ", p95", ", max")
     ),
+    *(("lock", f"20 writers{suffix}", "SQLite, 20 processes") for suffix in ("", ", p50", ", p95", ", max")),
+    *(("lock", f"holder killed, next goes on, {what}", "flock, waiting in the kernel") for what in ("p50", "max")),
     *(
         ("rebuild", f"2,000 records, {what}", "orjson.loads, each line")
         for label in ("state and index input", "with the index")
