@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zipfile
@@ -12,6 +13,7 @@ import pytest
 from cli_support import Shell, claude_session, fill
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
+from periplus.base.files import Files
 from periplus.journal.package import MANIFEST, import_store
 from periplus.project import Project
 from support import Stop, StoppingFiles
@@ -82,6 +84,21 @@ def test_what_is_there_is_not_touched(shell, tmp_path):
     shell.fails("import", "store.zip", "nowhere", code=2, wrong="is not a folder")
     shell.fails("import", "run.jsonl", tmp_path / "home", code=2, wrong="not an exported store")
     shell.fails("import", ".", tmp_path / "home", code=2, wrong="is a folder")
+
+
+def test_a_file_system_without_links(shell):
+    class NoLinks(Files):
+        def link(self, source, target):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM), target)
+
+    path = shell.folder / "store.zip"
+    with Project(os.fspath(shell.folder / ".periplus"), writer(), files=NoLinks()) as project:
+        project.export(os.fspath(path))
+        before = path.read_bytes()
+        with pytest.raises(RefusedError, match="is there already"):
+            project.export(os.fspath(path))
+    assert path.read_bytes() == before
+    shell("import", path, "--dry-run")
 
 
 def test_a_damaged_store_is_not_exported(shell):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 __all__ = ["MANIFEST", "Packed", "export_store", "import_store"]
 
+import errno
 import hashlib
 import io
 import os
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MANIFEST: Final = "MANIFEST.json"
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _TOP: Final = "periplus/"
 _FORMAT: Final = 1
 _MANIFEST_BYTES_MAX: Final = 1 << 30
@@ -116,7 +118,7 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
             files.sync(fd)
         finally:
             files.close(fd)
-        files.link(temporary, path)
+        _name(files, temporary, path)
         files.sync_folder(os.path.dirname(os.path.abspath(path)))
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
@@ -126,6 +128,18 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
         if os.path.exists(temporary):
             os.unlink(temporary)
     return packed
+
+
+def _name(files: Files, temporary: str, path: str) -> None:
+    """Give the file its name, and take no other file's place. Raises OSError, FileExistsError among them."""
+    try:
+        files.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(path) from error
+        files.replace(temporary, path)  # a stick whose file system knows no links
 
 
 class _Sink(io.RawIOBase):
