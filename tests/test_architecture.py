@@ -78,6 +78,18 @@ def test_status_loads_no_more_than_the_store_needs(tmp_path):
     assert "sqlite3" in modules
 
 
+def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
+    from support import make_store
+
+    make_store(tmp_path)
+    loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
+    modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
+    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.journal.loading",
+                "periplus.journal.checkpoint", "periplus.journal.checkpointing", "periplus.journal.doctor"}  # fmt: skip
+    assert unwanted & modules == set()
+    assert "periplus.memory.documents" in modules
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_sorted_and_complete(name):
     path = SOURCE.joinpath(*name.split(".")[1:])

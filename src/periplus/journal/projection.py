@@ -42,7 +42,6 @@ from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError
 from periplus.journal.lineage import START, Position, read_durable
-from periplus.journal.loading import load_journal
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
@@ -188,6 +187,8 @@ class Projector:
             if is_whole:
                 index.clear()
             if is_whole or (not watermarks and not salvage):
+                from periplus.journal.loading import load_journal  # with checkpoints: not for each mutation
+
                 touched = load_journal(journal, index, limits, is_whole=is_whole)
             else:
                 for lineage in journal.lineages():

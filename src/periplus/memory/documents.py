@@ -9,12 +9,14 @@ from __future__ import annotations
 __all__ = ["Document", "documents_of_memory", "documents_of_trail"]
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.journal import Entity
-from periplus.trail import BY_CODE, Step, TextObject, TrailReader
+
+if TYPE_CHECKING:
+    from periplus.trail import Step
 
 BODY_CHARACTERS_MAX: Final = 4_000
 CONTEXT_CHARACTERS: Final = 300
@@ -63,6 +65,8 @@ def documents_of_memory(entity: Entity) -> list[Document]:
 
 def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[Document]:
     """The documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
+    from periplus.trail import BY_CODE, TrailReader  # here, for who remembers a note needs nothing of it
+
     card = entity.value
     reader = TrailReader(read(bytes.fromhex(_text(card.get("object")))))
     found: list[Document] = []
@@ -142,6 +146,8 @@ def _body(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
 def _operand(value: object, read: Callable[[bytes], bytes]) -> str:
     if isinstance(value, str):
         return value
+    from periplus.trail import TextObject
+
     if isinstance(value, TextObject):
         return read(value.sha256).decode("utf-8", "replace")[: BODY_CHARACTERS_MAX * 2]
     return ""

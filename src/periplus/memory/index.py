@@ -119,7 +119,7 @@ class MemoryIndexer:
             db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
 
     def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:
-        from periplus.memory.documents import documents_of_memory, documents_of_trail  # it brings all of periplus.trail
+        from periplus.memory.documents import documents_of_memory, documents_of_trail
 
         if entity.item_type == CANDIDATE:
             return  # what a stranger says is found by nobody before it is accepted
