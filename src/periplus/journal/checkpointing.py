@@ -56,6 +56,7 @@ from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
 WORK_BYTES_MAX: Final = 32 << 20  # what a mutation may read to make one: a second or two; more is left to the command
@@ -88,7 +89,7 @@ class _FoundError(Exception):
     """Ends the search for an announcement."""
 
 
-def checkpoint_files(journal: Journal) -> list[tuple[int, str]]:
+def checkpoint_files(journal: JournalReader) -> list[tuple[int, str]]:
     """Seq and path of the files that are called checkpoints, the newest first."""
     folder = journal.layout.checkpoints
     try:
@@ -101,7 +102,7 @@ def checkpoint_files(journal: Journal) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
-def usable_checkpoints(journal: Journal) -> Iterator[UsableCheckpoint]:
+def usable_checkpoints(journal: JournalReader) -> Iterator[UsableCheckpoint]:
     """Those that count, the newest first; one that is damaged or was never announced is skipped."""
     for seq, path in checkpoint_files(journal):
         try:
@@ -263,7 +264,7 @@ def _compare(journal: Journal, path: str, scratch: Index) -> None:
                           mend="Check the disk.")  # fmt: skip
 
 
-def _announcement(journal: Journal, header: CheckpointHeader) -> Announcement | None:
+def _announcement(journal: JournalReader, header: CheckpointHeader) -> Announcement | None:
     """The record behind the checkpoint's place that announces it."""
     found: Announcement | None = None
     place = header.positions.get(header.lineage)

@@ -30,7 +30,7 @@ from periplus.journal.state import Change, change_of, entity_of_head, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord
-    from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 EDIT_BYTES_MAX: Final = 1 << 20
 FORMAT: Final = 1
@@ -118,7 +118,7 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
     )  # fmt: skip
 
 
-def judge(journal: Journal, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
+def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
     """What the bytes found at the place of an entity's file are.
 
     ``is_forward`` says that git put them in the place of ours by going forward in its history: then they are newer.
@@ -142,7 +142,7 @@ def judge(journal: Journal, item_type: str, item_id: str, data: bytes, *, is_for
     return verdict
 
 
-def _judge_document(journal: Journal, document: Document, *, is_forward: bool) -> Verdict:
+def _judge_document(journal: JournalReader, document: Document, *, is_forward: bool) -> Verdict:
     kind: VerdictKind
 
     def holds(version: str) -> bool:
@@ -182,7 +182,7 @@ def _judge_document(journal: Journal, document: Document, *, is_forward: bool) -
     )
 
 
-def _is_settled(journal: Journal, document: Document) -> bool:
+def _is_settled(journal: JournalReader, document: Document) -> bool:
     """Whether somebody took the list of conflicts out of the file: what it shows is to stand."""
     shown = journal.get(document.item_type, document.item_id)
     has_conflicts = shown is not None and shown.version == document.version and bool(shown.conflicts)
@@ -190,7 +190,7 @@ def _is_settled(journal: Journal, document: Document) -> bool:
 
 
 def _place(
-    journal: Journal, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
+    journal: JournalReader, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
 ) -> Literal["new", "next", "old", "unknown"]:
     """Whether a version that is not held can be told from an ancestor of those that are; "next" is one after all heads.
 
@@ -213,12 +213,12 @@ def _place(
     return "unknown" if parents else "old"  # an entity is created once
 
 
-def _rows(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
+def _rows(journal: JournalReader, item_type: str, item_id: str) -> list[IndexedRecord]:
     """The records that hold versions of an entity, as far as they are on disk."""
     return journal.index.records("item_type = ? AND item_id = ? AND version <> ''", (item_type, item_id), -1)
 
 
-def _change_at(journal: Journal, row: IndexedRecord) -> Change | None:
+def _change_at(journal: JournalReader, row: IndexedRecord) -> Change | None:
     try:
         record, leaf = decode_line(journal.line_at(row))
         return change_of(Entry(record, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object)
@@ -226,13 +226,13 @@ def _change_at(journal: Journal, row: IndexedRecord) -> Change | None:
         return None
 
 
-def _has_payload(journal: Journal, version: str, payload: bytes) -> bool:
+def _has_payload(journal: JournalReader, version: str, payload: bytes) -> bool:
     rows = journal.index.records("version = ?", (version,), 1)
     change = _change_at(journal, rows[0]) if rows else None
     return change is not None and change.payload == payload
 
 
-def _is_beginning(journal: Journal, item_type: str, item_id: str, data: bytes) -> bool:
+def _is_beginning(journal: JournalReader, item_type: str, item_id: str, data: bytes) -> bool:
     """Whether it is the beginning of a file that we wrote or would write: what a cut-off write leaves."""
     from periplus.journal.projection import render_entity
 

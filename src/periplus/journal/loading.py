@@ -25,13 +25,18 @@ from periplus.journal.state import Head
 
 if TYPE_CHECKING:
     from periplus.journal.checkpointing import UsableCheckpoint
-    from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 _HEADS_A_TIME: Final = 1_000
 
 
 def load_journal(
-    journal: Journal, index: Index, limits: Mapping[str, int], *, is_whole: bool = False, is_for_heads: bool = False
+    journal: JournalReader,
+    index: Index,
+    limits: Mapping[str, int],
+    *,
+    is_whole: bool = False,
+    is_for_heads: bool = False,
 ) -> set[tuple[str, str]]:
     """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
 
@@ -54,7 +59,7 @@ def load_journal(
 
 
 def _load(
-    journal: Journal,
+    journal: JournalReader,
     index: Index,
     limits: Mapping[str, int],
     usable: UsableCheckpoint | None,

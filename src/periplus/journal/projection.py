@@ -46,7 +46,7 @@ from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
@@ -107,7 +107,7 @@ class Looked(NamedTuple):
 class Projector:
     """Writes the projections of one journal."""
 
-    def __init__(self, journal: Journal, progress: Progress = no_progress) -> None:
+    def __init__(self, journal: JournalReader, progress: Progress = no_progress) -> None:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)

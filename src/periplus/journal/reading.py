@@ -16,14 +16,14 @@ from periplus.journal.state import Entity
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 REPLAY_BYTES_PER_S: Final = (
     16 << 20
 )  # records are taken in at about twice that; a slow machine is meant to keep its word
 
 
-def bytes_behind(journal: Journal) -> int:
+def bytes_behind(journal: JournalReader) -> int:
     """How much there is to read behind what was read, of all lineages; a few system calls, and nothing is read."""
     found = 0
     for lineage in journal.lineages():
@@ -38,7 +38,7 @@ def bytes_behind(journal: Journal) -> int:
     return found
 
 
-def find_entity(journal: Journal, prefix: str) -> Entity:
+def find_entity(journal: JournalReader, prefix: str) -> Entity:
     """See ``Journal.find``."""
     live = [entity for key in journal.ids_with_prefix(prefix) if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]

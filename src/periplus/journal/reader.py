@@ -1,0 +1,465 @@
+"""A journal as its readers see it: a prefix of whole batches, and what is derived from them.
+
+Theory of operation
+-------------------
+A journal object knows a place in each lineage up to which it has read, the *view*: the index holds the records up to
+its watermark, an overlay in memory those behind it. ``refresh`` reads on from there, at the cost of what came since.
+Reading writes nothing to the journal and never waits: damage is kept in ``damage`` and what is sound is served. Index,
+entity files and tiles are derived, and brought up to date by whoever gets their lock without waiting.
+"""
+
+from __future__ import annotations
+
+__all__ = ["JournalReader", "place_of"]
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from heapq import merge
+from typing import Self
+
+from periplus.base.clock import Clock, SystemClock
+from periplus.base.errors import (
+    DamageError,
+    NewerFormatError,
+    environment_failure,
+)
+from periplus.base.files import Files, FolderWatch
+from periplus.base.ids import is_id
+from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
+from periplus.journal.layout import Layout
+from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
+from periplus.journal.overlay import Overlay
+from periplus.journal.projection import Looked, Progress, Projector, no_progress
+from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
+from periplus.journal.segment import Entry, Tail
+from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
+from periplus.journal.state import Entity, EntityType, Head
+from periplus.journal.writing import SegmentWriter
+from periplus.objects.store import ObjectStore
+
+
+class JournalReader:
+    """What ``Journal`` is but for writing: opening, reading, and keeping up what is derived."""
+
+    def __init__(
+        self,
+        root: str,
+        types: Mapping[str, EntityType],
+        *,
+        indexer: Indexer | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+        progress: Progress = no_progress,
+        within_s: float | None = None,
+    ) -> None:
+        self.layout = Layout(root)
+        self.layout.refuse_links()
+        self.types = types
+        self.files = files or Files()
+        self.clock = clock or SystemClock()
+        self.random = random
+        self.settings: Settings = read_settings(self.layout)
+        self.objects = ObjectStore(self.layout.objects, self.files)
+        self.damage: DamageError | None = None
+        self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
+        self._indexer = indexer or NullIndexer()
+        self._lock = Lock(self.layout.lock)
+        self.copied_from = (
+            ""  # the lineage that lineage.json names, where this store is a copy: nothing is written to it
+        )
+        self._own = self._find_own()
+        self._own_place = place_of(self.layout.lineage)
+        self._own_names: list[str] | None = None
+        self.durable_seq = 0  # of our own lineage: known to be on disk
+        self._writer: SegmentWriter | None = None
+        self._watches: dict[str, FolderWatch] = {}
+        self._readers: dict[str, LineageReader] = {}
+        self._folder = FolderWatch(self.layout.journal)
+        self._listed: tuple[list[str], str, list[str]] = ([], "", [])
+        self._is_salvaged = False
+        self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
+        self.is_stale = False  # records that are there, or were when they were looked for, are not served
+        self.view = View({name: kind.sets for name, kind in types.items()}, self._payload_at)
+        self.index = self._open_index()
+        self._projector = Projector(self, progress)
+        self._forget()
+        if not self._seen and self.lineages():
+            self.project()  # there is no index: filling it straight from the files costs less than a view of everything
+        self.refresh(within_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self.index.close()
+        self._lock.close()
+        self._projector.close()
+
+    @property
+    def own(self) -> LineageFile | None:
+        """Who writes here; None before this clone's first write."""
+        return self._own
+
+    @property
+    def lineage(self) -> str:
+        """Our own lineage's id; empty before this clone's first write."""
+        return self._own.lineage if self._own is not None else ""
+
+    @property
+    def syncs(self) -> bool:
+        """Whether a mutation is on the disk when it is acknowledged; under the policy ``never`` nothing is known to be."""
+        return self.settings.journal.sync == "mutation"
+
+    @property
+    def store_id(self) -> str:
+        return self.settings.store.id
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def refresh(self, within_s: float | None = None) -> None:
+        """Take in what was written since the last look. Damage is kept in ``self.damage``; what is sound is served.
+
+        What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
+        are never served stale are not bound by it.
+        """
+        if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
+            self.is_stale = True
+            return
+        try:
+            self._read_on(salvage=False)
+        except NewerFormatError:
+            raise
+        except DamageError as error:
+            if self._is_index_wrong():
+                self.renew_derived()
+                return
+            self.damage = error
+            self._forget()
+            self._read_on(salvage=True)
+
+    def get(self, item_type: str, item_id: str) -> Entity | None:
+        """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
+        self._read_through(item_type)
+        return self._live(item_type, item_id)
+
+    def find(self, prefix: str) -> Entity:
+        """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
+        return find_entity(self, prefix)
+
+    def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
+        """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
+        found = {key for key in self._overlay.touched if key[1].startswith(prefix)}
+        try:
+            found.update(self.index.ids_with_prefix(prefix))
+        except UnicodeEncodeError:
+            pass  # half a character: no id has one
+        return sorted(found)
+
+    def entities(self, item_type: str | None = None) -> Iterator[Entity]:
+        """Every live entity (of one type), by type and id. Of types that read through, as the journal's tail has them now."""
+        self._read_through(item_type)
+        mine = {key for key in self._overlay.touched if item_type in (None, key[0])}
+        held = (
+            entity
+            for entity in self.index.entities(item_type)
+            if (entity.item_type, entity.item_id) not in mine and not entity.deleted
+        )
+        newer = (entity for key in sorted(mine) if (entity := self._live(*key)) is not None)
+        return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
+
+    def contested(self) -> list[Entity]:
+        """The live entities that have several heads, merged."""
+        shown = (self._live(*key) for key in sorted({*self.index.contested(), *self._overlay.touched}))
+        return [entity for entity in shown if entity is not None and len(entity.heads) > 1]
+
+    def holds(self, item_type: str, item_id: str, version: str, *, durably: bool = False) -> bool:
+        """Whether a record of this version is held; ``durably`` in the index, which has only what is on disk."""
+        if durably:
+            return self.index.rev_of(item_type, item_id, version) is not None
+        return self._overlay.holds(item_type, item_id, version)
+
+    def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
+        """Whether a version that is held names this one, held or not, as a parent."""
+        return self._overlay.is_superseded(item_type, item_id, version)
+
+    def heads_of(self, item_type: str, item_id: str) -> list[Head]:
+        """The heads of an entity, tombstones too."""
+        return self._overlay.heads_of(item_type, item_id)
+
+    def unindexed(self) -> list[tuple[str, str]]:
+        """Type and id of the entities that records behind the index's watermark touch."""
+        return sorted(self._overlay.touched)
+
+    def end(self, lineage: str | None = None) -> Position:
+        """The end of what was read of ``lineage`` (our own by default)."""
+        return self._seen.get(self.lineage if lineage is None else lineage, START)
+
+    def lineages(self) -> list[str]:
+        """Every lineage that the store holds records of, our own first."""
+        try:
+            return list(self._lineages_in(self._folder.names()))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise environment_failure(error, "list", self.layout.journal) from error
+
+    def watch(self, lineage: str) -> FolderWatch:
+        """What is known of the names in the lineage's folder."""
+        found = self._watches.get(lineage)
+        if found is None:
+            found = self._watches[lineage] = FolderWatch(self.layout.lineage_folder(lineage))
+        return found
+
+    def need_history(self) -> None:
+        """Whoever asks for records of long ago calls this first: the index may have been loaded from a checkpoint."""
+        if self.index.has_floors:
+            self._fill_history()
+            self.refresh()
+
+    def reader(self, lineage: str) -> LineageReader:
+        found = self._readers.get(lineage)
+        if found is None:
+            folder = self.layout.lineage_folder(lineage)
+            found = self._readers[lineage] = LineageReader(folder, self.store_id, lineage, self.watch(lineage))
+        return found
+
+    def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:
+        """``(segment, entry)`` of every record of a lineage, read from its files."""
+        for chunk in self.reader(lineage).read_from(START, salvage=salvage):
+            for entry in chunk.entries:
+                yield chunk.segment, entry
+
+    def line_at(self, record: IndexedRecord) -> bytes:
+        """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
+        return sound_line(self.reader(record.lineage), record)
+
+    def load_object(self, sha256: str) -> bytes:
+        """A payload that a record names. Raises DamageError where its object is missing or damaged."""
+        return sound_object(self.objects, sha256)
+
+    def durable_end(self) -> int:
+        """The highest seq of our own lineage that is known to be durable now, by whichever process made it so.
+
+        Under the policy ``never`` nobody knows, and what was written counts.
+        """
+        held = self.end().next_seq - 1
+        if not self.syncs:
+            return held
+        found = max(self._marked_seq(), self._mapped_seq()) or self.reader(self.lineage).durable_at(self.end())
+        self.durable_seq = max(self.durable_seq, min(found, held))
+        return self.durable_seq
+
+    # -- what is derived -----------------------------------------------------------------------------------------------
+
+    def project(
+        self,
+        patience_s: float = 0.0,
+        *,
+        rewrite: Collection[tuple[str, str]] = (),
+        looked: Looked | None = None,
+    ) -> bool:
+        """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
+
+        With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
+        ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
+        """
+        if self.damage is not None:
+            self._index_salvaged()
+            return False
+        if self._seen and not self._overlay.record_count and not rewrite and looked is None:
+            return True
+        if not self.index.is_writable and not self.index.is_memory:
+            self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
+        try:
+            if not self._projector.run(patience_s, rewrite=rewrite, looked=looked):
+                if not self.index.db.in_transaction:  # what others write to the index now would show through our view
+                    self._forget()
+                    self.refresh()
+                return False
+        except DamageError as error:
+            self.damage = error
+            self._index_salvaged()
+            return False
+        self._forget()
+        self.refresh()
+        return True
+
+    def discard_index(self) -> None:
+        """Throw the index away; an empty one takes its place. Raises EnvironmentFailure."""
+        self.index.close()
+        try:
+            Index.discard(self.layout.index)
+        except OSError as error:
+            raise environment_failure(error, "remove the index", self.layout.index) from error
+        self.index = self._open_index()
+        self._forget()
+
+    def renew_derived(self) -> None:
+        """Throw the index away and build it from the journal's files, which were changed otherwise than by appending."""
+        self.discard_index()
+        self.project(patience_s=LOCK_PATIENCE_S)
+        self.refresh()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _lineages_in(self, names: list[str]) -> list[str]:
+        if names is not self._listed[0] or self.lineage != self._listed[1]:
+            found = sorted(name for name in names if name.startswith("lin_") and is_id(name))
+            self._listed = (names, self.lineage, sorted(found, key=lambda name: name != self.lineage))
+        return self._listed[2]
+
+    def _live(self, item_type: str, item_id: str) -> Entity | None:
+        entity = self._overlay.entity(item_type, item_id)
+        return None if entity is None or entity.deleted else entity
+
+    def _read_through(self, item_type: str | None) -> None:
+        if item_type in self._read_through_types or (item_type is None and self._read_through_types):
+            self.refresh()
+
+    def _open_index(self) -> Index:
+        return Index(self.layout.index, self.store_id, self._indexer, self.view)
+
+    def _payload_at(self, record: IndexedRecord) -> bytes:
+        """What a superseded version said, for a merge. Damage is kept in ``self.damage``: it counts as empty then."""
+        try:
+            return payload_in(self.line_at(record), record, self.load_object)
+        except DamageError as error:
+            self.damage = self.damage or error
+            return b""
+
+    def _is_index_wrong(self) -> bool:
+        """Whether the journal is sound when it is read without the index: then that speaks of files since replaced.
+
+        So it is after a redaction, and in a store that was copied while it was written.
+        """
+        if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
+            return False
+        try:
+            for lineage in self.lineages():
+                for _ in self.reader(lineage).read_from(START, self._marked_seq() if lineage == self.lineage else 0):
+                    pass
+        except DamageError:
+            return False
+        return True
+
+    def _index_salvaged(self) -> None:
+        if self._is_salvaged:
+            return
+        self._is_salvaged = True
+        self._replace_index()
+        self._projector.salvage()
+        self._forget()
+        self._read_on(salvage=True)
+
+    def _replace_index(self) -> None:
+        """Go on with an empty index in memory, for this process alone."""
+        self.index.close()
+        self.index = Index(None, self.store_id, self._indexer, self.view)
+
+    def _forget(self) -> None:
+        """Begin a new view at the index's watermarks."""
+        if self.index.is_replaced():
+            self.index.close()
+            self.index = self._open_index()
+        self.index.end()
+        self.index.begin()
+        self._seen: dict[str, Position] = dict(self.index.watermarks())
+        self._sizes: dict[str, tuple[int, int, int]] = {}
+        self._tail: Tail | None = None
+        self._overlay = Overlay(self.index, self.load_object)
+
+    def _to_read(self, *, is_listed: bool) -> list[str]:
+        """Each lineage that is there or was; ``is_listed``: who asks has looked at the folder just now."""
+        listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
+        return sorted({*listed, *self._seen})
+
+    def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
+        """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
+
+        After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
+        """
+        self.is_stale = False
+        try:
+            is_continued = self._read_lineages(salvage=salvage, by_map=True, is_listed=for_writing)
+        except NewerFormatError:
+            raise
+        except HistoryNeededError:
+            self._fill_history()
+            is_continued = False
+        except DamageError:
+            if salvage:
+                raise
+            is_continued = False
+        if not is_continued:
+            self._forget()
+            self._read_lineages(salvage=salvage, by_map=False)
+        if for_writing and self.damage is not None:
+            raise self.damage
+
+    def _fill_history(self) -> None:
+        if not self.index.is_writable and not self.index.is_memory:
+            self._replace_index()
+        self._projector.fill_history()
+        self._forget()
+
+    def _read_lineages(self, *, salvage: bool, by_map: bool, is_listed: bool = False) -> bool:
+        """Take in what came behind the view; False where that supersedes something in it."""
+        is_continued = True
+        if self._own is None:
+            self._own = self._find_own()
+        for lineage in self._to_read(is_listed=is_listed):
+            reader = self.reader(lineage)
+            if not salvage and reader.is_unchanged(self._sizes.get(lineage)):
+                continue
+            durable_seq = 0
+            if lineage == self.lineage:  # before the records that it speaks of
+                durable_seq = (by_map and self._mapped_seq()) or self._marked_seq()
+            for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
+                seen = self.end(lineage)
+                is_continued &= not seen.segment < chunk.segment < seen.next_seq
+                self._absorb(lineage, chunk, salvage=salvage)
+        return is_continued
+
+    def _mapped_seq(self) -> int:
+        """What the flush map says is durable: quickly had. Damage is never stated by its word alone."""
+        return 0 if self._writer is None else self._writer.mapped_durable()
+
+    def _marked_seq(self) -> int:
+        """The seq of our own lineage that is durable as far as its mark states, or as we know ourselves."""
+        mark = read_durable(self.layout.durable)
+        if mark is not None and mark.lineage == self.lineage:
+            self.durable_seq = max(self.durable_seq, mark.seq)
+        return self.durable_seq
+
+    def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
+        for entry in chunk.entries:
+            self._overlay.add(entry, lineage, chunk.segment, salvage=salvage)
+        self._seen[lineage] = chunk.end
+        if chunk.size >= 0:
+            inode = chunk.inode or (place_of(chunk.path) or (0, 0))[1]  # 0: moved since
+            self._sizes[lineage] = (chunk.segment, chunk.size, inode)
+        if lineage == self.lineage:
+            self._tail = chunk.tail
+
+    def _find_own(self) -> LineageFile | None:
+        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own."""
+        found = read_lineage(self.layout)
+        is_own = found is None or is_written_here(self.layout, found)
+        self.copied_from = "" if found is None or is_own else found.lineage
+        return found if is_own else None
+
+
+def place_of(path: str) -> tuple[int, ...]:
+    """Which file this is, and whether it was changed; nothing where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
