@@ -252,3 +252,14 @@ def test_what_is_no_candidate_is_one_clear_error(eve):
     eve.fails("inbox", "accept", held, code=2, wrong="not a candidate")
     eve.fails("inbox", "refuse", "cnd_0000", code=1, wrong="nothing has an id")
     eve.fails("inbox", code=2, wrong="required: ACTION")
+
+
+def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):
+    people["ada"]("remember", "Known to the first clone")
+    people["ada"]("export", tmp_path / "store.zip")
+    (tmp_path / "cleo").mkdir()
+    cleo = Shell(tmp_path / "cleo", tmp_path / "home")
+    cleo("import", tmp_path / "store.zip")
+    assert "others wrote: periplus log --lineage all" in cleo("log").out
+    assert "Known to the first clone" in cleo("log", "--lineage", "all").out
+    assert "         and 1 of 1 other clone: periplus log --lineage all" in cleo("status").lines

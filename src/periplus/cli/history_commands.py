@@ -199,6 +199,7 @@ def _browse(
     page = project.log(wanted, lineages=lineages, before=before, limit=arguments.limit or _BROWSED)
     records = records_out(project.journal, page.records)
     own = project.journal.lineage
+    others = [name for name in project.journal.lineages() if name != own]
     face.warn(project.journal.damage)
     following = ""
     if page.before:
@@ -210,7 +211,7 @@ def _browse(
     def lines() -> Iterator[str]:
         yield from _record_lines(face, records, own)
         if not records:
-            yield "No such records." if before or any(wanted) or arguments.lineage else "The journal is empty."
+            yield _nothing(others, is_asked=bool(before or any(wanted) or arguments.lineage))
         elif following:
             yield f"older: periplus log --before {following}{_said_again(arguments)}"
 
@@ -262,6 +263,14 @@ def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: Re
 
 def _seqs(seen: dict[str, int]) -> str:
     return str(*seen.values()) if len(seen) == 1 else ",".join(f"{name}:{seq}" for name, seq in seen.items())
+
+
+def _nothing(others: list[str], *, is_asked: bool) -> str:
+    if is_asked:
+        return "No such records."
+    if others:
+        return "This clone has written nothing yet. What others wrote: periplus log --lineage all"
+    return "The journal is empty."
 
 
 def _start(

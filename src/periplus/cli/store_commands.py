@@ -93,7 +93,7 @@ def _status(face: Face) -> int:
         last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
         yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
         if found.others:
-            clones = f"{len(found.others)} other lineage{'s' if len(found.others) != 1 else ''}"
+            clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
             yield f"         and {sum(count for _, count in found.others):,} of {clones}"
         if found.is_checkpoint_due:
             yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
