@@ -1,7 +1,8 @@
 """Reading one entity in a process that holds the store open, in a small store and in a large one.
 
-A read is of an entity chosen at random, so that what an earlier read may have left in memory helps as much as chance has it.
-``refresh`` is the look whether another process wrote; it comes before each read where it is named.
+A read is of an entity chosen at random among all, so that in a large store next to nothing is left of an earlier read, neither
+with us nor with SQLite; where it says ``again`` among 100, as by somebody who works on something. ``refresh`` is the look
+whether another process wrote; it comes before each read where it is named.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from periplus.journal import EntityType, Journal, Transaction, Writer, create_st
 from periplus.journal.layout import Layout
 
 BEHIND: Final = 200
+WHATS: Final = ("get", "refresh + get", "refresh + get again")
 _TYPES: Final = {"decision": EntityType("decision", "dec", is_projected=False, check=lambda _: None)}
 _WRITER: Final = Writer("bench", "who_0000000000000000")
 _BARE: Final = "bare SELECT by primary key"
@@ -37,7 +39,7 @@ def measure(bench: Bench) -> Iterator[Row]:
             found[where, size] = _read(bench, size, behind, reads)
             bench.say(f"read {reads:,} of {size:,} entities{where}")
     for where in dict.fromkeys(where for where, _ in found):
-        for what in ("get", "refresh + get"):
+        for what in WHATS:
             for size in sizes:
                 one = found[where, size]
                 yield row("read", f"{what}, {size:,} entities{where}", "µs each", one[what], _BARE, one["bare"])
@@ -62,20 +64,23 @@ def _read(bench: Bench, size: int, behind: int, reads: int) -> dict[str, Figure]
             journal.mutate(change, _WRITER, project=False)
     bare = _bare(os.path.join(bench.folder, f"{size}-{behind}", "bare.sqlite"), store.root)
     chosen = [chance.choice(ids) for _ in range(reads)]
+    few = chance.sample(ids, 100)
+    again = [chance.choice(few) for _ in range(reads)]
     with Journal(store.root, _TYPES) as journal:
 
         def get() -> None:
             for item_id in chosen:
                 journal.get("decision", item_id)
 
-        def look_and_get() -> None:
-            for item_id in chosen:
+        def look_and_get(wanted: list[str]) -> None:
+            for item_id in wanted:
                 journal.refresh()
                 journal.get("decision", item_id)
 
         sides: dict[str, Callable[[], None]] = {
             "get": get,
-            "refresh + get": look_and_get,
+            "refresh + get": lambda: look_and_get(chosen),
+            "refresh + get again": lambda: look_and_get(again),
             "bare": lambda: _select(bare, chosen),
         }
         took = in_turn(bench.size(9, 2), {name: lambda work=work: timed(work) for name, work in sides.items()})

@@ -43,13 +43,13 @@ EXPECTED = [
     ("rebuild", "2,000 records, a checkpoint and 100 behind it, with the index", "all records, with the index"),
     *(
         ("read", f"{what}, {entities} entities{where}", "bare SELECT by primary key")
-        for what in ("get", "refresh + get")
+        for what in ("get", "refresh + get", "refresh + get again")
         for entities in ("100", "1,000")
         for where in ("", ", 200 records behind the index")
     ),
     *(
         ("read", f"{what}, 1,000 entities{where}, by size", f"{what}, 100 entities")
-        for what in ("get", "refresh + get")
+        for what in ("get", "refresh + get", "refresh + get again")
         for where in ("", ", 200 records behind the index")
     ),
     ("files", "a look at 200 entity files", "scandir + stat"),
