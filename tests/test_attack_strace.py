@@ -202,7 +202,7 @@ CHANGES = {
     "mkdir": ("ENOSPC",),
     "unlink": ("EIO",),
 }
-PLACES_MAX = 14  # of each operation, spread over it; with PERIPLUS_EXHAUSTIVE all
+PLACES_MAX = 7  # of each operation, spread over it; with PERIPLUS_EXHAUSTIVE all
 
 
 def operate(operation, place, log, *options):

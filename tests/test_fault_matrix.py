@@ -47,7 +47,7 @@ SESSION = Writer("ada", "who_1111111111111111", "to-undo", 1)
 SHARES = (0.0, 0.3, 0.5, 0.9, 0.999, 1.0)
 SEED = int(os.environ.get("PERIPLUS_FAULT_SEED", "20260131"))
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
-CASES_QUICK, CASES_SLOW = 5, 60
+CASES_QUICK, CASES_SLOW = 4, 24
 
 
 class Place(NamedTuple):

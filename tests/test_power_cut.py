@@ -147,7 +147,7 @@ def test_some_disks_that_a_power_cut_may_leave(tmp_path):
 
 @pytest.mark.slow
 def test_many_disks_that_a_power_cut_may_leave(tmp_path):
-    disks = int(os.environ.get("PERIPLUS_POWER_DISKS", "600"))
+    disks = int(os.environ.get("PERIPLUS_POWER_DISKS", "250"))
     assert storm(tmp_path, SEED + 1, disks) >= disks
 
 
