@@ -57,7 +57,7 @@ def test_the_cursor_file_is_as_documented(journal):
     reader = Reader(journal, "hook")
     reader.advance(reader.look())
     document = json.loads(Path(journal.layout.cursors, "hook.json").read_text())
-    assert list(document) == ["format", "last_seq", "read_at"]
+    assert list(document) == ["format", "last_seq", "read_at", "sum"]
     assert document["format"] == 1
     assert document["last_seq"] == {journal.lineage: 2}
     assert document["read_at"].endswith("Z")

@@ -13,7 +13,7 @@ from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import StatusOut
-    from periplus.journal.repair import Repair
+    from periplus.journal.yard import Repair
 
 _FILES_SHOWN_MAX: Final = 10
 _AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
@@ -194,7 +194,8 @@ def _rescued(face: Face, arguments: argparse.Namespace) -> list[Repair]:
         raise UsageError(f"--from {missing[0]!r} is not a folder", safe="Nothing was changed.")
     from periplus.project import Project
 
-    return Project.rescue(face.cwd, store=face.store)
+    sources = [os.path.join(face.cwd, source) for source in arguments.sources]
+    return Project.rescue(face.cwd, store=face.store, sources=sources)
 
 
 def _counted(count: int, name: str) -> str:

@@ -119,7 +119,7 @@ def announcement_of(record: Record) -> Announcement | None:
         return None
     try:
         return msgspec.json.decode(record.payload, type=Announcement)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # a later version's
 
 
@@ -210,7 +210,7 @@ def _decoded(line: bytes, offset: int, *, is_known: bool = False) -> _Line:
         raise FormatError("checksum does not hold", offset=offset)
     try:
         return _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a line of a checkpoint: {error}", offset=offset) from error
 
 

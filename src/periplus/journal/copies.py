@@ -6,23 +6,23 @@ by its digest.
 
 from __future__ import annotations
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "stores_below"]
 
+import hashlib
 import os
 from collections.abc import Iterable
 from typing import Final
 
-from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import Files, read_plain
 from periplus.base.ids import is_id
-from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
 from periplus.journal.segment import segment_first_seq
 from periplus.objects.store import ObjectStore
 
 _FOLDERS_MAX: Final = 200_000
+_CHECKPOINT_BYTES_MAX: Final = 1 << 32
 _PARKED: Final = (".parked", ".jsonl")
 
 
@@ -32,6 +32,7 @@ class Copies:
     def __init__(self, folders: Iterable[str]) -> None:
         self._segments: dict[str, list[tuple[int, str]]] = {}
         self._objects: list[ObjectStore] = []
+        self._checkpoints: dict[str, list[str]] = {}
         self._held: tuple[str, bytes] = ("", b"")
         for folder in folders:
             self._look_in(folder)
@@ -66,18 +67,16 @@ class Copies:
                 continue
         return None
 
-    def named_objects(self, journal: Journal) -> set[bytes]:
-        """The objects that records of the store name as their payload."""
-        found: set[bytes] = set()
-        for lineage in journal.lineages():
+    def checkpoint(self, name: str, sha256: str) -> bytes | None:
+        """The checkpoint file of that name and digest."""
+        for path in self._checkpoints.get(name, ()):
             try:
-                for _, entry in journal.entries(lineage, salvage=True):
-                    ref = entry.record.payload_ref
-                    if ref is not None and is_digest_text(ref.sha256):
-                        found.add(bytes.fromhex(ref.sha256))
-            except PeriplusError:
-                continue  # what cannot be read names nothing; it was told of before
-        return found
+                data = read_plain(path, _CHECKPOINT_BYTES_MAX)
+            except OSError:
+                continue
+            if hashlib.sha256(data).hexdigest() == sha256:
+                return data
+        return None
 
     def _look_in(self, top: str) -> None:
         for count, (folder, folders, names) in enumerate(os.walk(top)):
@@ -88,6 +87,9 @@ class Copies:
                 self._objects.append(ObjectStore(folder, Files()))
                 folders.clear()
                 continue
+            if os.path.basename(folder) == "checkpoints":
+                for name in names:
+                    self._checkpoints.setdefault(name, []).append(os.path.join(folder, name))
             lineage = next(
                 (part for part in reversed(folder.split(os.sep)) if part.startswith("lin_") and is_id(part)), ""
             )
@@ -103,6 +105,19 @@ class Copies:
             except OSError:
                 self._held = (path, b"")
         return self._held[1]
+
+
+def stores_below(top: str) -> list[str]:
+    """The folders of whole stores at or below ``top``."""
+    found = []
+    for count, (folder, folders, names) in enumerate(os.walk(top)):
+        if count > _FOLDERS_MAX:
+            break
+        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
+        if "config.toml" in names and "journal" in folders:
+            found.append(folder)
+            folders.clear()
+    return found
 
 
 def _is_sound(line: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Created", "create_store"]
+__all__ = ["IGNORED_LINE", "IGNORE_TEXT", "Created", "create_store"]
 
 import os
 from typing import Final, NamedTuple
@@ -21,7 +21,8 @@ from periplus.journal.settings import (
     read_settings,
 )
 
-_IGNORE: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
+IGNORED_LINE: Final = b"*"
+IGNORE_TEXT: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
 
 
 class Created(NamedTuple):
@@ -50,7 +51,7 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
         raise environment_failure(error, "make the store", root) from error
     with Lock(layout.lock).holding():
         if not os.path.exists(layout.ignore):
-            write_atomic(files, layout.ignore, _IGNORE)
+            write_atomic(files, layout.ignore, IGNORE_TEXT)
         if not os.path.exists(layout.config):
             write_atomic(files, layout.config, new_settings_text(new_id("str")).encode())
         settings = read_settings(layout)

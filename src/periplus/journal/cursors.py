@@ -10,7 +10,7 @@ reader says that it has what it was given, so a record may come twice (the proce
 
 from __future__ import annotations
 
-__all__ = ["CURSOR_FORMAT", "Cursor", "Reader", "check_reader_name", "read_cursor", "write_cursor"]
+__all__ = ["CURSOR_FORMAT", "Cursor", "Reader", "check_reader_name", "parse_cursor", "read_cursor", "write_cursor"]
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ from periplus.base.errors import DamageError, NewerFormatError, UsageError, envi
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.history import News, RecordFilter, news
+from periplus.journal.record import seal_line, unseal_line
 
 if TYPE_CHECKING:
     from periplus.journal.history import GapSummary
@@ -65,16 +66,25 @@ def read_cursor(layout: Layout, name: str) -> Cursor | None:
         return None
     except OSError as error:
         raise environment_failure(error, "read", path) from error
-    again = f"Begin anew with `periplus log --reader {name} --since-seq 0`."
+    return parse_cursor(data, path, f"Begin anew with `periplus log --reader {name} --since-seq 0`.")
+
+
+def parse_cursor(data: bytes, path: str, again: str = "") -> Cursor:
+    """What a cursor's file says. Raises DamageError naming ``path`` where it is not what was written."""
     try:
         cursor = msgspec.json.decode(data, type=Cursor)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(f"not a cursor: {error}", path=path, safe="The records are untouched.", mend=again) from error
     if cursor.format > CURSOR_FORMAT:
         raise NewerFormatError(
             f"the cursor has format {cursor.format}; this Periplus reads {CURSOR_FORMAT}",
             path=path, safe="Nothing was changed.", mend="Update Periplus, then repeat the command.",
         )  # fmt: skip
+    is_sealed = unseal_line(data[:-1]) is not None and data.endswith(b"\n")
+    if not is_sealed and data != msgspec.json.encode(cursor) + b"\n":  # just so they were before they had a checksum
+        raise DamageError(
+            "not a cursor: its checksum does not hold", path=path, safe="The records are untouched.", mend=again
+        )
     if not all(is_id(lineage) and 0 <= seq < _SEQ_MAX for lineage, seq in cursor.last_seq.items()):
         raise DamageError(
             "not a cursor: it names no lineages", path=path, safe="The records are untouched.", mend=again
@@ -90,7 +100,7 @@ def write_cursor(journal: Journal, name: str, last_seq: Mapping[str, int]) -> No
         journal.files.make_folder(journal.layout.cursors)
     except OSError as error:
         raise environment_failure(error, "make", journal.layout.cursors) from error
-    write_atomic(journal.files, path, msgspec.json.encode(cursor) + b"\n")
+    write_atomic(journal.files, path, seal_line(msgspec.json.encode(cursor)[:-1])[0])
 
 
 class Reader:

@@ -6,7 +6,16 @@ A problem is an ``error`` (acknowledged data is affected), a ``warning`` (someth
 
 from __future__ import annotations
 
-__all__ = ["NETWORK_SYSTEMS", "Examination", "Problem", "Severity", "examine", "file_system_in"]
+__all__ = [
+    "NETWORK_SYSTEMS",
+    "Examination",
+    "Problem",
+    "References",
+    "Severity",
+    "examine",
+    "file_system_in",
+    "no_references",
+]
 
 import os
 import stat
@@ -23,8 +32,10 @@ from periplus.journal.index import Index, NullIndexer, View
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
+from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
-from periplus.journal.segment import Entry
+from periplus.journal.rescue import store_ids_in
+from periplus.journal.segment import Entry, segment_first_seq
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import AuditedRecord, audited_by, audited_record, objects_removed_by
 from periplus.journal.takein import ADOPTED, EDITED
@@ -33,6 +44,7 @@ from periplus.journal.writing import POISON_SUFFIX
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
 References: TypeAlias = Callable[[Entity], set[bytes]]
+_LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
@@ -89,10 +101,15 @@ class _Findings:
         self.removed_objects.update(objects_removed_by(record, lineage))
 
 
+def no_references(_: Entity) -> set[bytes]:
+    """For who has no layer above."""
+    return set()
+
+
 def examine(
     journal: Journal,
     *,
-    references: References = lambda _: set(),
+    references: References = no_references,
     progress: Progress = lambda _done, _total: None,
 ) -> Examination:
     """Check the whole store. ``references`` names the objects that an entity of a layer above refers to."""
@@ -105,13 +122,15 @@ def examine(
         problems += _check_trees(journal, found)
         problems += _check_marks(journal)
         problems += _check_checkpoints(journal, found)
-        problems += _check_versions(journal, found)
+        problems += _check_versions(found)
         problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
         problems += _check_objects(journal, found, progress)
         problems += _check_index(journal, entities)
         problems += _check_files(journal, entities)
         problems += _check_surroundings(journal)
+        problems += _check_plain(journal)
+        problems += _check_lock(journal)
         live = sum(not entity.deleted for entity in entities.values())
     finally:
         found.rebuilt.close()
@@ -132,7 +151,7 @@ def _check_lineage(
     reader = journal.reader(lineage)
     mark = read_durable(journal.layout.durable)
     is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
-    durable_seq = mark.seq if mark is not None and is_marked else 0
+    durable_seq = max(mark.seq if mark is not None and is_marked else 0, seen_size(journal.layout, lineage))
     segments = reader.segments()
     if not segments and durable_seq:
         yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
@@ -173,7 +192,7 @@ def _check_lineage(
             found.records += len(changes)
             found.rebuilt.apply(changes, lineage, chunk.segment)
     except PeriplusError as error:
-        yield Problem("error", str(error), reader.folder)
+        yield Problem("error", str(error), getattr(error, "path", None) or reader.folder)
     finally:
         found.rebuilt.commit()
 
@@ -209,6 +228,9 @@ def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
 
 def _check_marks(journal: Journal) -> Iterator[Problem]:
     layout = journal.layout
+    if not os.path.lexists(layout.durable) and journal.syncs and journal.lineage and journal.end().next_seq > 1:
+        yield Problem("note", "the durable mark is missing; the records' own marks are used", layout.durable, -1, 0,
+                      "The next write renews it.")  # fmt: skip
     if os.path.exists(layout.durable) and read_durable(layout.durable) is None:
         yield Problem("warning", "the durable mark is torn; the records' own marks are used", layout.durable, 0, 0,
                       "The next write renews it.")  # fmt: skip
@@ -216,8 +238,11 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
         reader = journal.reader(lineage)
         for name in sorted(os.listdir(reader.folder)):
             if name.endswith(POISON_SUFFIX):
-                yield Problem("warning", "a sync of this segment failed: nothing is written to it any more, the next write begins "
-                              "a new one", os.path.join(reader.folder, name), mend="Check the disk.")  # fmt: skip
+                first = segment_first_seq(name.removesuffix(POISON_SUFFIX)) or 0
+                is_left = any(segment > first for segment in reader.segments())
+                then = "was begun" if is_left else "is begun by the next write"
+                yield Problem("note" if is_left else "warning", "a sync of this segment failed: nothing is written to it any more, a new "
+                              f"one {then}", os.path.join(reader.folder, name), mend="Check the disk.")  # fmt: skip
 
 
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
@@ -245,15 +270,13 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
 
-def _check_versions(journal: Journal, found: _Findings) -> Iterator[Problem]:
+def _check_versions(found: _Findings) -> Iterator[Problem]:
     for version, (path, seq) in found.parents.items():
         if version not in found.versions and version in found.before:
             yield Problem("note", f"version {version[:12]} is not held: what came after it was taken from a file", path, -1, seq,
                           "`periplus sync` with where it comes from brings its history.")  # fmt: skip
         elif version not in found.versions:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
-    if not journal.lineage and _has_private_key(journal) and not journal.copied_from:
-        yield Problem("warning", "lineage.json is missing: the next write begins a new lineage", journal.layout.lineage)
 
 
 def _check_stubs(found: _Findings) -> Iterator[Problem]:
@@ -261,12 +284,6 @@ def _check_stubs(found: _Findings) -> Iterator[Problem]:
         if key not in found.audited:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
-
-
-def _has_private_key(journal: Journal) -> bool:
-    """Whether this clone has written before: a clone that holds others' records only has no key."""
-    keys = journal.layout.keys
-    return os.path.isdir(keys) and any(name.endswith(".private") for name in os.listdir(keys))
 
 
 def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> Iterator[Problem]:
@@ -396,6 +413,29 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     if journal.own is not None and journal.own.previous:
         yield Problem("note", f"this store was copied, moved or restored: since {journal.own.created} it writes a lineage of its own, "
                       f"before that it was {journal.own.previous}", layout.lineage)  # fmt: skip
+
+
+def _check_plain(journal: Journal) -> Iterator[Problem]:
+    """What stands where, and the files that are neither records nor made from them."""
+    root = journal.layout.root
+    for name, what in odd_places(root):
+        yield Problem("warning", what, os.path.join(root, name), mend=_REPAIR)
+    found = store_ids_in(journal.layout)
+    if found and journal.store_id not in found:
+        yield Problem("error", f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
+                      journal.layout.config, mend=_REPAIR)  # fmt: skip
+    for one in PlainFiles(root, journal.store_id).suspects():
+        yield Problem("warning", one.what, os.path.join(root, one.name), mend=_REPAIR)
+
+
+def _check_lock(journal: Journal) -> Iterator[Problem]:
+    """Who has held the writers' lock for longer than any write takes: nobody else can write."""
+    from periplus.base.locks import holder_of
+
+    holder = holder_of(journal.layout.lock)
+    if holder is not None and journal.clock.now_ms() - holder.since_ms > _LONG_HELD_S * 1000:
+        yield Problem("warning", f"the writers' lock is held by {holder.text}: nobody else can write", journal.layout.lock,
+                      mend="See what that process does; the lock ends with it.")  # fmt: skip
 
 
 def _file_system(path: str) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "check_head",
     "extends",
     "head_message",
+    "parse_peer",
     "peers",
     "pin_key",
     "pinned_key",
@@ -101,20 +102,14 @@ def head_message(head: TreeHead) -> bytes:
 def read_peer(layout: Layout, lineage: str) -> Peer | None:
     """What is remembered of ``lineage``; None where that is nothing. Raises DamageError for a file that is no such one."""
     path = layout.peer_file(lineage)
-    peer = None
     try:
-        peer = msgspec.json.decode(read_plain(path, _PEER_BYTES_MAX), type=Peer)
-        is_sound = peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
-        if peer.seen is not None:
-            is_sound &= len(bytes.fromhex(peer.seen.root)) == 32 and peer.seen.size > 0
-            bytes.fromhex(peer.seen.signature)
+        data = read_plain(path, _PEER_BYTES_MAX)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise environment_failure(error, "read", path) from error
-    except ValueError:  # of msgspec and of fromhex
-        is_sound = False
-    if peer is None or not is_sound:
+    peer = parse_peer(data, lineage)
+    if peer is None:
         raise DamageError(
             "not what is remembered of a lineage",
             path=path,
@@ -122,6 +117,19 @@ def read_peer(layout: Layout, lineage: str) -> Peer | None:
             mend="Restore the file; without it the key and the head that were seen are forgotten.",
         )
     return peer
+
+
+def parse_peer(data: bytes, lineage: str) -> Peer | None:
+    """What ``data`` remembers of ``lineage``; None where it is no such thing."""
+    try:
+        peer = msgspec.json.decode(data, type=Peer)
+        is_sound = peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
+        if peer.seen is not None:
+            is_sound &= len(bytes.fromhex(peer.seen.root)) == 32 and peer.seen.size > 0
+            is_sound &= len(bytes.fromhex(peer.seen.signature)) in (0, 64)
+    except ValueError:  # of msgspec and of fromhex
+        return None
+    return peer if is_sound else None
 
 
 def peers(layout: Layout) -> list[Peer]:

@@ -10,6 +10,7 @@ __all__ = [
     "keep_public_key",
     "make_keys",
     "public_key",
+    "public_of_private",
     "retire_key",
     "sign",
     "trail_key",
@@ -20,7 +21,7 @@ import hashlib
 import os
 
 from periplus.base.errors import DamageError, NotFoundError, environment_failure
-from periplus.base.files import Files, write_atomic
+from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal.layout import Layout
 
 
@@ -71,6 +72,13 @@ def sign(layout: Layout, lineage: str, message: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(_read_key(_private_path(layout, lineage))).sign(message)
 
 
+def public_of_private(key: bytes) -> bytes:
+    """The public key of a private one, 32 bytes each."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
+
+
 def verify_signature(key: bytes, signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -101,8 +109,7 @@ def _trail_path(layout: Layout) -> str:
 
 def _read_key(path: str) -> bytes:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            text = file.read(200).strip()
+        text = read_plain(path, 200).decode("ascii", "replace").strip()
     except FileNotFoundError as error:
         raise NotFoundError(
             f"no key at {path}", safe="The records are untouched.", mend="Run `periplus doctor`."

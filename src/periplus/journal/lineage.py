@@ -17,10 +17,12 @@ __all__ = [
     "Chunk",
     "LineageReader",
     "Position",
+    "is_unreadable",
     "read_durable",
     "write_durable",
 ]
 
+import errno
 import functools
 import os
 import stat
@@ -29,7 +31,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from periplus.base.errors import DamageError, FormatError, NewerFormatError, environment_failure
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch, read_plain
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, Record, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
@@ -51,6 +53,7 @@ from periplus.journal.segment import (
 ARCHIVE_FOLDER: Final = "archive"
 SEGMENT_READ_MAX: Final = 4 * BATCH_BYTES_MAX
 _DURABLE_BYTES: Final = 256
+_UNREADABLE: Final = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _MEND: Final = "Run `periplus doctor` to see what is affected."
 _SAFE: Final = "Records before this place are sound and stay readable; nothing is written over the damage."
 
@@ -101,7 +104,7 @@ def read_durable(path: str) -> DurableMark | None:
         return None
     try:
         return msgspec.json.decode(line, type=DurableMark)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
@@ -218,7 +221,14 @@ class LineageReader:
             position = position._replace(segment=0)
         for index, first in enumerate(firsts):
             following = firsts[index + 1] if index + 1 < len(firsts) else None
-            chunk = self._read_segment(first, following, position, durable_seq, salvage=salvage)
+            try:
+                chunk = self._read_segment(first, following, position, durable_seq, salvage=salvage)
+            except NewerFormatError:
+                raise
+            except (DamageError, EnvironmentFailure) as error:
+                if not salvage or not (isinstance(error, DamageError) or is_unreadable(error)):
+                    raise
+                chunk = self._unreadable(first, following, error)
             position = chunk.end
             yield chunk
 
@@ -376,6 +386,12 @@ class LineageReader:
             raise self._damage(reason, first, 0, first)
         return Position(first, start, first, data[start - 19 : start - 3].decode()), reason
 
+    def _unreadable(self, first: int, following: int | None, error: DamageError | EnvironmentFailure) -> Chunk:
+        """A segment of which nothing can be had: a bad sector, or something else than a file in its place."""
+        last = following - 1 if following is not None else 0
+        damage = Damage(getattr(error, "offset", None) or 0, 0, first, max(last, first), error.wrong)
+        return Chunk(first, self.path_of(first), [], Position(first, 0, last + 1 or first, ""), None, [damage], [], -1)
+
     def _newer(self, data: bytes) -> NewerFormatError | None:
         line = data[: data.find(b"\n", 0, 4096)]
         if unseal_line(line) is None or b'"segment":' not in line:
@@ -429,6 +445,11 @@ class LineageReader:
                 f"a segment over {SEGMENT_READ_MAX:,} bytes", path=path, offset=SEGMENT_READ_MAX, mend=_MEND
             )
         return data
+
+
+def is_unreadable(error: EnvironmentFailure) -> bool:
+    """Whether it is the disk, or what stands in the file's place, and no matter of who asks, or of how much is open."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNREADABLE
 
 
 def _listed(watch: FolderWatch) -> list[int]:

@@ -364,7 +364,7 @@ def _unpack_file(source: IO[bytes], name: str, target: str, files: Files) -> _Fi
 def _decoded(data: bytes, path: str) -> _Manifest:
     try:
         manifest = msgspec.json.decode(data, type=_Manifest)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"the manifest cannot be read: {error}", path=path, safe=_UNTOUCHED) from error
     if manifest.format != _FORMAT:
         raise FormatError(f"exported in format {manifest.format}; this Periplus reads {_FORMAT}", path=path,

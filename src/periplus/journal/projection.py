@@ -206,7 +206,7 @@ class Projector:
             index.end()
             index.give_way(error)
             raise EnvironmentFailure(
-                f"the index cannot be written: {error}", safe="The journal is untouched."
+                f"the index {journal.layout.index} cannot be written: {error}", safe="The journal is untouched."
             ) from error
         except BaseException:  # no transaction may stay open, whatever ended it
             index.end()

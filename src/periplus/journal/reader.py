@@ -20,6 +20,7 @@ from typing import Self
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import (
     DamageError,
+    EnvironmentFailure,
     NewerFormatError,
     environment_failure,
 )
@@ -28,13 +29,14 @@ from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
 from periplus.journal.layout import Layout
-from periplus.journal.lineage import START, Chunk, LineageReader, Position, read_durable
+from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
 from periplus.journal.overlay import Overlay
 from periplus.journal.projection import Looked, Progress, Projector, no_progress
 from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head
+from periplus.journal.stated import cut_short, is_sound
 from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
 
@@ -87,7 +89,14 @@ class JournalReader:
         self._forget()
         if not self._seen and self.lineages():
             self.project()  # there is no index: filling it straight from the files costs less than a view of everything
-        self.refresh(within_s)
+        try:
+            self.refresh(within_s)
+        except EnvironmentFailure as error:  # who has begun already may ask again: it may be for a moment only
+            if not is_unreadable(error):
+                raise
+            self.damage = DamageError(error.wrong, safe=error.safe, mend="Run `periplus doctor`.")
+            self._forget()
+            self._read_on(salvage=True)
 
     def __enter__(self) -> Self:
         return self
@@ -341,13 +350,8 @@ class JournalReader:
         """
         if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
             return False
-        try:
-            for lineage in self.lineages():
-                for _ in self.reader(lineage).read_from(START, self._marked_seq() if lineage == self.lineage else 0):
-                    pass
-        except DamageError:
-            return False
-        return True
+        marked = {self.lineage: self._marked_seq()}
+        return all(is_sound(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
 
     def _index_salvaged(self) -> None:
         if self._is_salvaged:
@@ -425,6 +429,10 @@ class JournalReader:
                 seen = self.end(lineage)
                 is_continued &= not seen.segment < chunk.segment < seen.next_seq
                 self._absorb(lineage, chunk, salvage=salvage)
+            if lineage != self.lineage and (missing := cut_short(self.layout, reader, self.end(lineage))) is not None:
+                if not salvage:
+                    raise missing
+                self.damage = self.damage or missing
         return is_continued
 
     def _mapped_seq(self) -> int:

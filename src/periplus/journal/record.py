@@ -155,7 +155,7 @@ def decode_line(line: bytes) -> tuple[Record, bytes]:
         raise FormatError("checksum does not hold")
     try:
         record = _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a record: {error}") from error
     if record.seq < 1:
         raise FormatError(f"seq {record.seq} is not positive")
@@ -190,7 +190,7 @@ def decode_lines(lines: list[bytes]) -> tuple[list[Record], list[bytes]]:
         records = list(map(_decoder.decode, lines))
         if not any(map(_stub_leaf, records)):
             return records, leaves[: len(records)]
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # one by one, then, to find which
     sound: list[tuple[Record, bytes]] = []
     for line in lines:

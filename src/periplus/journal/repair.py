@@ -8,42 +8,48 @@ just that version: the same content from the same parents is the same version, s
 
 from __future__ import annotations
 
-__all__ = ["Repair", "repair", "rescue"]
+__all__ = ["repair"]
 
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical, decode_canonical
-from periplus.base.clock import Clock, format_ms
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
-    EnvironmentFailure,
     FormatError,
-    NewerFormatError,
-    NotAStoreError,
     PeriplusError,
     UsageError,
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
-from periplus.journal.checkpoint import decode_checkpoint
-from periplus.journal.checkpointing import checkpoint_files
+from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.journal.checkpoint import announcement_of, decode_checkpoint
+from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
+from periplus.journal.doctor import References, no_references
+from periplus.journal.edits import judge, read_document
 from periplus.journal.journal import Journal
-from periplus.journal.layout import PARKED_FOLDER, Layout
-from periplus.journal.lineage import SEGMENT_READ_MAX, read_durable
+from periplus.journal.layout import PARKED_FOLDER
+from periplus.journal.lineage import read_durable, write_durable
 from periplus.journal.mending import Known, Mended, Restored, restore_segment
-from periplus.journal.projection import FILE_BYTES_MAX, Progress, has_file, no_progress
+from periplus.journal.plain import seen_size
+from periplus.journal.projection import FILE_BYTES_MAX, Progress, has_file, no_progress, read_stamped, render_entity
 from periplus.journal.record import RECORD_VERSION, version_id
-from periplus.journal.segment import Header, decode_header, encode_header, scan, segment_first_seq
-from periplus.journal.settings import new_settings_text, read_lineage, read_settings
-from periplus.journal.state import Head
+from periplus.journal.rescue import store_ids_in
+from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
+from periplus.journal.state import Head, change_of, entity_of_head, head_of
 from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record
+from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
+from periplus.journal.tree_check import check_tree
+from periplus.journal.writing import POISON_SUFFIX
+from periplus.journal.yard import Repair, Yard, read_whole
 
 _PLAN: Final = "lost.json"
 _PLAN_BYTES_MAX: Final = 1 << 26
@@ -53,14 +59,6 @@ _HOW: Final = {
     "stub": "its content is lost, its place is kept",
     "header": "the header is written anew",
 }
-
-
-class Repair(NamedTuple):
-    """One thing that was mended: what, in which file, of which record (0 where it is none)."""
-
-    what: str
-    path: str
-    seq: int = 0
 
 
 class _Content(msgspec.Struct):
@@ -82,14 +80,23 @@ class _Plan(msgspec.Struct):
 
 
 def repair(
-    journal: Journal, writer: Writer, *, sources: Sequence[str] = (), progress: Progress = no_progress
+    journal: Journal,
+    writer: Writer,
+    *,
+    sources: Sequence[str] = (),
+    references: References = no_references,
+    progress: Progress = no_progress,
 ) -> list[Repair]:
     """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
 
+    ``references`` names the objects that an entity of a layer above refers to. What keeps a store from being opened at all
+    is for ``periplus.journal.rescue``, which goes before.
+
     Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure.
     """
+    _refuse_other_store(journal)
     done: list[Repair] = []
-    yard = _Yard(journal.layout, journal.files, journal.clock)
+    yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources])
     rows = _IndexRows(journal.layout.index)
     try:
@@ -98,24 +105,40 @@ def repair(
                 done += _restore_lineage(journal, lineage, copies, rows, yard, progress)
     finally:
         rows.close()
-    done += _restore_objects(journal, copies, yard, progress)
+    done += _restore_objects(journal, copies, yard, references, progress)
+    done += _restore_checkpoints(journal, copies, yard)
     done += _tidy(journal, yard)
-    if done:
+    if done or journal.damage is None:  # what is lost for good may be in the index only
         journal.damage = None
         journal.renew_derived()
-    done += _audit_lost(journal, writer)
+    if journal.damage is None:
+        done += _audit_lost(journal, writer)
+        done += _renew_mark(journal)
+        done += _renew_tiles(journal)
+        done += _renew_files(journal, yard)
     return done
+
+
+def _refuse_other_store(journal: Journal) -> None:
+    """Headers are written anew with the store's id: not with one that none of them has."""
+    found = store_ids_in(journal.layout)
+    if found and journal.store_id not in found:
+        raise DamageError(
+            f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
+            path=journal.layout.config,
+            safe="Nothing was changed.",
+            mend="Restore the config.toml that this store was made with.",
+        )
 
 
 # -- records ---------------------------------------------------------------------------------------------------------
 
 
 def _restore_lineage(
-    journal: Journal, lineage: str, copies: Copies, rows: _IndexRows, yard: _Yard, progress: Progress
+    journal: Journal, lineage: str, copies: Copies, rows: _IndexRows, yard: Yard, progress: Progress
 ) -> Iterator[Repair]:
     reader = journal.reader(lineage)
-    mark = read_durable(journal.layout.durable)
-    durable = mark.seq if mark is not None and mark.lineage == lineage else 0
+    durable = _known_last(journal, lineage)
     known_segments = rows.segments(lineage) | copies.segments(lineage)
     present = set(reader.segments())
     segments = sorted(present | {first for first in known_segments if first <= max(durable, rows.last(lineage))})
@@ -124,7 +147,7 @@ def _restore_lineage(
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
         path = reader.path_of(first)
-        data = _read(path)
+        data = read_whole(path)
         header = encode_header(Header(RECORD_VERSION, RECORD_VERSION, journal.store_id, lineage, first, before or ""))
         last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
         look = _look(data, header if before is not None else b"", first, last)
@@ -143,6 +166,13 @@ def _restore_lineage(
                 yield from _write_restored(journal, path, data, restored, plan, yard)
             look = _look(restored.data, b"", first, last)
         before = look.sum if look.last == last or not following else None
+
+
+def _known_last(journal: Journal, lineage: str) -> int:
+    """The last record that must be there, as far as anything but the records says so."""
+    mark = read_durable(journal.layout.durable)
+    marked = mark.seq if mark is not None and mark.lineage == lineage else 0
+    return max(marked, seen_size(journal.layout, lineage))
 
 
 class _Look(NamedTuple):
@@ -171,7 +201,7 @@ def _look(data: bytes | None, header: bytes, first: int, last: int) -> _Look:
 
 
 def _write_restored(
-    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: _Plan, yard: _Yard
+    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: _Plan, yard: Yard
 ) -> Iterator[Repair]:
     if old is not None:
         yard.park(path)
@@ -332,7 +362,7 @@ def _plans(journal: Journal) -> list[tuple[str, _Plan]]:
                 path = os.path.join(yard, folder, name)
                 try:
                     found.append((path, msgspec.json.decode(read_plain(path, _PLAN_BYTES_MAX), type=_Plan)))
-                except (OSError, msgspec.DecodeError):
+                except (OSError, msgspec.DecodeError, UnicodeDecodeError):
                     continue  # its stubs were never written: the file comes first, whole
     return found
 
@@ -340,24 +370,156 @@ def _plans(journal: Journal) -> list[tuple[str, _Plan]]:
 # -- objects and the rest ----------------------------------------------------------------------------------------------
 
 
-def _restore_objects(journal: Journal, copies: Copies, yard: _Yard, progress: Progress) -> Iterator[Repair]:
-    held = set(journal.objects.digests())
-    wanted = held | copies.named_objects(journal)
-    for number, digest in enumerate(sorted(wanted)):
-        progress(number, len(wanted))
-        if journal.objects.check(digest) is None:
-            continue
-        data = copies.object(digest)
-        if data is None:
-            continue
-        path = journal.objects.path_of(digest)
-        if os.path.exists(path):
-            yard.park(path)
-        journal.objects.put(data)
-        yield Repair("the object is restored from a copy", path)
+def _restore_objects(
+    journal: Journal, copies: Copies, yard: Yard, references: References, progress: Progress
+) -> Iterator[Repair]:
+    looked_at: set[bytes] = set()
+    for wanted in (set(journal.objects.digests()), *_named_objects(journal, references)):
+        for number, digest in enumerate(sorted(wanted - looked_at)):
+            progress(number, len(wanted))
+            if journal.objects.check(digest) is None:
+                continue
+            data = copies.object(digest)
+            if data is None:
+                continue
+            path = journal.objects.path_of(digest)
+            if os.path.exists(path):
+                yard.park(path)
+            journal.objects.put(data)
+            yield Repair("the object is restored from a copy", path)
+        looked_at |= wanted
 
 
-def _tidy(journal: Journal, yard: _Yard) -> Iterator[Repair]:
+def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard) -> Iterator[Repair]:
+    """A checkpoint that is not what was announced gives way; a copy's takes its place, if it is."""
+    usable = {one.path for one in usable_checkpoints(journal)}
+    announced = {}
+    for _, entry in _readable(journal, journal.lineage) if journal.lineage else ():
+        found = announcement_of(entry.record)
+        if found is not None:
+            announced[found.seq] = found.sha256
+    for seq, path in checkpoint_files(journal):
+        if path in usable or seq not in announced:
+            continue
+        yard.move(path)
+        data = copies.checkpoint(os.path.basename(path), announced[seq])
+        if data is not None:
+            write_atomic(journal.files, path, data)
+        yield Repair(f"the checkpoint is {'restored from a copy' if data is not None else 'parked'}", path)
+
+
+def _named_objects(journal: Journal, references: References) -> Iterator[set[bytes]]:
+    """The objects that records name as their payload; then those that entities name, for which these must be there; then
+    once more, for the objects of objects.
+    """
+    yield _payloads_named(journal)
+    for _ in range(2):
+        found: set[bytes] = set()
+        for lineage in journal.lineages():
+            for segment, entry in _readable(journal, lineage):
+                try:
+                    change = change_of(entry, lineage, segment, journal.load_object)
+                    if change is not None:
+                        found |= references(entity_of_head(head_of(change, 0)))
+                except PeriplusError:
+                    continue  # its payload is nowhere: doctor names it
+        yield found
+
+
+def _payloads_named(journal: Journal) -> set[bytes]:
+    refs = [entry.record.payload_ref for lineage in journal.lineages() for _, entry in _readable(journal, lineage)]
+    return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
+
+
+def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:
+    try:
+        yield from journal.entries(lineage, salvage=True)
+    except PeriplusError:
+        return  # what cannot be read names nothing; it was told of before
+
+
+# -- what is derived -----------------------------------------------------------------------------------------------------
+
+
+def _renew_mark(journal: Journal) -> Iterator[Repair]:
+    """Where the durable mark is gone or torn: sync what is there, and state it."""
+    path, end = journal.layout.durable, journal.end()
+    if not journal.lineage or not journal.syncs or end.next_seq == 1:
+        return
+    mark = read_durable(path)
+    if mark is None or mark.lineage != journal.lineage:
+        segment = journal.reader(journal.lineage).path_of(end.segment)
+        leaf = journal.reader(journal.lineage).leaf_at(end)
+        if not leaf or os.path.exists(segment + POISON_SUFFIX):
+            return  # nothing since the last roll; or a sync failed, and what the system says since is not to be believed
+        try:
+            with journal.writing(), _opened(journal.files, segment, os.O_RDWR) as fd:
+                journal.files.sync_data(fd)
+                with _opened(journal.files, path, os.O_WRONLY | os.O_CREAT) as mark_fd:
+                    write_durable(journal.files, mark_fd, journal.lineage, end, leaf)
+        except OSError as error:
+            raise environment_failure(error, "sync", segment) from error
+        yield Repair("the durable mark is written anew", path)
+
+
+@contextmanager
+def _opened(files: Files, path: str, flags: int) -> Iterator[int]:
+    fd = files.open(path, flags)
+    try:
+        yield fd
+    finally:
+        files.close(fd)
+
+
+def _renew_tiles(journal: Journal) -> Iterator[Repair]:
+    for lineage in journal.lineages():
+        folder = journal.layout.tree_folder(lineage)
+        if not os.path.isdir(folder):
+            continue
+        leaves = b"".join([entry.leaf for _, entry in _readable(journal, lineage)])
+        wrong = [one for one in check_tree(journal, lineage, leaves) if os.path.dirname(one.path) == folder]
+        if not wrong or any(one.is_error for one in wrong):
+            continue  # with an error it is the records that are wrong
+        for name in sorted(os.listdir(folder)):
+            journal.files.unlink(os.path.join(folder, name))
+        LineageTree(journal, lineage).refresh(at_least=journal.end(lineage).next_seq - 1)
+        yield Repair("the tiles are made anew from the records", folder)
+
+
+def _renew_files(journal: Journal, yard: Yard) -> Iterator[Repair]:
+    """Entity files that nobody can read give way; what is missing then is written like all that is derived."""
+    rewrite = []
+    for entity in journal.entities():
+        key = (entity.item_type, entity.item_id)
+        if not has_file(journal.types, *key):
+            continue
+        path = journal.layout.entity_file(*key)
+        try:
+            data = read_stamped(path)[0]
+        except FileNotFoundError:
+            rewrite.append(key)
+            continue
+        except OSError:
+            continue  # what is no file gave way already; what may not be read is told by doctor
+        if data == render_entity(entity):
+            continue
+        if judge(journal, *key, data).kind == "left" and not _is_document(data, *key):
+            yard.move(path)
+            yield Repair("an entity file that cannot be read is parked and written anew", path)
+        rewrite.append(key)
+    if rewrite:
+        journal.project(patience_s=LOCK_PATIENCE_S, rewrite=rewrite)
+
+
+def _is_document(data: bytes, item_type: str, item_id: str) -> bool:
+    try:
+        read_document(data, item_type, item_id)
+    except FormatError:
+        return False
+    return True
+
+
+def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
     layout = journal.layout
     with journal.writing():
         for folder, folders, names in os.walk(layout.root):
@@ -373,108 +535,3 @@ def _tidy(journal: Journal, yard: _Yard) -> Iterator[Repair]:
         if ".public" not in name and os.stat(path).st_mode & 0o077:
             os.chmod(path, 0o600)
             yield Repair("a private key is for its owner only again", path)
-
-
-class _Yard:
-    """Where files are kept that had to give way: ``parked/<time>/`` with their path within the store."""
-
-    def __init__(self, layout: Layout, files: Files, clock: Clock) -> None:
-        self._root = layout.root
-        self._files = files
-        stamp = format_ms(clock.now_ms()).replace(":", "").replace("-", "")
-        self._folder = os.path.join(layout.root, PARKED_FOLDER, stamp)
-        self._plans = 0
-
-    def park(self, path: str) -> None:
-        """Keep a copy of ``path``, durable before this returns."""
-        data = _read(path)
-        if data is not None:
-            self._write(self._place(path), data)
-
-    def move(self, path: str) -> None:
-        target = self._place(path)
-        try:
-            self._files.make_folder(os.path.dirname(target))
-            self._files.replace(path, target)
-        except OSError as error:
-            raise environment_failure(error, "park", path) from error
-
-    def write(self, name: str, data: bytes) -> None:
-        self._plans += 1
-        stem, suffix = os.path.splitext(name)
-        self._write(os.path.join(self._folder, f"{stem}-{self._plans}{suffix}"), data)
-
-    def _place(self, path: str) -> str:
-        return os.path.join(self._folder, os.path.relpath(path, self._root))
-
-    def _write(self, path: str, data: bytes) -> None:
-        try:
-            self._files.make_folder(os.path.dirname(path))
-        except OSError as error:
-            raise environment_failure(error, "create", os.path.dirname(path)) from error
-        write_atomic(self._files, path, data)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        data = read_plain(path, SEGMENT_READ_MAX + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise environment_failure(error, "read", path) from error
-    if len(data) > SEGMENT_READ_MAX:
-        raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
-    return data
-
-
-# -- a store that cannot be opened -------------------------------------------------------------------------------------
-
-
-def rescue(root: str, files: Files, clock: Clock) -> list[Repair]:
-    """Make a store at ``root`` one that can be opened: settings and identity, of which the segments tell enough.
-
-    Settings that cannot be read are parked and made anew with the store's id; an identity that cannot be read is
-    parked, and the next write begins a lineage of its own. Raises NotAStoreError where there is no journal either.
-    """
-    layout = Layout(root)
-    layout.refuse_links()
-    done: list[Repair] = []
-    yard = _Yard(layout, files, clock)
-    try:
-        read_settings(layout)
-    except NewerFormatError:
-        raise
-    except (UsageError, EnvironmentFailure) as error:
-        store_id = _store_id_in(layout)
-        if not store_id:
-            raise NotAStoreError(
-                f"{root} has no settings that can be read, and no segment that names the store",
-                safe="Nothing was changed.",
-            ) from error
-        if os.path.lexists(layout.config):
-            yard.move(layout.config)
-        write_atomic(files, layout.config, new_settings_text(store_id).encode())
-        done.append(Repair("the settings are made anew, with the store's id as its segments have it", layout.config))
-    try:
-        read_lineage(layout)
-    except NewerFormatError:
-        raise
-    except DamageError:
-        yard.move(layout.lineage)
-        done.append(
-            Repair("an identity that cannot be read is parked: the next write begins a new lineage", layout.lineage)
-        )
-    return done
-
-
-def _store_id_in(layout: Layout) -> str:
-    """The store's id as the headers of its segments state it; nothing where they state none, or several."""
-    found = set()
-    for folder, _, names in os.walk(layout.journal):
-        for name in names:
-            if segment_first_seq(name) is not None:
-                try:
-                    found.add(decode_header(read_plain(os.path.join(folder, name), 4096))[0].store)
-                except (OSError, FormatError):
-                    continue
-    return found.pop() if len(found) == 1 else ""

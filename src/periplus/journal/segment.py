@@ -177,7 +177,7 @@ def decode_header(data: bytes) -> tuple[Header, int]:
         raise FormatError(_with_cause("segment header: checksum does not hold", data, 0), offset=0)
     try:
         header = msgspec.json.decode(line, type=Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"segment header: {error}", offset=0) from error
     if header.segment > RECORD_VERSION:
         raise FormatError(f"segment format {header.segment}; this Periplus reads {RECORD_VERSION}", offset=0)

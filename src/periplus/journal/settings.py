@@ -10,6 +10,7 @@ __all__ = [
     "is_written_here",
     "mint_lineage",
     "new_settings_text",
+    "parse_lineage",
     "read_lineage",
     "read_settings",
 ]
@@ -131,20 +132,27 @@ def _newer(path: str, found: int) -> NewerFormatError:
 def read_lineage(layout: Layout) -> LineageFile | None:
     """None where this clone has not written yet. Raises DamageError where the file is not what was written."""
     try:
-        own = msgspec.json.decode(read_plain(layout.lineage, 65_536), type=LineageFile)
+        data = read_plain(layout.lineage, 65_536)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise environment_failure(error, "read", layout.lineage) from error
-    except msgspec.DecodeError as error:
+    return parse_lineage(data, layout.lineage)
+
+
+def parse_lineage(data: bytes, path: str) -> LineageFile:
+    """What a lineage file says. Raises DamageError naming ``path`` where it is none."""
+    try:
+        own = msgspec.json.decode(data, type=LineageFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(
             f"not a lineage file: {error}",
-            path=layout.lineage,
+            path=path,
             safe="The records are untouched.",
             mend="Run `periplus doctor`.",
         ) from error
     if not own.lineage.startswith("lin_") or not is_id(own.lineage):  # it becomes the name of a folder
-        raise DamageError(f"not a lineage: {own.lineage[:80]!r}", path=layout.lineage, safe="Nothing was changed.")
+        raise DamageError(f"not a lineage: {own.lineage[:80]!r}", path=path, safe="Nothing was changed.")
     return own
 
 

@@ -86,7 +86,7 @@ def _audit_of(record: Record, lineage: str) -> _Audit | None:
         return None
     try:
         audit = msgspec.json.decode(record.payload, type=_Audit)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # of a later version: what it allows is not known here
     return audit if audit.lineage == lineage else None
 

@@ -33,6 +33,7 @@ __all__ = [
     "TileHead",
     "entry_in_segment",
     "held_now",
+    "is_sealed_by",
     "no_longer_extends",
     "read_tile_head",
 ]
@@ -318,9 +319,22 @@ def read_tile_head(journal: Journal, lineage: str, secret: bytes | None = None) 
         data = read_plain(path, _HEAD_BYTES_MAX)
         head = msgspec.json.decode(data, type=TileHead)
         is_ours = bool(secret) and head.lineage == lineage and data == _rendered(head.sealed(secret))
-    except (OSError, msgspec.DecodeError, UsageError, TypeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, UsageError, TypeError):
         return None
     return head if is_ours and head.v == TREE_VERSION else None
+
+
+def is_sealed_by(data: bytes, key: bytes) -> bool | None:
+    """Whether ``data`` is a tiles' head that is sealed with the store's secret ``key``; None for what is no such head."""
+    try:
+        head = msgspec.json.decode(data, type=TileHead)
+        return data == _rendered(head.sealed(_seal_key(key)))
+    except (msgspec.DecodeError, UnicodeDecodeError, UsageError, TypeError):
+        return None
+
+
+def _seal_key(key: bytes) -> bytes:
+    return hmac.digest(key, b"PPLS/tiles/1", "sha256")
 
 
 def _rendered(head: TileHead) -> bytes:
@@ -392,6 +406,6 @@ def _gone(lineage: str, end: int) -> DamageError:
 def _secret(journal: Journal) -> bytes:
     """The key of the seals; empty where the store has no secret (yet): then tiles stay in memory."""
     try:
-        return hmac.digest(trail_key(journal.layout), b"PPLS/tiles/1", "sha256")
+        return _seal_key(trail_key(journal.layout))
     except (NotFoundError, DamageError, EnvironmentFailure):
         return b""

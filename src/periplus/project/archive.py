@@ -6,19 +6,25 @@ which is written last. Nothing in the archive is ever changed or removed.
 
 from __future__ import annotations
 
-__all__ = ["back_up", "park_logs", "restore_logs"]
+__all__ = ["back_up", "check_backups", "park_logs", "rescue_migration", "restore_logs"]
 
 import hashlib
 import json
 import os
+import re
 import stat
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import EnvironmentFailure, environment_failure
-from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all, write_atomic
+from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, PeriplusError, environment_failure
+from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_all, write_atomic
 from periplus.interop.v1_folder import list_folder
-from periplus.project.keeper import MigrationPlaces, make_folder
+from periplus.project.keeper import MigrationPlaces, make_folder, read_mode
+
+if TYPE_CHECKING:
+    from periplus.base.clock import Clock
+    from periplus.journal.doctor import Problem
+    from periplus.journal.yard import Repair
 
 Progress = Callable[[int, int], None]
 MANIFEST: Final = "MANIFEST.json"
@@ -91,6 +97,106 @@ def restore_logs(files: Files, source: str, root: str) -> None:
         target = os.path.join(source, name)
         if name.startswith("events") and not os.path.lexists(target):
             _copy(files, os.path.join(parked, name), target, _digest(os.path.join(parked, name)), mode=0o644)
+
+
+def check_backups(root: str) -> Iterator[Problem]:
+    """Each file of each backup against the manifest written when it was made."""
+    from periplus.journal.doctor import Problem
+
+    mend = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
+    for path, sha256 in _backed_up(root).items():
+        if not sha256:
+            yield Problem("warning", "the manifest of a backup is missing or damaged", path, mend=mend)
+        elif not os.path.lexists(path):
+            yield Problem("warning", "a file of a backup is missing", path, mend=mend)
+        elif not _is_digest(path, sha256):
+            yield Problem("warning", "a file of a backup is not what was copied", path, mend=mend)
+
+
+def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[str]) -> Iterator[Repair]:
+    """The mode of the migration, and its backups, as copies of this store have them."""
+    from periplus.journal.copies import stores_below
+    from periplus.journal.layout import Layout
+    from periplus.journal.plain import PlainFiles
+    from periplus.journal.settings import read_settings
+    from periplus.journal.yard import Repair, Yard
+
+    layout = Layout(root)
+    yard = Yard(layout, files, clock)
+    store_id = read_settings(layout).store.id
+    found = [os.path.abspath(copy) for source in sources for copy in stores_below(source)]
+    copies = [copy for copy in found if PlainFiles(copy, store_id).is_of(store_id) and copy != root]
+    mode = MigrationPlaces(root).mode
+    try:
+        read_mode(root)
+        is_wrong = False
+    except NewerFormatError:
+        raise
+    except (DamageError, EnvironmentFailure):
+        is_wrong = True
+        yard.move(mode)
+    if is_wrong or not os.path.lexists(mode):
+        for copy in copies:
+            if _is_mode(copy):
+                make_folder(files, os.path.dirname(mode))
+                write_atomic(files, mode, read_plain(MigrationPlaces(copy).mode, _PIECE))
+                yield Repair("the mode of the migration is restored from a copy", mode)
+                break
+        else:
+            if is_wrong:
+                yield Repair("the mode of the migration is parked: it is off until `periplus migrate` goes on", mode)
+    for copy in copies:
+        for there in _backed_up(copy):
+            name = os.path.relpath(there, copy)
+            path, sha256 = os.path.join(root, name), _backed_up(copy)[there]
+            if not sha256 or not _is_digest(there, sha256) or _is_digest(path, sha256):
+                continue
+            if os.path.lexists(path):
+                yard.move(path)
+            make_folder(files, os.path.dirname(path))
+            _copy(files, there, path, bytes.fromhex(sha256))
+            yield Repair("a file of a backup is restored from a copy", path)
+
+
+def _is_mode(root: str) -> bool:
+    try:
+        return read_mode(root).mode != "off" or os.path.lexists(MigrationPlaces(root).mode)
+    except PeriplusError:
+        return False
+
+
+def _backed_up(root: str) -> dict[str, str]:
+    """The files of the backups, the manifests too, and the digest that each must have; none for a manifest that lies.
+
+    A manifest's own digest is in its folder's name, which sums up what it lists.
+    """
+    archive = MigrationPlaces(root).archive
+    found: dict[str, str] = {}
+    for name in sorted(os.listdir(archive)) if os.path.isdir(archive) else []:
+        if not re.fullmatch("v1-[0-9a-f]{16}", name):
+            continue
+        path = os.path.join(archive, name, MANIFEST)
+        data, listed = b"", dict[str, str]()
+        try:
+            data = read_plain(path, 1 << 28)
+            listed = {str(one["path"]): str(one["sha256"]) for one in json.loads(data)["files"]}
+            whole = hashlib.sha256()
+            for one in sorted(listed):
+                whole.update(os.fsencode(one) + b"\0" + bytes.fromhex(listed[one]))
+            is_whole = name == f"v1-{whole.hexdigest()[:16]}"
+        except (OSError, ValueError, LookupError, TypeError):
+            is_whole = False
+        found[path] = hashlib.sha256(data).hexdigest() if is_whole else ""
+        if is_whole:
+            found.update({os.path.join(archive, name, "files", one): listed[one] for one in sorted(listed)})
+    return found
+
+
+def _is_digest(path: str, sha256: str) -> bool:
+    try:
+        return _digest(path).hex() == sha256
+    except (EnvironmentFailure, OSError):
+        return False
 
 
 def _walk(source: str) -> list[str]:

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
-    from periplus.journal.repair import Repair
     from periplus.journal.takein import TakenIn
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
+    from periplus.journal.yard import Repair
     from periplus.memory.candidates import Accepted
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.syncing import Synced
@@ -445,14 +445,19 @@ class Project:
         return public_key(self.journal.layout, self.journal.lineage)
 
     @staticmethod
-    def rescue(folder: str, *, store: str | None = None, clock: Clock | None = None) -> list[Repair]:
-        """Make a store openable whose settings or identity cannot be read; see ``periplus.journal.repair.rescue``."""
-        from periplus.journal.repair import rescue
+    def rescue(
+        folder: str, *, store: str | None = None, sources: Sequence[str] = (), clock: Clock | None = None
+    ) -> list[Repair]:
+        """Make a store one that can be opened, and mend its plain files; see ``periplus.journal.rescue``."""
+        from periplus.journal.rescue import rescue
 
         root = os.path.abspath(store) if store is not None else os.path.join(project_root(folder), STORE_FOLDER)
         if store is not None and os.path.isdir(os.path.join(root, STORE_FOLDER)):
             root = os.path.join(root, STORE_FOLDER)
-        return rescue(root, Files(), clock or SystemClock())
+        from periplus.project.archive import rescue_migration
+
+        files, clock = Files(), clock or SystemClock()
+        return [*rescue(root, files, clock, sources=sources), *rescue_migration(root, files, clock, sources)]
 
     def export(self, path: str, *, progress: Progress | None = None) -> Packed:
         """Write the whole store to a new file; see ``periplus.journal.package``."""
@@ -486,7 +491,9 @@ class Project:
         """Mend what can be mended; see ``periplus.journal.repair``."""
         from periplus.journal.repair import repair
 
-        return repair(self.journal, self.writer, sources=sources, progress=progress or no_progress)
+        return repair(
+            self.journal, self.writer, sources=sources, references=self._references, progress=progress or no_progress
+        )
 
     def compact(self) -> Made | None:
         """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""
@@ -497,9 +504,11 @@ class Project:
     def examine(self, progress: Progress | None = None) -> Examination:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""
         from periplus.journal.doctor import examine
+        from periplus.project.archive import check_backups
 
         found = examine(self.journal, references=self._references, progress=progress or (lambda _done, _total: None))
         found.problems.extend(self._trail_problems())
+        found.problems.extend(check_backups(self.root))
         return found
 
     def redact(

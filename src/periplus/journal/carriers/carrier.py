@@ -105,7 +105,7 @@ def decode_head(data: bytes, path: str) -> SignedHead:
     """Raises DamageError for what is no signed head; whether it is signed rightly is not looked at."""
     try:
         head = msgspec.json.decode(data, type=SignedHead)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(f"not a signed head: {error}", path=path, safe="Nothing was taken from there.") from error
     is_whole = (
         head.format == 1

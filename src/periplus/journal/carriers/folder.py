@@ -185,7 +185,7 @@ def open_folder(path: str, files: Files) -> FolderCarrier:
         found = msgspec.json.decode(_read(exchange, HEAD_BYTES_MAX), type=ExchangeFile)
     except NotFoundError:
         return FolderCarrier(_new_folder(path), files, store="", is_store=False)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(f"not an exchange file: {error}", path=exchange, safe="Nothing was changed.") from error
     if found.format != 1 or not is_id(found.store):
         raise DamageError("not an exchange file of this format", path=exchange, safe="Nothing was changed.")

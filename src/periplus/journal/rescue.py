@@ -1,0 +1,153 @@
+"""Making a store one that can be opened: what stands in a file's place, the settings, the identity, the other plain files.
+
+Everything here comes before the journal is read. What gives way is parked; what takes its place is a copy's, judged by what
+the store's other files say, or follows from them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["rescue", "store_ids_in"]
+
+import os
+from collections.abc import Iterator, Sequence
+
+from periplus.base.clock import Clock
+from periplus.base.errors import EnvironmentFailure, FormatError, NewerFormatError, NotAStoreError, UsageError
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.journal.copies import stores_below
+from periplus.journal.creation import IGNORE_TEXT
+from periplus.journal.layout import Layout
+from periplus.journal.plain import PlainFiles, odd_places
+from periplus.journal.segment import decode_header, segment_first_seq
+from periplus.journal.settings import new_settings_text, read_settings
+from periplus.journal.yard import Repair, Yard
+
+_IDENTITY = "journal/lineage.json"
+
+
+def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()) -> list[Repair]:
+    """Mend what keeps the store at ``root`` from being opened, and its plain files; ``sources`` may hold copies of it.
+
+    Settings that cannot be read, or that name another store than every segment does, are a copy's then, or made anew with
+    the store's id; an identity that cannot be believed is parked, and where no copy has it the next write begins a lineage
+    of its own. Raises NotAStoreError where there is no journal either.
+    """
+    layout = Layout(root)
+    yard = Yard(layout, files, clock)
+    done = []
+    for name, what in list(odd_places(root)):
+        yard.move(os.path.join(root, name))
+        done.append(Repair(f"{what}: it is parked", os.path.join(root, name)))
+    copies = [found for source in sources for found in stores_below(source) if not _is_same(found, root)]
+    done += _rescue_settings(layout, files, yard, copies)
+    store_id = read_settings(layout).store.id
+    done += _Plain(layout, files, yard, store_id, copies).mend()
+    return done
+
+
+def store_ids_in(layout: Layout) -> set[str]:
+    """The ids of stores that the headers of the segments state."""
+    found = set()
+    for folder, _, names in os.walk(layout.journal):
+        for name in names:
+            if segment_first_seq(name) is not None:
+                try:
+                    found.add(decode_header(read_plain(os.path.join(folder, name), 4096))[0].store)
+                except (OSError, FormatError):
+                    continue
+    return found
+
+
+def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]) -> Iterator[Repair]:
+    found = store_ids_in(layout)
+    error: Exception | None = None
+    try:
+        stated = read_settings(layout).store.id
+        if len(found) != 1 or stated in found:
+            return
+    except NewerFormatError:
+        raise
+    except (UsageError, EnvironmentFailure) as failure:
+        error = failure
+    if len(found) != 1:
+        raise NotAStoreError(
+            f"{layout.root} has no settings that can be read, and no segment that names the store",
+            safe="Nothing was changed.",
+        ) from error
+    store_id = found.pop()
+    if os.path.lexists(layout.config):
+        yard.move(layout.config)
+    copied = next((copy for copy in copies if PlainFiles(copy, store_id).is_of(store_id)), None)
+    if copied is not None:
+        write_atomic(files, layout.config, read_plain(Layout(copied).config, 1 << 20))
+        yield Repair("the settings are restored from a copy", layout.config)
+    else:
+        write_atomic(files, layout.config, new_settings_text(store_id).encode())
+        yield Repair("the settings are made anew, with the store's id as its segments have it", layout.config)
+
+
+class _Plain:
+    def __init__(self, layout: Layout, files: Files, yard: Yard, store_id: str, copies: list[str]) -> None:
+        self._layout = layout
+        self._files = files
+        self._yard = yard
+        self._store_id = store_id
+        found = [PlainFiles(copy, store_id) for copy in copies]
+        self._copies = [copy for copy in found if copy.is_of(store_id)]
+
+    def mend(self) -> Iterator[Repair]:
+        layout, store_id = self._layout, self._store_id
+        held = PlainFiles(layout.root, store_id)
+        identity = held.read(_IDENTITY)
+        if identity is not None and held.judge(_IDENTITY, identity):
+            self._yard.move(layout.lineage)
+            yield Repair(
+                "an identity that cannot be believed is parked: the next write begins a new lineage", layout.lineage
+            )
+        yield from self._restore(held, [_IDENTITY])
+        held = PlainFiles(layout.root, store_id)  # whose copy a source is depends on it
+        names = {name for copy in self._copies for name in copy.names()} | set(held.names())
+        yield from self._restore(held, sorted(names - {_IDENTITY}))
+
+    def _restore(self, held: PlainFiles, names: list[str]) -> Iterator[Repair]:
+        for name in names:
+            data = held.read(name)
+            is_missing = data is None
+            if not is_missing and not held.judge(name, data):
+                continue
+            path = os.path.join(self._layout.root, name)
+            good, how = self._found(held, name)
+            if good is None:
+                continue
+            if not is_missing:
+                self._yard.park(path)
+            self._files.make_folder(os.path.dirname(path))
+            is_secret = name.startswith("journal/keys/") and not name.endswith(".public")
+            write_atomic(self._files, path, good, mode=0o600 if is_secret else 0o644)
+            yield Repair(how, path)
+
+    def _found(self, held: PlainFiles, name: str) -> tuple[bytes | None, str]:
+        for copy in self._copies:
+            if self._is_ours(held, copy) or name.endswith((".public", "head.json")) or "/peers/" in name:
+                data = copy.read(name)
+                if data is not None and not held.judge(name, data):
+                    return data, "the file is restored from a copy"
+        if name == ".gitignore":
+            return IGNORE_TEXT, "the file is made anew"
+        if name.endswith(".public"):
+            key = held.key_of(os.path.basename(name).removesuffix(".public"))
+            return (None, "") if key is None else (key.hex().encode() + b"\n", "the public key is written anew")
+        return None, ""
+
+    def _is_ours(self, held: PlainFiles, copy: PlainFiles) -> bool:
+        """Whether it is a copy of this very store, not another clone of the project: those have names of their own."""
+        own, theirs = held.own(), copy.own()
+        if theirs is None:
+            return False
+        if own is not None:
+            return theirs.lineage == own.lineage
+        return held.read(f"journal/keys/{theirs.lineage}.private") is not None
+
+
+def _is_same(first: str, second: str) -> bool:
+    return os.path.realpath(first) == os.path.realpath(second)

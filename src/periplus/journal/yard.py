@@ -1,0 +1,75 @@
+"""Where files are kept that had to give way to a repair: nothing is deleted, and nobody reads them."""
+
+from __future__ import annotations
+
+__all__ = ["Repair", "Yard", "read_whole"]
+
+import os
+from typing import NamedTuple
+
+from periplus.base.clock import Clock, format_ms
+from periplus.base.errors import DamageError, environment_failure
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.journal.layout import PARKED_FOLDER, Layout
+from periplus.journal.lineage import SEGMENT_READ_MAX
+
+
+class Repair(NamedTuple):
+    """One thing that was mended: what, in which file, of which record (0 where it is none)."""
+
+    what: str
+    path: str
+    seq: int = 0
+
+
+class Yard:
+    """Where files are kept that had to give way: ``parked/<time>/`` with their path within the store."""
+
+    def __init__(self, layout: Layout, files: Files, clock: Clock) -> None:
+        self._root = layout.root
+        self._files = files
+        stamp = format_ms(clock.now_ms()).replace(":", "").replace("-", "")
+        self._folder = os.path.join(layout.root, PARKED_FOLDER, stamp)
+        self._plans = 0
+
+    def park(self, path: str) -> None:
+        """Keep a copy of ``path``, durable before this returns."""
+        data = read_whole(path)
+        if data is not None:
+            self._write(self._place(path), data)
+
+    def move(self, path: str) -> None:
+        target = self._place(path)
+        try:
+            self._files.make_folder(os.path.dirname(target))
+            self._files.replace(path, target)
+        except OSError as error:
+            raise environment_failure(error, "park", path) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        self._plans += 1
+        stem, suffix = os.path.splitext(name)
+        self._write(os.path.join(self._folder, f"{stem}-{self._plans}{suffix}"), data)
+
+    def _place(self, path: str) -> str:
+        return os.path.join(self._folder, os.path.relpath(path, self._root))
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            self._files.make_folder(os.path.dirname(path))
+        except OSError as error:
+            raise environment_failure(error, "create", os.path.dirname(path)) from error
+        write_atomic(self._files, path, data)
+
+
+def read_whole(path: str) -> bytes | None:
+    """The bytes of a segment, or of anything no larger; None where there is no such file."""
+    try:
+        data = read_plain(path, SEGMENT_READ_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    if len(data) > SEGMENT_READ_MAX:
+        raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
+    return data
