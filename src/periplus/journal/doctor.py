@@ -178,7 +178,9 @@ def _check_lineage(
                         entity_of_head(head_of(change, 0))
                     )  # of every version: none of them is ever given up
                     found.versions.add(change.version)
-                    found.parents.update(dict.fromkeys(change.parents, (chunk.path, entry.record.seq)))
+                    found.parents.update(
+                        dict.fromkeys(set(change.parents) - found.versions, (chunk.path, entry.record.seq))
+                    )
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)

@@ -202,6 +202,9 @@ class PlainFiles:
         lineage, _, kind = base.partition(".")
         known = self.key_of(lineage)
         found = key if kind == "public" else public_of_private(key)
+        if known is None and kind != "public":  # nothing was signed yet: which of the two is right, nobody knows
+            beside = _key_in(self.read(f"journal/keys/{lineage}.public") or b"")
+            return "" if beside in (None, found) else "it does not fit the public key beside it"
         return "" if known in (None, found) else "not the key that this lineage's heads are signed with"
 
     def _judge_trail_key(self, key: bytes) -> str:

@@ -1,0 +1,147 @@
+"""What doctor says of the surroundings: who holds the lock, which keys fit, what has taken a file's place, how much it needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.errors import DamageError
+from periplus.base.files import Files
+from periplus.base.ids import new_id
+from periplus.base.locks import Lock, holder_of
+from periplus.journal.doctor import examine
+from periplus.journal.proof import prove_record
+from periplus.journal.repair import repair
+from periplus.journal.rescue import rescue
+from support import PEAK, WRITER, item, make_store, open_journal, segment_path
+
+
+class LaterClock(SystemClock):
+    """A minute ahead."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 60_000
+
+
+def put(journal, number):
+    journal.mutate(lambda t: t.put("decision", item(number), {"text": f"number {number}"}), WRITER)
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        put(journal, 1)
+    return root
+
+
+def test_who_holds_the_lock_for_long_is_named(root):
+    path = os.path.join(root, "journal", "lock")
+    assert holder_of(path) is None
+    with Lock(path).holding():
+        with open_journal(root) as journal:
+            assert examine(journal).problems == []  # a moment is what a write takes
+        with open_journal(root, clock=LaterClock()) as journal:
+            (found,) = examine(journal).problems
+    assert (found.severity, found.path) == ("warning", path)
+    assert str(os.getpid()) in found.what
+    with open_journal(root, clock=LaterClock()) as journal:
+        assert examine(journal).problems == []
+    assert holder_of(os.path.join(root, "nothing")) is None
+
+
+def test_a_private_key_that_is_not_this_lineages_is_told(root):
+    path = next(Path(root, "journal", "keys").glob("*.private"))
+    public = path.with_suffix(".public").read_bytes()
+    path.write_text("11" * 32 + "\n")
+    with open_journal(root) as journal:
+        told = [one.path for one in examine(journal).problems]
+    assert told == [os.fspath(path)]
+    path.unlink()
+    with open_journal(root) as journal:
+        assert [one.path for one in examine(journal).problems] == [os.fspath(path)]
+    assert path.with_suffix(".public").read_bytes() == public
+
+
+def test_a_signature_tells_which_key_is_right(root):
+    path = next(Path(root, "journal", "keys").glob("*.public"))
+    good = path.read_bytes()
+    with open_journal(root) as journal:
+        prove_record(journal, 1)
+    path.write_text("11" * 32 + "\n")
+    with open_journal(root) as journal:
+        assert [one.path for one in examine(journal).problems] == [os.fspath(path)]
+    assert len(rescue(root, Files(), SystemClock())) == 1
+    assert path.read_bytes() == good
+    with open_journal(root) as journal:
+        assert examine(journal).problems == []
+
+
+def test_repair_writes_no_header_for_settings_of_another_store(root):
+    config = Path(root, "config.toml")
+    with open_journal(root) as journal:
+        own, segment = journal.store_id, segment_path(journal)
+    data = segment.read_bytes()
+    config.write_text(config.read_text().replace(own, new_id("str")))
+    with open_journal(root) as journal:
+        assert examine(journal).problems[0].severity == "error"
+        with pytest.raises(DamageError, match="the settings name store"):
+            repair(journal, WRITER)
+    assert segment.read_bytes() == data
+    assert [one.path for one in rescue(root, Files(), SystemClock())] == [os.fspath(config)]
+    with open_journal(root) as journal:
+        assert journal.store_id == own
+        assert examine(journal).exit_code == 0
+
+
+def test_a_bare_pipe_in_a_files_place_is_parked(root):
+    path = Path(root, "journal", "durable")
+    path.unlink()
+    os.mkfifo(path)
+    with open_journal(root) as journal:
+        assert os.fspath(path) in {one.path for one in examine(journal).problems}
+    rescue(root, Files(), SystemClock())
+    with open_journal(root) as journal:
+        repair(journal, WRITER)
+        assert examine(journal).problems == []
+        put(journal, 2)
+    assert path.is_file()
+
+
+MEASURE = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from support import open_journal
+from periplus.journal.doctor import examine
+with open_journal(sys.argv[1]) as journal:
+    examine(journal)
+print(peak_bytes())
+"""
+
+
+def test_examining_does_not_hold_the_payloads(tmp_path):
+    """Two stores of as many records and entities, one with fifteen times the content: the peaks differ by far less than that."""
+    peaks, sizes = [], []
+    for size in (200, 6_000):
+        root = make_store(tmp_path / str(size))
+        config = Path(root, "config.toml")
+        config.write_text(config.read_text() + "segment_bytes = 500000\n")
+        with open_journal(root) as journal:
+            for number in range(100):
+                journal.mutate(
+                    lambda t, number=number, size=size: [
+                        t.put("note", item(n, "not"), {"text": f"{number}".ljust(size, "x")}) for n in range(50)
+                    ],
+                    WRITER,
+                    project=False,
+                )
+        sizes.append(sum(path.stat().st_size for path in Path(root).rglob("*.jsonl")))
+        command = [sys.executable, "-c", PEAK + MEASURE, root, *sys.path]
+        peaks.append(int(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
+    assert sizes[1] - sizes[0] > 25_000_000
+    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) // 2
