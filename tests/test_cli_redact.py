@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli_support import Shell, claude_session
+from cli_support import Shell, claude_session, git, make_repository
 
 SECRET = "correct-horse-battery"
 
@@ -70,3 +70,31 @@ def test_a_text_that_is_nowhere(told):
     done = told("redact", "--secret-file", "-", "--reason", "why", code=1, stdin="never written here")
     assert done.out == "0 records redacted\n"
     assert told.json("log") == before
+
+
+def test_a_dry_run_does_not_complain_of_files_that_would_be_rewritten(told):
+    told("doctor", "--compact")
+    done = told("redact", "--secret-file", "-", "--reason", "why", "--dry-run", stdin=SECRET)
+    assert "not reached" not in done.out
+
+
+def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_path):
+    make_repository(told.folder)
+    hub = tmp_path / "hub.git"
+    git(tmp_path, "init", "-q", "--bare", "hub.git")
+    told("sync", "--with", hub)
+    found = told.json("redact", "--secret-file", "-", "--reason", "why", stdin=SECRET).not_reached
+    (history, synced, remote) = found
+    assert history.where.startswith("git's history of .periplus/entities/trap/")
+    assert "sync --with" in synced.next
+    assert "gc --prune=now" in remote.next
+    cache = remote.where.partition(",")[0]
+
+    def holds(folder):
+        return SECRET in git(folder, "cat-file", "--batch-all-objects", "--batch", "--buffer")
+
+    assert (holds(hub), holds(cache)) == (True, True)
+    told("sync", "--with", hub)  # as the advice says
+    for folder in (cache, hub):
+        git(folder, "gc", "-q", "--prune=now")
+    assert (holds(hub), holds(cache)) == (False, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -92,7 +91,7 @@ def test_a_dry_run_changes_nothing(root):
         }
         done = redact(journal, WRITER, secret=SECRET, reason="why", dry_run=True)
         assert sorted(one.seq for one in done.records) == [2, 4, 5]
-        assert {os.path.basename(one.where) for one in done.remaining} >= {"000000000001.jsonl"}
+        assert done.remaining == []  # what a redaction rewrites or makes anew is nothing that it cannot reach
         after = {
             path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file() and "index" not in path.name
         }

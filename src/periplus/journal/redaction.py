@@ -163,7 +163,10 @@ def redact(
     entities = _entities_to_clean(journal, needle, objects, found, rewrite)
     targets = [_target(journal.lineage, one) for one in found]
     if dry_run:
-        return Redaction(targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, objects))
+        planned = _rewritten(journal, [key for key, _ in entities])
+        return Redaction(
+            targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, objects, planned)
+        )
     if entities:
         _clean(journal, writer, entities)
     _audit(journal, writer, [one for one in found if not one.is_audited], objects, reason)
@@ -324,7 +327,9 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
                 "objects": list[JSONValue](names[start : start + AUDIT_RECORDS_MAX]),
                 "reason": reason,
             }
-            transaction.meta("redact", payload, summary=f"{len(part)} records redacted: {reason}")
+            transaction.meta(
+                "redact", payload, summary=f"{len(part)} record{'s' if len(part) != 1 else ''} redacted: {reason}"
+            )
 
     journal.mutate(write, writer)
 
@@ -373,8 +378,17 @@ def _files_below(folder: str) -> Iterator[str]:
         yield from (os.path.join(at, name) for name in names)
 
 
-def _elsewhere(journal: Journal, needle: Needle | None, doomed: frozenset[bytes]) -> list[Remaining]:
-    """Every file of the store that holds the secret; objects in ``doomed`` aside, which are about to go."""
+def _rewritten(journal: Journal, entities: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The beginnings of the paths that a redaction rewrites or makes anew."""
+    layout = journal.layout
+    own, checkpoints = layout.lineage_folder(journal.lineage) + os.sep, layout.checkpoints + os.sep
+    return own, checkpoints, layout.index, *(layout.entity_file(*key) for key in entities)
+
+
+def _elsewhere(
+    journal: Journal, needle: Needle | None, doomed: frozenset[bytes], planned: tuple[str, ...] = ()
+) -> list[Remaining]:
+    """Every file of the store that holds the secret; but for what is about to go: objects ``doomed``, paths ``planned``."""
     if needle is None:
         return []
     remaining = [
@@ -385,7 +399,7 @@ def _elsewhere(journal: Journal, needle: Needle | None, doomed: frozenset[bytes]
     layout = journal.layout
     foreign = {layout.lineage_folder(name): name for name in journal.lineages() if name != journal.lineage}
     for path in sorted(_files_below(layout.root)):
-        if path.startswith(layout.objects + os.sep):
+        if path.startswith((layout.objects + os.sep, *planned)):
             continue
         if not _is_in_file(needle, path):
             continue

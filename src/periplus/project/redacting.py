@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
-from periplus.journal import STORE_FOLDER, Entity
+from periplus.journal import Entity
+from periplus.journal.layout import SYNC_LOCK
 from periplus.journal.redaction import Needle, Redaction, Remaining, redact
 
 if TYPE_CHECKING:
@@ -80,9 +81,12 @@ def _trail_rewriter(
 
 def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
     """Copies that no command of ours reaches: git's history of entity files, other clones."""
+    import shlex
+
     remaining = []
     layout = project.journal.layout
-    for item_type, item_id in done.entities:
+    told = [(one.item_type, one.item_id) for one in done.records if one.item_type]
+    for item_type, item_id in dict.fromkeys([*done.entities, *told]):
         path = layout.entity_file(item_type, item_id)
         if os.path.exists(path) and os.path.exists(os.path.join(project.folder, ".git")):
             name = os.path.relpath(path, project.folder)
@@ -92,11 +96,22 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
                     f"See `git log --all -- {name}`; purge with `git filter-repo --replace-text FILE`, FILE naming the text.",
                 )
             )
-    if any(name != project.journal.lineage for name in project.journal.lineages()):
+    if not done.records and not done.objects:
+        return remaining
+    if os.path.exists(os.path.join(layout.journal, SYNC_LOCK)):
         remaining.append(
             Remaining(
-                "other clones of this project that hold our records",
-                f"Run `periplus sync` in each {STORE_FOLDER}'s project.",
+                "clones, folders and git remotes that this store was synced with; exports and backups",
+                "Repeat `periplus sync --with` each of them; make exports and backups anew.",
+            )
+        )
+    remotes = os.path.join(project.root, "remotes")
+    for name in sorted(os.listdir(remotes)) if os.path.isdir(remotes) else ():
+        path = os.path.join(remotes, name)
+        remaining.append(
+            Remaining(
+                f"{path}, and the git remote that it is a copy of",
+                f"Sync with it, then `git -C {shlex.quote(path)} gc --prune=now`, and the same in the remote.",
             )
         )
     return remaining
