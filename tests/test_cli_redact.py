@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from cli_support import Shell, claude_session, git, make_repository
@@ -84,14 +86,16 @@ def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_pa
     git(tmp_path, "init", "-q", "--bare", "hub.git")
     told("sync", "--with", hub)
     found = told.json("redact", "--secret-file", "-", "--reason", "why", stdin=SECRET).not_reached
-    (history, synced, remote) = found
+    assert len(found) == 3, found
+    history, synced, remote = found
     assert history.where.startswith("git's history of .periplus/entities/trap/")
     assert "sync --with" in synced.next
     assert "gc --prune=now" in remote.next
     cache = remote.where.partition(",")[0]
 
     def holds(folder):
-        return SECRET in git(folder, "cat-file", "--batch-all-objects", "--batch", "--buffer")
+        command = ["git", "-C", folder, "cat-file", "--batch-all-objects", "--batch", "--buffer"]
+        return SECRET.encode() in subprocess.run(command, check=True, capture_output=True).stdout
 
     assert (holds(hub), holds(cache)) == (True, True)
     told("sync", "--with", hub)  # as the advice says

@@ -31,7 +31,6 @@ from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.incoming import Arrival, References, objects_of
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign
-from periplus.journal.layout import SYNC_LOCK
 from periplus.journal.lineage import START
 from periplus.journal.tiles import LineageTree
 from periplus.merkle import Frontier
@@ -300,7 +299,7 @@ def _staging(target: FolderCarrier, lineage: str, *, dry_run: bool) -> Iterator[
         files.make_folder(journal)
     except OSError as error:
         raise environment_failure(error, "make", journal) from error
-    lock = Lock(os.path.join(journal, SYNC_LOCK))
+    lock = Lock(os.path.join(journal, "sync.lock"))
     incoming = os.path.join(journal, "incoming")
     try:
         with lock.holding(_PATIENCE_S):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
-from periplus.journal.layout import SYNC_LOCK
 from periplus.journal.redaction import Needle, Redaction, Remaining, redact
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
             )
     if not done.records and not done.objects:
         return remaining
-    if os.path.exists(os.path.join(layout.journal, SYNC_LOCK)):
+    if os.path.isdir(layout.peers):  # heads were exchanged, or at least shown
         remaining.append(
             Remaining(
                 "clones, folders and git remotes that this store was synced with; exports and backups",
