@@ -16,6 +16,7 @@ import pytest
 
 from periplus.base.files import Files
 from periplus.journal.doctor import examine
+from periplus.journal.takein import take_in
 from support import WRITER, item, make_store, open_journal
 from test_fault_matrix import OPERATIONS, check_sound, check_survival, fresh, known
 from test_journal_damage import acknowledged, check_recovery, put
@@ -115,6 +116,7 @@ def survivors(root, state, done, key):
         seqs = [entry.record.seq for _, entry in journal.entries(journal.lineage)]
         assert seqs == list(range(1, len(seqs) + 1))
     with open_journal(root) as journal:
+        take_in(journal)  # the next look writes anew what of the entity files could not be read or written
         found = examine(journal)
         assert found.exit_code in (0, 1), found.problems
         assert all(p.severity == "note" or p.path.endswith(".poisoned") for p in found.problems), found.problems
