@@ -262,4 +262,4 @@ def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):
     cleo("import", tmp_path / "store.zip")
     assert "others wrote: periplus log --lineage all" in cleo("log").out
     assert "Known to the first clone" in cleo("log", "--lineage", "all").out
-    assert "         and 1 of 1 other clone: periplus log --lineage all" in cleo("status").lines
+    assert "         and 1 record of 1 other clone: periplus log --lineage all" in cleo("status").lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,17 @@ def test_the_index_is_only_asked(root):
         assert repair(journal, WRITER)
         assert examine(journal).exit_code == 0
     assert path.read_bytes() == good
+
+
+def test_files_that_anybody_may_write_are_told_in_one_line(root):
+    for path in sorted(Path(root, "journal").rglob("*.jsonl")):
+        path.chmod(0o666)
+    Path(root, "entities").chmod(0o777)
+    with open_journal(root) as journal:
+        told = [one for one in examine(journal).problems if "anybody on this machine" in one.what]
+    assert [one.severity for one in told] == ["warning"]
+    assert "more" in told[0].what
+    assert told[0].mend == f"chmod -R o-w {root}"
+    subprocess.run(told[0].mend.split(), check=True)
+    with open_journal(root) as journal:
+        assert not [one for one in examine(journal).problems if "anybody on this machine" in one.what]

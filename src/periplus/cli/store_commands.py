@@ -94,7 +94,7 @@ def _status(face: Face) -> int:
         yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
         if found.others:
             clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
-            yield f"         and {sum(count for _, count in found.others):,} of {clones}"
+            yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"
         if found.is_checkpoint_due:
             yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())

@@ -211,6 +211,8 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
 def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
     for damage in chunk.damages:
         lost = f"records {damage.first_seq} to {damage.last_seq} cannot be read"
+        if damage.first_seq == damage.last_seq:
+            lost = f"record {damage.first_seq} cannot be read"
         if damage.first_seq > damage.last_seq:
             lost = f"records from {damage.first_seq} cannot be read"
             if not damage.offset:  # the header
@@ -392,8 +394,27 @@ def _stray(journal: Journal, path: str) -> Problem:
     return Problem("warning", "a file that no entity of the journal stands behind", path)
 
 
+def _check_modes(root: str) -> Iterator[Problem]:
+    """One problem for all that anybody on the machine may change."""
+    paths = (os.path.join(folder, name) for folder, folders, names in os.walk(root) for name in (*folders, *names))
+    open_to_all = []
+    for path in (root, *paths):
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue  # gone since it was listed
+        if not stat.S_ISLNK(mode) and mode & stat.S_IWOTH:
+            open_to_all.append(path)
+    if open_to_all:
+        more = f", and {len(open_to_all) - 1:,} more" if len(open_to_all) > 1 else ""
+        yield Problem(
+            "warning", f"anybody on this machine may write to it{more}", open_to_all[0], mend=f"chmod -R o-w {root}"
+        )
+
+
 def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     layout = journal.layout
+    yield from _check_modes(layout.root)
     for folder, folders, names in os.walk(layout.root):
         if folder == layout.root and PARKED_FOLDER in folders:
             folders.remove(PARKED_FOLDER)
