@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -19,3 +20,10 @@ def root(tmp_path):
 def journal(root):
     with open_journal(root) as journal:
         yield journal
+
+
+def pytest_configure():
+    # A shell starts what runs in its background with interruptions ignored, and children inherit that; in tests
+    # programs are interrupted as at a terminal.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
