@@ -591,7 +591,7 @@ def test_a_proof_that_the_journal_only_grew(store):
     assert command[:2] == ["periplus", "verify"]
     assert "begin with the earlier ones" in store(*command[1:]).out
     assert store.json("prove", "--from", "1", "--to", "2").size == 2
-    store.fails("prove", "--from", "3", "--to", "2", code=1, wrong="not 3 to 2")
+    store.fails("prove", "--from", "3", "--to", "2", code=2, wrong="--to 2 comes before --from 3")
     store.fails("prove", code=2, wrong="either a SEQ, or --from A")
     store.fails("prove", "1", "--to", "2", code=2, wrong="either a SEQ, or --from A")
     store.fails("prove", "4", code=1, wrong="there is no record 4")

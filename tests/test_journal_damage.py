@@ -289,7 +289,8 @@ def check_survivors(root, acked):
 def test_scanning_any_bytes_raises_nothing(data):
     found = scan(data, base=0, next_seq=1)
     assert found.entries == []
-    assert found.tail is not None or not data
+    # An unfinished write is held back; marks of a conflict are no write of ours.
+    assert found.tail is not None or not data or (found.damages and b"<<<<<<< " in data)
     try:
         decode_header(data)
     except PeriplusError:
