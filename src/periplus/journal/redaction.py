@@ -197,6 +197,7 @@ def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason:
             f"a redaction is recorded with its reason, of 1 to {REASON_CHARACTERS_MAX} characters",
             safe="Nothing was changed.",
         )
+    canonical(reason)  # raises for what could not be written down, before anything is
     if needle is not None and needle.text in reason:
         raise UsageError("the reason repeats the secret, and it stays in the journal", safe="Nothing was changed.")
     journal.refresh()
