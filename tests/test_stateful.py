@@ -61,7 +61,8 @@ class Clones(RuleBasedStateMachine):
         for number in (1, 2):
             root = self.folder / str(number) / ".periplus"
             root.mkdir(parents=True)
-            (root / "config.toml").write_bytes(config.read_bytes())
+            for name in ("config.toml", ".gitignore"):  # as a clone of git has them
+                (root / name).write_bytes(Path(first, name).read_bytes())
             self.clones.append(Held(os.fspath(root)))
 
     def teardown(self):
@@ -261,6 +262,7 @@ TestClones = pytest.mark.slow(Clones.TestCase)
 TestClones.settings = settings(
     max_examples=int(os.environ.get("PERIPLUS_EXAMPLES", "12")),
     stateful_step_count=30,
+    derandomize="PERIPLUS_EXAMPLES" not in os.environ,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
