@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: setup
 	$(BIN)/python -m pytest -m "not slow and not rig"

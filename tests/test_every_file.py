@@ -410,10 +410,6 @@ def test_a_sample_of_changes(arena, before):
     assert run_all(arena, before, chosen) == []
 
 
-@pytest.mark.skipif(
-    "PERIPLUS_EXHAUSTIVE" not in os.environ,
-    reason="an open gap: a file of peers/ that was cut short may be gone after a repair; PERIPLUS_EXHAUSTIVE=1 shows it",
-)
 @pytest.mark.slow
 def test_more_changes(arena, before):
     chance = random.Random(7)

@@ -51,6 +51,7 @@ from periplus.base.ids import is_id
 from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, verify_signature
 from periplus.journal.layout import Layout
+from periplus.journal.record import seal_line, unseal_line
 from periplus.journal.settings import read_lineage
 from periplus.journal.tiles import LineageTree, held_now, no_longer_extends
 
@@ -120,10 +121,12 @@ def read_peer(layout: Layout, lineage: str) -> Peer | None:
 
 
 def parse_peer(data: bytes, lineage: str) -> Peer | None:
-    """What ``data`` remembers of ``lineage``; None where it is no such thing."""
+    """What ``data`` remembers of ``lineage``; None where it is no such thing, or its checksum does not hold."""
     try:
         peer = msgspec.json.decode(data, type=Peer)
-        is_sound = peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
+        is_sealed = data.endswith(b"\n") and unseal_line(data[:-1]) is not None
+        is_sound = is_sealed or data == _body(peer) + b"\n"  # just so they were before they had a checksum
+        is_sound &= peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
         if peer.seen is not None:
             is_sound &= len(bytes.fromhex(peer.seen.root)) == 32 and peer.seen.size > 0
             is_sound &= len(bytes.fromhex(peer.seen.signature)) in (0, 64)
@@ -248,7 +251,11 @@ def write_peer(layout: Layout, files: Files, peer: Peer) -> None:
         files.make_folder(layout.peers)
     except OSError as error:
         raise environment_failure(error, "make", layout.peers) from error
-    write_atomic(files, layout.peer_file(peer.lineage), canonical(msgspec.to_builtins(peer)) + b"\n")
+    write_atomic(files, layout.peer_file(peer.lineage), seal_line(_body(peer)[:-1])[0])
+
+
+def _body(peer: Peer) -> bytes:
+    return canonical(msgspec.to_builtins(peer))
 
 
 def _write(journal: Journal, peer: Peer) -> None:
