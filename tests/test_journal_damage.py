@@ -98,7 +98,8 @@ def test_damage_is_found_with_the_index_in_place_and_the_rest_is_served(tmp_path
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\0" * 300, b'{"v":2,"seq":', b"x", b"\n\n\n", os.urandom(64), b'"sum":"0123456789abcdef"}\n']
+    "garbage",
+    [b"\0" * 300, b'{"v":2,"seq":', b"x", b"\n\n\n", random.Random(64).randbytes(64), b'"sum":"0123456789abcdef"}\n'],
 )
 def test_what_was_never_acknowledged_is_voided_by_the_next_batch(tmp_path, garbage):
     root = make_store(tmp_path)
