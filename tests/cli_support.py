@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from periplus.cli.schemas import SCHEMAS
+from periplus.cli.reference import ALL_SCHEMAS
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
 
 PERIPLUS = os.fspath(Path(sys.executable).with_name("periplus"))
 SECRET = "AKIA" + "IOSFODNN7ABCDEFG"
-_TYPES = {str(schema.__struct_config__.tag): schema for schema in SCHEMAS.values()}
+_TYPES = {str(schema.__struct_config__.tag): schema for schema in ALL_SCHEMAS.values()}
 
 
 class Done(NamedTuple):

@@ -6,7 +6,8 @@ __all__ = ["entity_out", "hit_out", "records_out", "trail_out"]
 
 from collections.abc import Sequence
 
-from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, TrailOut
+from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
+from periplus.cli.trail_schemas import TrailOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail

@@ -6,7 +6,7 @@ there is not.
 
 from __future__ import annotations
 
-__all__ = ["cli_reference", "json_reference", "write_reference"]
+__all__ = ["ALL_SCHEMAS", "cli_reference", "json_reference", "write_reference"]
 
 import argparse
 import inspect
@@ -19,7 +19,9 @@ import msgspec
 
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.schemas import SCHEMAS
+from periplus.cli.trail_schemas import TRAIL_SCHEMAS
 
+ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **TRAIL_SCHEMAS}
 _EXIT_CODES: Final = (
     (0, "done"),
     (1, "found a problem, or found nothing"),
@@ -127,7 +129,7 @@ def _json_lines() -> Iterator[str]:
     yield "error; wrong usage too. `trail show --json` prints a document for each line, as described in"
     yield "[the format of trails](../formats/trail.md)."
     parts: dict[str, type[msgspec.Struct]] = {}
-    for command, schema in SCHEMAS.items():
+    for command, schema in ALL_SCHEMAS.items():
         yield ""
         yield f"## {command}"
         yield ""

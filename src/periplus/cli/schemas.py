@@ -17,8 +17,6 @@ __all__ = [
     "DoctorOut",
     "EntityOut",
     "ErrorOut",
-    "FailureOut",
-    "FileOut",
     "FindingOut",
     "GapOut",
     "HeadOut",
@@ -49,11 +47,6 @@ __all__ = [
     "TakenOut",
     "TargetOut",
     "TourOut",
-    "TrailCheckOut",
-    "TrailImportOut",
-    "TrailListOut",
-    "TrailOut",
-    "TrailVerifyOut",
     "TransferOut",
     "UndoOut",
     "UndoneOut",
@@ -321,59 +314,6 @@ class LogLineOut(msgspec.Struct, tag_field="schema", tag="periplus.log.line/1"):
     gap: GapOut | None
 
 
-class TrailOut(msgspec.Struct):
-    """``value`` is the trail's card: what the journal announced of it."""
-
-    id: str
-    changed: bool
-    value: dict[str, Any]
-    children: list[TrailOut]
-
-
-class FailureOut(msgspec.Struct):
-    """A file that could not be imported; the others were."""
-
-    path: str
-    wrong: str
-    next: str
-
-
-class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.import/1"):
-    """``left_out``: how many more sessions ``--found`` found than it imports at a time."""
-
-    trails: list[TrailOut]
-    failed: list[FailureOut]
-    left_out: int
-
-
-class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/1"):
-    trails: list[EntityOut]
-
-
-class TrailCheckOut(msgspec.Struct):
-    """``verdict`` is ok, error, warning or skipped."""
-
-    name: str
-    verdict: str
-    detail: str
-
-
-class FileOut(msgspec.Struct):
-    """A trail; ``digest`` is empty where its bytes could not be had."""
-
-    name: str
-    digest: str
-    ok: bool
-    summary: str
-    first_bad_offset: int | None
-    checks: list[TrailCheckOut]
-
-
-class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):
-    ok: bool
-    trails: list[FileOut]
-
-
 class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
     """``size`` and ``root`` are the tree head, ``key`` the public key that its signature is checked with.
 
@@ -634,9 +574,6 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "log --follow": LogLineOut,
     "blame": BlameOut,
     "undo": UndoOut,
-    "trail import": TrailImportOut,
-    "trail list": TrailListOut,
-    "trail verify": TrailVerifyOut,
     "prove": ProveOut,
     "head": HeadOut,
     "verify": VerifyOut,

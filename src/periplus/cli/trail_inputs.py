@@ -1,0 +1,67 @@
+"""Trails as a command line names them: by id, digest or file."""
+
+from __future__ import annotations
+
+__all__ = ["guarded", "named_trail", "trail_reader"]
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.face import Face, plain
+
+if TYPE_CHECKING:
+    from periplus.project import TrailFile
+    from periplus.trail import ObjectReader, TrailReader
+
+
+def named_trail(face: Face, name: str) -> tuple[TrailFile, ObjectReader | None]:
+    """The trail, and the objects of the store at hand; a file is read whatever the state of the store may be."""
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.inputs import read_file
+    from periplus.project import TrailFile
+    from periplus.project.project import TRAIL_FILE_BYTES_MAX
+
+    if not os.path.isfile(name):
+        plain(name, "TRAIL")
+        with face.open() as project:
+            return project.trail_bytes(name), project.journal.objects
+    found = TrailFile(name, read_file(name, TRAIL_FILE_BYTES_MAX))
+    try:
+        with face.open() as project:
+            return found, project.journal.objects
+    except PeriplusError:
+        if face.store_option is not None:
+            raise
+        return found, None  # long texts are shown by their digests
+
+
+def trail_reader(found: TrailFile) -> TrailReader:
+    """A reader whose errors name the file."""
+    from periplus.base.container import KIND_TRAIL, MAGIC
+    from periplus.base.errors import DamageError, FormatError, NewerFormatError
+    from periplus.trail import TrailReader
+
+    try:
+        return TrailReader(found.data)
+    except NewerFormatError as error:
+        error.path = found.name
+        raise
+    except FormatError as error:
+        safe = "The file was only read."
+        if found.data[:4] != MAGIC or found.data[5:6] != bytes((KIND_TRAIL,)):
+            mend = "Make a trail of a session with `periplus trail import`."
+            raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe,
+                          mend="`periplus trail verify` says more.") from error  # fmt: skip
+
+
+def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:
+    """The lines up to where the trail turns out to be damaged."""
+    from periplus.base.errors import DamageError, FormatError
+
+    try:
+        yield from lines
+    except FormatError as error:
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe="What was listed before it is sound.",
+                          mend="`periplus trail verify` says more.") from error  # fmt: skip

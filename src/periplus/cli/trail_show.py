@@ -1,0 +1,70 @@
+"""``periplus trail show``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.cli.face import Face, number
+from periplus.cli.trail_inputs import guarded, named_trail, trail_reader
+
+if TYPE_CHECKING:
+    from periplus.trail import Form
+
+_AROUND: Final = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
+    forms = "how much of each step, json being one document a line (default: text)"
+    add("--form", choices=("text", "verbose", "compact", "json"), default="text", help=forms)
+    add("--at", type=number(0), metavar="N", help=f"only step N and the {_AROUND} before and behind it")
+    add("--limit", type=number(1), metavar="N", help="at most N lines")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from itertools import islice
+
+    from periplus.base.errors import NotFoundError, PeriplusError
+    from periplus.trail import listing
+
+    found, store = named_trail(face, arguments.trail)
+    reader = trail_reader(found)
+
+    def read(digest: bytes) -> bytes | None:
+        try:
+            return store.get(digest) if store is not None else None
+        except PeriplusError:
+            return None  # the listing shows the reference; doctor says what is wrong with the object
+
+    at: int | None = arguments.at
+    if at is not None and at >= reader.step_count:
+        steps = f"steps 0 to {reader.step_count - 1:,}" if reader.step_count else "no steps"
+        raise NotFoundError(f"there is no step {at:,} in {found.name}: it has {steps}", mend="Give another --at.")
+    form: Form = "json" if face.as_json else arguments.form
+    lines = listing(reader, form, width=face.width, colour=bool(face.palette.bold) and form != "json", read_text=read)
+    if at is not None:
+        lines = _around(lines, form, at)
+    for line in islice(guarded(lines, found), arguments.limit):
+        face.out(line)
+    return 0
+
+
+def _around(lines: Iterator[str], form: Form, at: int) -> Iterator[str]:
+    """The lines of the steps near step ``at``: a step begins with a line that begins with its number."""
+    import re
+
+    number = re.compile(r'^\{"kind":"step","index":(\d+)' if form == "json" else r"^(?:\x1b\[[0-9;]*m)*\s{0,3}(\d+)\b")
+    is_near = False
+    for line in lines:
+        match = number.match(line)
+        if match:
+            is_near = abs(int(match[1]) - at) <= _AROUND
+        elif form != "verbose" or line.lstrip("\x1b[0123456789m").startswith(";"):
+            is_near = False
+        if is_near:
+            yield line
