@@ -121,6 +121,31 @@ class StoppingFiles(Files):
             raise Stop
         super().remove_folder(path)
 
+    def open_at(self, folder, name, flags, mode=0o644):
+        if self._count(f"open_at {name}"):
+            raise Stop
+        return super().open_at(folder, name, flags, mode)
+
+    def replace_at(self, source_folder, source, target_folder, target):
+        if self._count(f"replace_at {target}"):
+            raise Stop
+        super().replace_at(source_folder, source, target_folder, target)
+
+    def unlink_at(self, folder, name):
+        if self._count(f"unlink_at {name}"):
+            raise Stop
+        super().unlink_at(folder, name)
+
+    def make_folder_at(self, folder, name, mode=0o755):
+        if self._count(f"make_folder_at {name}"):
+            raise Stop
+        super().make_folder_at(folder, name, mode)
+
+    def remove_folder_at(self, folder, name):
+        if self._count(f"remove_folder_at {name}"):
+            raise Stop
+        super().remove_folder_at(folder, name)
+
 
 class FailingFiles(Files):
     """The system call ``name`` fails with ``error`` from its ``after``-th use on; a write may be short instead."""

@@ -13,6 +13,7 @@
     │   └── OutcomeUnknownError   a write whose fate is not known; retry with its key      exit 6
     ├── LockTimeoutError      somebody else is writing, longer than the caller would wait  exit 4
     └── RefusedError          policy: a conflict, a secret, a claim of somebody else       exit 5
+        ├── ConfinementError      a path that leads out of a confined folder, or may
         ├── ConflictError         the entity is no longer what the caller had read
         ├── ForkError             two writers wrote different records under one lineage's seqs
         └── SecretFoundError      a secret in what was to be stored
@@ -24,6 +25,7 @@ foreign errors at the seam where they enter, with ``raise … from``.
 from __future__ import annotations
 
 __all__ = [
+    "ConfinementError",
     "ConflictError",
     "DamageError",
     "EnvironmentFailure",
@@ -152,6 +154,19 @@ class LockTimeoutError(PeriplusError):
 class RefusedError(PeriplusError):
     exit_code = 5
     code = "refused"
+
+
+class ConfinementError(RefusedError):
+    """A path that a confined folder refuses; ``path`` as it was given, ``reason`` in one word of ``base.confined``."""
+
+    code = "confinement"
+
+    def __init__(
+        self, wrong: str, *, path: str, reason: str, safe: str = "Nothing was changed.", mend: str = ""
+    ) -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.path = path
+        self.reason = reason
 
 
 class ConflictError(RefusedError):

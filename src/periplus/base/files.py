@@ -114,6 +114,23 @@ class Files:
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
 
+    # The same by an open folder and a name in it, for who must know which folder it is: see ``base.confined``.
+
+    def open_at(self, folder: int, name: str, flags: int, mode: int = 0o644) -> int:
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, mode, dir_fd=folder)
+
+    def replace_at(self, source_folder: int, source: str, target_folder: int, target: str) -> None:
+        os.replace(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+
+    def unlink_at(self, folder: int, name: str) -> None:
+        os.unlink(name, dir_fd=folder)
+
+    def make_folder_at(self, folder: int, name: str, mode: int = 0o755) -> None:
+        os.mkdir(name, mode, dir_fd=folder)
+
+    def remove_folder_at(self, folder: int, name: str) -> None:
+        os.rmdir(name, dir_fd=folder)
+
 
 def _boot_time() -> str:
     """For systems without a boot id: when the machine was started, as far as that is told; else nothing is believed."""
