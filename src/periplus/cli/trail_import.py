@@ -20,10 +20,10 @@ _FOUND_MAX: Final = 100
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="a session file of Claude Code or Codex")
+    add("files", nargs="*", metavar="FILE", help="a session file of an agent")
     add("--git", nargs="?", const=".", metavar="REPOSITORY", help="the history of a repository (default: this one)")
     add("--found", action="store_true", help="every session of this project that is found on this machine")
-    add("--format", choices=("claude-code", "codex"), help="what the files are (default: told from their content)")
+    add("--format", metavar="FORMAT", help="what the files are, such as claude-code (default: told from their content)")
     add(
         "--max-commits", type=number(1), default=10_000, metavar="N", help="of a history, the newest N (default: 10000)"
     )
@@ -56,7 +56,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             try:
                 check_file(path)
                 progress = face.progress(os.path.basename(path))
-                done.append(project.import_transcript(path, source_format=arguments.format, progress=progress))
+                done += project.import_transcripts(path, source_format=arguments.format, progress=progress)
             except PeriplusError as error:
                 if len(paths) == 1 and not done:
                     raise

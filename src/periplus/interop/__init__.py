@@ -3,7 +3,7 @@
 from periplus.interop.git import import_git
 from periplus.interop.model import FoundSession, Imported, SourceFormat, Tokens
 from periplus.interop.sessions import find_sessions
-from periplus.interop.transcripts import import_transcript
+from periplus.interop.transcripts import import_transcript, import_transcripts
 
 __all__ = [
     "FoundSession",
@@ -13,4 +13,5 @@ __all__ = [
     "find_sessions",
     "import_git",
     "import_transcript",
+    "import_transcripts",
 ]

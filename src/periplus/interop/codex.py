@@ -8,16 +8,19 @@ bare on their lines.
 
 from __future__ import annotations
 
-__all__ = ["CodexImporter"]
+__all__ = ["CodexImporter", "is_mine", "read"]
 
 import re
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from periplus.interop.codex_tools import plan_tool
 from periplus.interop.intake import PENDING_CALLS_MAX, Call, Intake
+from periplus.interop.model import Imported
+from periplus.interop.source import Head, Source
 from periplus.interop.values import (
     Moment,
     decode_loosely,
@@ -88,6 +91,9 @@ _decode_item: Final = msgspec.json.Decoder(_Item).decode
 _decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 _REFUSED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
+_ENVELOPES: Final = frozenset(
+    {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
+)
 _REMARKS: Final = frozenset({"compacted", "world_state", "inter_agent_communication_metadata"})
 _CALLS: Final = frozenset({
     "function_call", "custom_tool_call", "local_shell_call", "tool_call", "tool_search_call", "web_search_call",
@@ -126,6 +132,34 @@ _IDE_PREAMBLE: Final = "# Context from my IDE setup:"
 _IDE_REQUEST: Final = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
 _EXIT_LINE: Final = re.compile(r"^(?:Exit code: |Process exited with code |exit code: )(-?\d{1,9})\b", re.MULTILINE)
 _HEAD_CHARS: Final = 600
+
+
+def is_mine(head: Head) -> bool:
+    return any(map(_is_record, head.records)) or b'"type":"session_meta"' in head.start_of_large_record
+
+
+def _is_record(record: dict[str, object]) -> bool:
+    kind = record.get("type")
+    if isinstance(kind, str) and kind in _ENVELOPES:
+        return isinstance(record.get("payload"), dict)
+    # Before the envelopes, the first line was the session's own record and had no type.
+    return kind is None and "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
+
+
+def read(source: Source) -> Iterator[Imported]:
+    intake = source.intake()
+    importer = CodexImporter(intake)
+    digest, status = source.read_lines(importer, intake)
+    yield intake.finish(
+        "codex",
+        secret=source.secret(digest),
+        source=digest,
+        agent="codex",
+        trail_id=intake.session_id or digest.hex()[:16],
+        status=status,
+        tool="codex",
+        base=importer.base,
+    )
 
 
 class _Twins:

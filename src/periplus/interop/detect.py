@@ -1,4 +1,4 @@
-"""Which agent wrote a file, told from its first lines; and what else it may be, for an error that helps."""
+"""Which agent wrote a file, told from its beginning; and what else it may be, for an error that helps."""
 
 from __future__ import annotations
 
@@ -7,31 +7,10 @@ __all__ = ["detect_format", "looks_like"]
 from typing import Final
 
 from periplus.base.errors import FormatError
-from periplus.interop.lines import HEAD_BYTES
-from periplus.interop.model import SourceFormat
-from periplus.interop.values import table_of
+from periplus.interop.formats import FORMATS, Format, importer_of, kinds_of_files
+from periplus.interop.source import Head
 
-_LINES_PROBED_MAX: Final = 64
 _PROBE_BYTES: Final = 8192
-
-_CODEX_ENVELOPES: Final = frozenset(
-    {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
-)
-_CLAUDE_MARKS: Final = ("uuid", "parentUuid", "sessionId", "session_id")
-_CLAUDE_REMARKS: Final = {
-    "summary": "leafUuid",
-    "file-history-snapshot": "snapshot",
-    "queue-operation": "sessionId",
-    "custom-title": "sessionId",
-    "ai-title": "sessionId",
-    "agent-name": "sessionId",
-    "last-prompt": "sessionId",
-    "permission-mode": "permissionMode",
-    "mode": "sessionId",
-    "system": "parentUuid",
-    "progress": "parentUuid",
-    "attachment": "parentUuid",
-}
 
 # First row wins whose every mark stands in the head of the file.
 _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
@@ -64,36 +43,21 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
 )
 
 
-def detect_format(head: bytes, path: str) -> SourceFormat:
+def detect_format(head: Head) -> Format:
     """The format of the file that begins with ``head``. Raises FormatError that says what it is instead."""
-    import orjson
-
-    for line in head.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]:
-        try:
-            record = orjson.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            if _is_codex(record):
-                return "codex"
-            if _is_claude(record):
-                return "claude-code"
-            if "parts" in table_of(record.get("message")):
-                break  # the records of Qwen Code and Gemini CLI differ in little else
-    if len(head) >= HEAD_BYTES and b"\n" not in head:  # the first record is larger than what was read of it
-        start = head[:_PROBE_BYTES]
-        if b'"type":"session_meta"' in start:
-            return "codex"
-        if b'"parentUuid"' in start and b'"sessionId"' in start:
-            return "claude-code"
-    if b"\0" in head[:_PROBE_BYTES]:
-        raise FormatError(f"no text: {_binary(head)}", path=path, mend="Give a transcript of Claude Code or Codex.")
+    for row in FORMATS:
+        if importer_of(row).is_mine(head):
+            return row
+    data, path = head.data, head.path
+    mend = f"Sessions of these can be imported: {kinds_of_files()}."
+    if b"\0" in data[:_PROBE_BYTES]:
+        raise FormatError(f"no text: {_binary(data)}", path=path, safe="Nothing was imported.", mend=mend)
     raise FormatError(
-        f"no transcript that can be imported: {looks_like(head)}",
+        f"no transcript that can be imported: {looks_like(data)}",
         path=path,
         line=1,
         safe="Nothing was imported.",
-        mend="Transcripts of Claude Code (~/.claude/projects) and Codex (~/.codex/sessions) can be imported.",
+        mend=mend,
     )
 
 
@@ -130,22 +94,3 @@ def _binary(head: bytes) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[1:8:2] == b"\0\0\0\0":
         return "it looks like UTF-16"
     return "it holds NUL bytes"
-
-
-def _is_codex(record: dict[str, object]) -> bool:
-    kind = record.get("type")
-    if isinstance(kind, str) and kind in _CODEX_ENVELOPES:
-        return isinstance(record.get("payload"), dict)
-    # Before the envelopes, the first line was the session's own record and had no type.
-    return kind is None and "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
-
-
-def _is_claude(record: dict[str, object]) -> bool:
-    kind = record.get("type")
-    if not isinstance(kind, str):
-        return False
-    if kind in ("user", "assistant"):
-        message = table_of(record.get("message"))
-        return "content" in message and not record.keys().isdisjoint(_CLAUDE_MARKS)
-    mark = _CLAUDE_REMARKS.get(kind)
-    return mark is not None and mark in record

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 __all__ = ["FoundSession", "Imported", "SourceFormat", "Tokens"]
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-SourceFormat: TypeAlias = Literal["claude-code", "codex", "git"]
+SourceFormat: TypeAlias = str  # the name of a row of ``formats.FORMATS``, or ``git``
 
 
 class Tokens(NamedTuple):

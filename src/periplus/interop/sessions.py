@@ -7,30 +7,30 @@ __all__ = ["SESSIONS_MAX", "find_sessions"]
 import os
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Final
 
+from periplus.interop.formats import FORMATS
 from periplus.interop.model import FoundSession, SourceFormat
 
 SESSIONS_MAX: Final = 1000
 _ENTRIES_MAX: Final = 200_000
-_DEPTH_MAX: Final = 4
 _HEAD_BYTES: Final = 64 << 10
 _CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 def find_sessions(home: str) -> list[FoundSession]:
-    """The newest ``SESSIONS_MAX`` transcripts of Claude Code and Codex under ``home``, newest first.
+    """The newest ``SESSIONS_MAX`` transcripts under ``home``, newest first.
 
     What cannot be read is left out: a session of somebody else is none of this person's.
     """
     found: list[tuple[int, int, str, SourceFormat]] = []
     budget = [_ENTRIES_MAX]
-    for entry in _walk(os.path.join(home, ".claude", "projects"), 1, budget):
-        if entry.name.endswith(".jsonl") and not entry.name.startswith("agent-"):
-            _note(entry, "claude-code", found)
-    for entry in _walk(os.path.join(home, ".codex", "sessions"), _DEPTH_MAX, budget):
-        if entry.name.startswith("rollout-") and entry.name.endswith(".jsonl"):
-            _note(entry, "codex", found)
+    for row in FORMATS:
+        for place in row.places:
+            for entry in _walk(os.path.join(home, *place.folder), place.depth, budget):
+                if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
+                    _note(entry, row.name, found)
     found.sort(key=lambda one: (-one[0], one[2]))
     return [FoundSession(path, kind, mtime, size, _cwd(path)) for mtime, size, path, kind in found[:SESSIONS_MAX]]
 

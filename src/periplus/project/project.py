@@ -339,17 +339,26 @@ class Project:
     def import_transcript(
         self, path: str, *, source_format: SourceFormat | None = None, progress: Progress | None = None
     ) -> ImportedTrail:
-        """Make a trail of an agent's session file. Raises FormatError for what is none, and changes nothing then."""
-        from periplus.interop import import_transcript
+        """Make a trail of the one session in a file; see ``import_transcripts``."""
+        imported = self.import_transcripts(path, source_format=source_format, progress=progress)
+        if len(imported) != 1:
+            raise UsageError(f"{path} holds {len(imported)} sessions", safe="All of them were imported.")
+        return imported[0]
 
-        imported = import_transcript(
+    def import_transcripts(
+        self, path: str, *, source_format: SourceFormat | None = None, progress: Progress | None = None
+    ) -> list[ImportedTrail]:
+        """Make trails of the sessions in an agent's file. Raises FormatError for what is none, and changes nothing then."""
+        from periplus.interop import import_transcripts
+
+        sessions = import_transcripts(
             path,
             trail_key=self._trail_key(),
             put_object=self.journal.objects.put,
             format=source_format,
             progress=progress,
         )
-        return self._announce(imported, "")
+        return [self._announce(imported, "") for imported in sessions]
 
     def import_git(
         self, repository: str, *, commits_max: int = 10_000, progress: Progress | None = None

@@ -1,0 +1,96 @@
+"""The foreign formats that can be imported: one table. A new format is a module and a row.
+
+A row's module is imported when a file may be of it, or a session is read. It has two functions: ``is_mine(head)``
+tells from the beginning of a file whether it is of the format, ``read(source)`` gives its sessions as trails.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FORMATS", "Format", "Importer", "Place", "format_names", "format_of", "importer_of", "kinds_of_files"]
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from periplus.interop.model import Imported
+    from periplus.interop.source import Head, Source
+
+# What one file holds: a record a line; one document; the card of a session whose records are files beside it; a
+# database of sessions.
+Shape: TypeAlias = Literal["lines", "document", "folder", "database"]
+
+
+class Place(NamedTuple):
+    """Where an agent leaves its sessions: files called ``pattern`` and not ``not_pattern``, in ``folder`` of the home
+    folder and down to ``depth`` folders below it.
+    """
+
+    folder: tuple[str, ...]
+    depth: int
+    pattern: str
+    not_pattern: str = ""
+
+
+class Format(NamedTuple):
+    """``agent`` and ``what`` are for people; ``grows`` says whether a running agent adds to the end of the file, so
+    that it can be followed.
+    """
+
+    name: str
+    agent: str
+    what: str
+    module: str
+    shape: Shape
+    grows: bool
+    places: tuple[Place, ...] = ()
+
+
+class Importer(Protocol):
+    """What the module of a row has."""
+
+    @staticmethod
+    def is_mine(head: Head) -> bool:
+        """Whether the file that begins like this is of the format. Never raises for what a file holds."""
+
+    @staticmethod
+    def read(source: Source) -> Iterable[Imported]:
+        """The sessions in the file, mostly one. Raises FormatError, EnvironmentFailure."""
+
+
+# In the order in which they are asked: those that say plainly what they are before those that are told by likeness.
+FORMATS: Final[tuple[Format, ...]] = (
+    Format(
+        "codex", "Codex", "a session of Codex", "codex", "lines", grows=True,
+        places=(Place((".codex", "sessions"), 4, "rollout-*.jsonl"),),
+    ),
+    Format(
+        "claude-code", "Claude Code", "a session of Claude Code", "claude_files", "lines", grows=True,
+        places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*"),),
+    ),
+)  # fmt: skip
+
+
+def format_names() -> tuple[str, ...]:
+    return tuple(row.name for row in FORMATS)
+
+
+def format_of(name: str) -> Format:
+    """The row called ``name``. Raises KeyError."""
+    for row in FORMATS:
+        if row.name == name:
+            return row
+    raise KeyError(name)
+
+
+def importer_of(row: Format) -> Importer:
+    return cast("Importer", importlib.import_module(f"periplus.interop.{row.module}"))
+
+
+def kinds_of_files() -> str:
+    """For a sentence: what can be imported, and where it lies."""
+    kinds = []
+    for row in FORMATS:
+        place = f" (~/{'/'.join(row.places[0].folder)})" if row.places else ""
+        kinds.append(f"{row.agent}{place}")
+    return f"{', '.join(kinds[:-1])} and {kinds[-1]}"

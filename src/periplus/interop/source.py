@@ -1,0 +1,119 @@
+"""What an importer is given: the head of a file to tell what it is, and the file with what a trail needs."""
+
+from __future__ import annotations
+
+__all__ = ["Head", "LineImporter", "Source", "status_of"]
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+from periplus.interop.lines import HEAD_BYTES, LineReader, read_head
+
+if TYPE_CHECKING:
+    from periplus.interop.intake import Intake
+    from periplus.trail.model import Status
+
+_LINES_PROBED_MAX: Final = 64
+_START_BYTES: Final = 8192
+_COUNTED: Final = ("prompts", "says", "comments", "tools", "tools_paired", "model_calls", "duplicates", "labels")
+
+
+class Head:
+    """The beginning of a file: ``HEAD_BYTES`` of it at most, all of it where it is shorter."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self.data = data
+        self.path = path
+
+    @classmethod
+    def of(cls, path: str) -> Head:
+        """Raises FormatError where the file is empty or no file, EnvironmentFailure where it cannot be read."""
+        return cls(read_head(path), path)
+
+    @cached_property
+    def records(self) -> list[dict[str, object]]:
+        """The first lines that are JSON objects, decoded. None of a document that is written over several lines."""
+        import orjson
+
+        found = []
+        for line in self.data.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]:
+            try:
+                record = orjson.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                found.append(record)
+        return found
+
+    @property
+    def start_of_large_record(self) -> bytes:
+        """Where the first record is longer than the head, so that it cannot be decoded, how it begins."""
+        return self.data[:_START_BYTES] if len(self.data) >= HEAD_BYTES and b"\n" not in self.data else b""
+
+
+class LineImporter(Protocol):
+    """Takes the records of a file of lines, one after the other."""
+
+    def feed(self, number: int, line: bytes) -> bool:
+        """Take the record on line ``number``; False where it is none."""
+
+    def finish(self) -> Status:
+        """Give up waiting, and say how the run ended as far as the file tells."""
+
+
+class Source:
+    """A file to import, and what its trail needs: a key, a place for large texts. ``progress`` gets the bytes read and
+    the bytes in all.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        trail_key: bytes,
+        put_object: Callable[[bytes], bytes],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.put_object = put_object
+        self.progress = progress
+        self._trail_key = trail_key
+
+    def beside(self, path: str) -> Source:
+        """Another file of the same import, whose reading is no progress of its own."""
+        return Source(path, self._trail_key, self.put_object)
+
+    def secret(self, digest: bytes) -> bytes:
+        """The secret of the trail of a source with this SHA-256."""
+        import hashlib
+        import hmac
+
+        return hmac.digest(self._trail_key, digest, hashlib.sha256)
+
+    def intake(self) -> Intake:
+        from periplus.interop.intake import Intake
+
+        intake = Intake(self.put_object)
+        for what in _COUNTED:
+            intake.count(what, 0)
+        return intake
+
+    def read_lines(self, importer: LineImporter, intake: Intake) -> tuple[bytes, Status]:
+        """Every line to the importer; gives the file's SHA-256, and how the run ended."""
+        reader = LineReader(self.path, self.progress)
+        is_torn = False
+        feed = importer.feed
+        for number, line in reader:
+            if feed(number, line):
+                continue
+            if number == reader.unterminated:
+                is_torn = True
+                intake.skip("last line cut off")
+            else:
+                intake.note_unreadable(number)
+        intake.count("lines", reader.line_count)
+        return reader.digest, status_of(importer.finish(), is_torn=is_torn)
+
+
+def status_of(status: Status, *, is_torn: bool) -> Status:
+    return "partial" if is_torn and status == "success" else status
