@@ -21,7 +21,7 @@ from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure,
 from periplus.journal.doctor import NETWORK_SYSTEMS, examine, file_system_in
 from periplus.journal.repair import repair
 from periplus.journal.segment import decode_header, scan
-from support import WRITER, item, make_store, open_journal, segment_path, settle
+from support import WRITER, item, let_everybody_in, make_store, open_journal, segment_path, settle
 from test_attack_journal import child, ended
 from test_journal_damage import acknowledged, put, reset_durable, three
 
@@ -270,8 +270,7 @@ def test_a_folder_of_somebody_else_is_read_and_not_written(tmp_path):
     root = make_store(tmp_path)
     with open_journal(root) as journal:
         journal.mutate(put(1, "before"), WRITER)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    let_everybody_in(tmp_path)
     before = {path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
 
     def as_nobody():

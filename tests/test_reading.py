@@ -15,7 +15,7 @@ from periplus.journal import Journal
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind
 from periplus.journal.state import EntityType
-from support import TYPES, WRITER, item, make_store, open_journal
+from support import TYPES, WRITER, item, let_everybody_in, make_store, open_journal
 
 CLAIMS = {**TYPES, "claim": EntityType("claim", "clm", is_projected=False, check=lambda _: None, reads_through=True)}
 ANOTHER = """
@@ -133,8 +133,7 @@ def test_without_an_index_in_a_folder_of_somebody_else_the_checkpoint_is_read_in
         put(journal, 2, "after")
         expected, lineage = state(journal), journal.lineage
     without_index(root)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    let_everybody_in(tmp_path)
     before = {path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
     pid = os.fork()
     if not pid:
