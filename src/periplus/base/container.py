@@ -17,7 +17,9 @@ __all__ = [
     "KIND_CONTEXT",
     "KIND_PROOF",
     "KIND_TRAIL",
+    "KIND_TRAILS",
     "MAGIC",
+    "kind_of",
     "pack",
     "unpack",
 ]
@@ -34,6 +36,7 @@ CONTAINER_VERSION: Final = 2
 KIND_TRAIL: Final = 1
 KIND_CONTEXT: Final = 2
 KIND_PROOF: Final = 3
+KIND_TRAILS: Final = 4
 CONTAINER_BYTES_MAX: Final = 1 << 30
 _TAG_END: Final = 0xFF
 _TRAILER: Final = 2 + 32
@@ -51,6 +54,11 @@ def pack(kind: int, sections: Mapping[int, bytes | bytearray]) -> bytes:
     out += bytes((_TAG_END, 32))
     out += hashlib.sha256(out).digest()
     return bytes(out)
+
+
+def kind_of(data: bytes) -> int | None:
+    """The kind that the first bytes claim; None where they are not those of a container. Nothing else is checked."""
+    return data[5] if len(data) > 5 and data[:4] == MAGIC else None
 
 
 def unpack(data: bytes, kind: int) -> dict[int, tuple[int, int]]:

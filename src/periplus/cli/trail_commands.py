@@ -12,6 +12,7 @@ from periplus.cli.face import Face
 
 # Name, help, module of this package: it has ``configure(parser)`` and ``execute(face, arguments)``.
 ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("concat", "one file of several trails, in order", "trail_concat"),
     ("import", "make trails of agents' session files, or of git history", "trail_import"),
     ("list", "the trails of this store", "trail_list"),
     ("show", "the listing of a trail", "trail_show"),

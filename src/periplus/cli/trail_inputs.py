@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["guarded", "named_trail", "trail_reader"]
+__all__ = ["guarded", "named_trail", "trail_reader", "trail_readers"]
 
 import os
 from collections.abc import Iterator
@@ -36,24 +36,37 @@ def named_trail(face: Face, name: str) -> tuple[TrailFile, ObjectReader | None]:
         return found, None  # long texts are shown by their digests
 
 
-def trail_reader(found: TrailFile) -> TrailReader:
-    """A reader whose errors name the file."""
-    from periplus.base.container import KIND_TRAIL, MAGIC
+def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
+    """A reader of the trail, or of each part of a concatenation; their errors name the file."""
+    from periplus.base.container import KIND_TRAIL, KIND_TRAILS, kind_of
     from periplus.base.errors import DamageError, FormatError, NewerFormatError
-    from periplus.trail import TrailReader
+    from periplus.trail import open_parts
 
     try:
-        return TrailReader(found.data)
+        return open_parts(found.data)
     except NewerFormatError as error:
         error.path = found.name
         raise
     except FormatError as error:
         safe = "The file was only read."
-        if found.data[:4] != MAGIC or found.data[5:6] != bytes((KIND_TRAIL,)):
+        if kind_of(found.data) not in (KIND_TRAIL, KIND_TRAILS):
             mend = "Make a trail of a session with `periplus trail import`."
             raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
         raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe,
                           mend="`periplus trail verify` says more.") from error  # fmt: skip
+
+
+def trail_reader(found: TrailFile) -> TrailReader:
+    """A reader of a trail that must not be a concatenation of several."""
+    from periplus.base.errors import UsageError
+
+    readers = trail_readers(found)
+    if len(readers) > 1:
+        raise UsageError(
+            f"{found.name} is a concatenation of {len(readers):,} trails, and this works on one",
+            safe="The file was only read.", mend="Name one of the trails that it was made of.",
+        )  # fmt: skip
+    return readers[0]
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:

@@ -7,9 +7,11 @@ __all__ = [
     "FailureOut",
     "FileOut",
     "TrailCheckOut",
+    "TrailConcatOut",
     "TrailImportOut",
     "TrailListOut",
     "TrailOut",
+    "TrailPartOut",
     "TrailVerifyOut",
 ]
 
@@ -73,7 +75,25 @@ class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.ver
     trails: list[FileOut]
 
 
+class TrailPartOut(msgspec.Struct):
+    """A part of a concatenation; ``name`` is what it was taken from."""
+
+    name: str
+    digest: str
+    steps: int
+    status: str
+
+
+class TrailConcatOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.concat/1"):
+    path: str
+    digest: str
+    signed: bool
+    bytes: int
+    parts: list[TrailPartOut]
+
+
 TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    "trail concat": TrailConcatOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
     "trail verify": TrailVerifyOut,

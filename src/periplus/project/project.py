@@ -394,6 +394,14 @@ class Project:
         entity = self._trail(reference)
         return TrailFile(entity.item_id, self.journal.objects.get(bytes.fromhex(str(entity.value["object"]))))
 
+    def sign_trail(self, data: bytes) -> bytes:
+        """The trail, or the concatenation, with a signature by this store's key. Raises FormatError for what is none."""
+        from periplus.journal.keys import sign
+        from periplus.trail import sign_with
+
+        lineage = self.journal.lineage
+        return sign_with(data, self.public_key(), lambda message: sign(self.journal.layout, lineage, message))
+
     def _trail(self, reference: str) -> Entity:
         if reference.startswith("trl_"):
             entity = self.journal.find(reference)

@@ -47,7 +47,7 @@ def redact_project(
 def _trail_rewriter(
     project: Project, secret: str, *, dry_run: bool
 ) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
-    from periplus.trail import TextObject, TrailReader, withhold
+    from periplus.trail import TextObject, open_parts, withhold
 
     objects = project.journal.objects
     needle = Needle(secret) if secret else None
@@ -58,7 +58,7 @@ def _trail_rewriter(
         card = entity.value
         try:
             data = objects.get(bytes.fromhex(str(card["object"])))
-            reader = TrailReader(data)
+            readers = open_parts(data)
         except (PeriplusError, KeyError, ValueError):
             return None  # damaged or lost: doctor tells, and there is nothing to take out
 
@@ -67,7 +67,7 @@ def _trail_rewriter(
                 return value.sha256 in doomed
             return isinstance(value, str) and needle.is_in(value.encode("utf-8", "surrogatepass"))
 
-        if not any(holds(at, reader.string(at)) for at in range(len(reader.strings))):
+        if not any(holds(at, reader.string(at)) for reader in readers for at in range(len(reader.strings))):
             return None
         kept = withhold(data, holds)
         if not dry_run:

@@ -63,18 +63,17 @@ def trail_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
     if entity.item_type != "trail" or entity.deleted:
         return set()
     from periplus.base.digests import is_digest_text
-    from periplus.trail import TextObject, TrailReader
+    from periplus.trail import open_parts
 
     name = str(entity.value.get("object", ""))
     if not is_digest_text(name):
         return set()  # doctor's check of the trails names it
     own = bytes.fromhex(name)
     try:
-        reader = TrailReader(lend(own))
+        readers = open_parts(lend(own))
     except PeriplusError:
         return {own}
-    values = (reader.string(at) for at in range(len(reader.strings)))
-    return {own, *(value.sha256 for value in values if isinstance(value, TextObject))}
+    return {own, *(text.sha256 for reader in readers for text in reader.text_objects())}
 
 
 def _foreign(project: Project, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:

@@ -19,10 +19,11 @@ from periplus.trail.model import (
     Withheld,
 )
 from periplus.trail.opcodes import BY_CODE, BY_NAME, OPCODES, Opcode, Operand, OperandKind, opcode_name
+from periplus.trail.parts import Parts, concat, is_concatenation, open_parts
 from periplus.trail.prove import Opening, StepProof, holds, step_proof
 from periplus.trail.reader import TrailReader
 from periplus.trail.redact import withhold
-from periplus.trail.signing import sign
+from periplus.trail.signing import sign, sign_with
 from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "OperandKind",
     "OperandValue",
     "Outcome",
+    "Parts",
     "Report",
     "Signed",
     "Status",
@@ -55,11 +57,15 @@ __all__ = [
     "TrailReader",
     "Verdict",
     "Withheld",
+    "concat",
     "encode",
     "holds",
+    "is_concatenation",
     "listing",
     "opcode_name",
+    "open_parts",
     "sign",
+    "sign_with",
     "step_proof",
     "verify",
     "visible",

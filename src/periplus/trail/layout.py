@@ -31,6 +31,7 @@ __all__ = [
     "OPERAND_NUMBER_MAX",
     "OUTCOME_MASK",
     "PARENTS_MAX",
+    "PARTS_MAX",
     "RECEIPTS_BYTES",
     "REQUIRED_TAGS",
     "SECRET_BYTES",
@@ -38,7 +39,9 @@ __all__ = [
     "STEPS_MAX",
     "STEP_BYTES_MAX",
     "STRINGS_MAX",
+    "TAG_DIGEST",
     "TAG_HEADER",
+    "TAG_PARTS",
     "TAG_RECEIPTS",
     "TAG_SIGNATURE",
     "TAG_SOURCES",
@@ -64,6 +67,8 @@ TAG_TIMES: Final = 4
 TAG_SOURCES: Final = 5
 TAG_RECEIPTS: Final = 6
 TAG_SIGNATURE: Final = 7
+TAG_PARTS: Final = 1  # of a concatenation, as is TAG_DIGEST; its signature has the tag of a trail's
+TAG_DIGEST: Final = 6
 REQUIRED_TAGS: Final = (TAG_HEADER, TAG_STRINGS, TAG_STEPS, TAG_TIMES, TAG_RECEIPTS)
 KNOWN_TAGS: Final = frozenset({*REQUIRED_TAGS, TAG_SOURCES, TAG_SIGNATURE})
 
@@ -103,6 +108,7 @@ STRINGS_MAX: Final = 1 << 24
 STEP_BYTES_MAX: Final = 512
 OPERANDS_MAX: Final = 32
 PARENTS_MAX: Final = 4096
+PARTS_MAX: Final = 4096
 INLINE_TEXT_BYTES_MAX: Final = 4096
 OPERAND_NUMBER_MAX: Final = 2**62 - 1
 INTEGER_MAX: Final = 2**53 - 1  # sizes, lengths, durations, source numbers, exit codes: exact in JSON everywhere

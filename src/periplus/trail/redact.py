@@ -14,6 +14,7 @@ from periplus.base.container import KIND_TRAIL, pack
 from periplus.base.varint import append_uint
 from periplus.trail import layout
 from periplus.trail.model import OperandValue
+from periplus.trail.parts import Parts, is_concatenation
 from periplus.trail.reader import TrailReader
 
 
@@ -21,8 +22,12 @@ def withhold(data: bytes, predicate: Callable[[int, OperandValue], bool]) -> byt
     """The trail without the entries of which ``predicate(index, value)`` is true; a signature stays valid.
 
     What a redacted trail withholds already stays withheld. Sections of a newer version are left out, for nobody here
-    can say what they would give away. Raises FormatError where ``data`` is no trail.
+    can say what they would give away. Of a concatenation each part is redacted, indices counting within the part.
+    Raises FormatError where ``data`` is no trail.
     """
+    if is_concatenation(data):
+        parts = Parts(data)
+        return parts.with_files([withhold(file, predicate) for file in parts.files()])
     reader = TrailReader(data)
     strings = reader.strings
     commitments = reader.commitments()

@@ -1,26 +1,40 @@
-"""Ed25519 signatures of trails: over the trail digest, the times and the sources."""
+"""Ed25519 signatures of trails: over the trail digest, the times and the sources.
+
+The signature of a concatenation covers its digest, and times and sources of each part.
+"""
 
 from __future__ import annotations
 
-__all__ = ["is_signed_soundly", "sign", "signed_message"]
+__all__ = ["is_signed_soundly", "sign", "sign_with", "signed_message"]
 
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 from periplus.base.container import KIND_TRAIL, pack
 from periplus.base.errors import FormatError, UsageError
 from periplus.trail import layout
+from periplus.trail.parts import Parts, is_concatenation
 from periplus.trail.reader import TrailReader
 
 _PREFIX: Final = b"PPLS/trail-signature/2\x00"
+_PARTS_PREFIX: Final = b"PPLS/trail-parts-signature/2\x00"
 _KEY_BYTES: Final = 32
 
 
-def signed_message(reader: TrailReader) -> bytes:
-    """What a signature of the trail covers."""
-    times = reader.section(layout.TAG_TIMES) or b""
-    sources = reader.section(layout.TAG_SOURCES) or b""
-    return b"".join((_PREFIX, reader.digest, hashlib.sha256(times).digest(), hashlib.sha256(sources).digest()))
+def signed_message(signed: TrailReader | Parts) -> bytes:
+    """What a signature of the trail, or of the concatenation, covers. Raises FormatError where a part is no trail."""
+    if isinstance(signed, TrailReader):
+        return b"".join((_PREFIX, signed.digest, *_beside(signed)))
+    return b"".join((_PARTS_PREFIX, signed.digest, *(hashed for one in signed.readers() for hashed in _beside(one))))
+
+
+def _beside(reader: TrailReader) -> tuple[bytes, bytes]:
+    """SHA-256 of the times and of the sources, which are no part of the digest."""
+    return (
+        hashlib.sha256(reader.view(layout.TAG_TIMES)).digest(),
+        hashlib.sha256(reader.view(layout.TAG_SOURCES)).digest(),
+    )
 
 
 def sign(data: bytes, private_key_bytes: bytes) -> bytes:
@@ -32,25 +46,43 @@ def sign(data: bytes, private_key_bytes: bytes) -> bytes:
 
     if len(private_key_bytes) != _KEY_BYTES:
         raise UsageError(f"an Ed25519 private key has {_KEY_BYTES} bytes, not {len(private_key_bytes)}")
-    reader = TrailReader(data)
-    if reader.computed_identity() != reader.stored_identity:
-        raise FormatError("the trail is not the one that its digest says", offset=reader.span(layout.TAG_RECEIPTS)[0])
     key = Ed25519PrivateKey.from_private_bytes(private_key_bytes)
-    signature = key.public_key().public_bytes_raw() + key.sign(signed_message(reader))
+    return sign_with(data, key.public_key().public_bytes_raw(), key.sign)
+
+
+def sign_with(data: bytes, public_key: bytes, signer: Callable[[bytes], bytes]) -> bytes:
+    """As ``sign``, for a key that stays where it is: ``signer`` gives the 64 bytes of its signature of a message.
+
+    ``data`` is a trail or a concatenation; of the latter every part must be the one that its digest says.
+    """
+    if is_concatenation(data):
+        parts = Parts(data)
+        for index, reader in enumerate(parts.readers()):
+            _check_digest(reader, parts.offset(index))
+        return parts.with_signature(public_key + signer(signed_message(parts)))
+    reader = TrailReader(data)
+    _check_digest(reader, 0)
+    signature = public_key + signer(signed_message(reader))
     return pack(KIND_TRAIL, {**reader.sections(), layout.TAG_SIGNATURE: signature})
 
 
-def is_signed_soundly(reader: TrailReader) -> bool:
-    """Whether the trail has a signature, and that signature is by the public key beside it."""
+def _check_digest(reader: TrailReader, start: int) -> None:
+    if reader.computed_identity() != reader.stored_identity:
+        offset = start + reader.span(layout.TAG_RECEIPTS)[0]
+        raise FormatError("the trail is not the one that its digest says", offset=offset)
+
+
+def is_signed_soundly(signed: TrailReader | Parts) -> bool:
+    """Whether there is a signature, and it is by the public key beside it."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    signature = reader.signature
+    signature = signed.signature
     if signature is None:
         return False
     try:
         key = Ed25519PublicKey.from_public_bytes(signature[:_KEY_BYTES])
-        key.verify(signature[_KEY_BYTES:], signed_message(reader))
+        key.verify(signature[_KEY_BYTES:], signed_message(signed))
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -19,6 +19,7 @@ from periplus.trail import layout
 from periplus.trail.identity import Identity
 from periplus.trail.model import Digest, TextObject, Withheld
 from periplus.trail.opcodes import BY_CODE, opcode_name
+from periplus.trail.parts import Parts, is_concatenation, parts_digest
 from periplus.trail.reader import TrailReader
 from periplus.trail.signing import is_signed_soundly
 
@@ -82,9 +83,19 @@ def verify(
 ) -> Report:
     """Verify the trail in ``data``; bytes that are no trail give a report as well.
 
+    Of a concatenation every part is verified, as a check of its own, and ``key`` must have signed the whole.
+
     ``store`` holds the objects that the trail refers to; ``key`` is the Ed25519 public key (32 bytes) that must have
     signed it; ``parent_of`` gives the bytes of the trail with a trail digest, None where it is not at hand.
     """
+    if is_concatenation(data):
+        return _verify_parts(data, store, key, parent_of)
+    return _verify_trail(data, store, key, parent_of)
+
+
+def _verify_trail(
+    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None
+) -> Report:
     try:
         reader = TrailReader(data)
     except (FormatError, NewerFormatError) as error:
@@ -102,6 +113,49 @@ def verify(
         _check_objects(reader, store),
     )
     return Report(checks, _summary(reader, checks), identity.digest)
+
+
+def _verify_parts(
+    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None
+) -> Report:
+    try:
+        parts = Parts(data)
+    except (FormatError, NewerFormatError) as error:
+        place = f" at byte {error.offset:,}" if error.offset is not None else ""
+        wrong = Check("framing", "error", error.wrong, error.offset)
+        return Report((wrong,), f"not a sound concatenation: {error.wrong}{place}", b"")
+    reports = [_verify_trail(file, store, None, parent_of) for file in parts.files()]
+    digest = parts_digest([report.digest for report in reports])
+    is_whole = digest == parts.digest
+    found = [
+        Check("framing", "ok", f"{len(data):,} bytes; {_counted(len(parts.extra), 'section')} of a newer version"),
+        *(_check_part(index, report, parts.offset(index)) for index, report in enumerate(reports)),
+        Check("digest", "ok", f"digest {digest.hex()} agrees")
+        if is_whole
+        else Check(
+            "digest", "error", "the digest is not that of these parts in this order", parts.span(layout.TAG_DIGEST)[0]
+        ),
+        _check_signature(parts, key),
+    ]
+    checks = tuple(found)
+    return Report(checks, _parts_summary(parts, checks), digest if all(report.digest for report in reports) else b"")
+
+
+def _check_part(index: int, report: Report, start: int) -> Check:
+    has_warnings = any(check.verdict == "warning" for check in report.checks)
+    verdict: Verdict = "error" if not report.ok else "warning" if has_warnings else "ok"
+    offset = next((check.offset for check in report.checks if check.verdict == verdict), None)
+    detail = f"{report.digest.hex()[:16]}: {report.summary}" if report.digest else report.summary
+    return Check(f"part {index + 1}", verdict, detail, None if offset is None else start + offset)
+
+
+def _parts_summary(parts: Parts, checks: tuple[Check, ...]) -> str:
+    errors = [check for check in checks if check.verdict == "error"]
+    if errors:
+        return f"not sound: {errors[0].name}: {errors[0].detail}"
+    warnings = sum(check.verdict == "warning" for check in checks)
+    said = [f"sound: {_counted(len(parts), 'part')}", "signed" if parts.signature is not None else "not signed"]
+    return ", ".join([*said, _counted(warnings, "warning")] if warnings else said)
 
 
 def _unreadable(data: bytes, error: FormatError | NewerFormatError) -> Report:
@@ -169,15 +223,19 @@ def _check_identity(reader: TrailReader, computed: Identity) -> tuple[Check, Che
     )
 
 
-def _check_signature(reader: TrailReader, key: bytes | None) -> Check:
-    signature = reader.signature
+def _check_signature(signed: TrailReader | Parts, key: bytes | None) -> Check:
+    signature = signed.signature
     if signature is None:
         if key is None:
             return Check("signature", "skipped", "not signed")
         return Check("signature", "error", f"not signed, and the key {key.hex()} should have")
-    offset, _ = reader.span(layout.TAG_SIGNATURE)
+    offset, _ = signed.span(layout.TAG_SIGNATURE)
     signer = signature[:32]
-    if not is_signed_soundly(reader):
+    try:
+        is_sound = is_signed_soundly(signed)
+    except (FormatError, NewerFormatError):
+        return Check("signature", "skipped", "of parts that cannot be read")
+    if not is_sound:
         return Check("signature", "error", f"not by the key beside it, {signer.hex()}", offset)
     if key is None:
         return Check("signature", "ok", f"sound, by the key {signer.hex()}; nobody said whose that is")
