@@ -11,11 +11,20 @@ __all__ = ["COMMAND_CHARS_MAX", "Action", "commit_digest", "passed_count", "reco
 import re
 from typing import Final, Literal, NamedTuple
 
+from periplus.interop.shell_words import (
+    HELD,
+    Segment,
+    program_of,
+    segments_of,
+    split_segments,
+    without_heredocs,
+)
+from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count
 from periplus.trail.model import Digest
 
 COMMAND_CHARS_MAX: Final = 64 << 10
-_WORDS_MAX: Final = 2000
-_TAIL_CHARS: Final = 64 << 10
+SEARCHES_MAX: Final = 16
+_SHELLS_DEPTH_MAX: Final = 3
 
 ActionKind = Literal["test", "commit", "push", "search"]
 
@@ -31,198 +40,91 @@ class Action(NamedTuple):
 
 
 _WORTH_READING: Final = re.compile(
-    r"test|spec|check|commit|push|grep|\brg\b|\bag\b|\back\b|jest|mocha|tox|nox|bats|verify|karma|cypress|jasmine|busted"
-    r"|\b(?:npm|pnpm|cargo) t\b"
+    r"test|spec|unit|check|commit|push|grep|find|verify|\b(?:rg|ag|ack|fd|fdfind|ugrep|jest|mocha|tox|nox|bats|karma|cypress"
+    r"|jasmine|busted|behave|cucumber|prove|pest|ava|trial|ward|ginkgo|stestr|behat|codecept|robot|slash|green|tarpaulin"
+    r"|llvm-cov|tst|(?:npm|pnpm|cargo) t)\b"
 )
-_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w{1,64})\1")
-_HEREDOCS_MAX: Final = 16
-_HELD: Final = "\x00"  # stands around the number of a here-document, for no command holds a NUL
-_TOKEN: Final = re.compile(
-    r"(?P<redirect>\d*(?:>>?|<)&\d?-?|&>>?|\d*>>?\|?|\d*<)"
-    r"|(?P<end>&&|\|\|?|;;?|&|\n|\(|\))"
-    r"|(?P<space>[ \t\r]+|\\\n|(?<![^\s;|&()])\#[^\n]*)"
-    r"|(?P<word>(?:[^\s'\"\\;|&()<>]|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.)+)"
-    r"|(?P<stray>.)",
-    re.DOTALL,
-)
-_PART: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^'\"\\]+)", re.DOTALL)
-_ESCAPED: Final = re.compile(r"\\([\"\\$`\n])")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
-_WRAPPERS: Final = frozenset({"sudo", "time", "env", "nice", "command", "exec", "xvfb-run", "then", "do", "else", "!"})
-_KEYWORD: Final = re.compile(r"^(?:then|do|else|!)\s+")
-_RUNNERS: Final = {
-    ("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run"),
-    ("bundle", "exec"), ("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "dlx"),
-}  # fmt: skip
-_ONE_WORD_RUNNERS: Final = frozenset({"npx", "bunx", "pnpx"})
-_TEST_PROGRAMS: Final = frozenset({
-    "pytest", "py.test", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "ctest", "phpunit", "bats", "busted",
-    "nosetests", "nose2", "karma", "jasmine", "gotestsum", "cargo-nextest", "runtests.py", "run_tests.sh",
-})  # fmt: skip
-_TEST_VERBS: Final = {
-    "go": ("test",), "cargo": ("test", "nextest", "t"), "npm": ("test", "t"), "yarn": ("test",), "pnpm": ("test", "t"),
-    "bun": ("test",), "deno": ("test",), "mvn": ("test", "verify"), "mvnw": ("test", "verify"), "dotnet": ("test",),
-    "gradle": ("test", "check"), "gradlew": ("test", "check"), "make": ("test", "tests", "check"), "just": ("test",),
-    "task": ("test",), "mix": ("test",), "swift": ("test",), "rails": ("test",), "rake": ("test", "spec"),
-    "bazel": ("test",), "flutter": ("test",), "dart": ("test",), "hatch": ("test",), "playwright": ("test",),
-    "cypress": ("run",), "sbt": ("test",), "lein": ("test",), "zig": ("test",), "ninja": ("test",), "meson": ("test",),
-}  # fmt: skip
-_SCRIPT_HOSTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "mise", "deno", "task", "poe", "composer"})
-_SEARCHERS: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+_KEYWORD: Final = re.compile(r"^(?:(?:then|do|else|elif|if|while|until|!|\{)\s+)+")
+_SEARCHERS: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep", "zgrep", "ripgrep"})
 _VALUED: Final = frozenset({
     "-A", "-B", "-C", "-m", "-g", "-t", "-T", "-d", "-D", "-M", "-j", "--glob", "--iglob", "--type", "--type-not",
     "--max-count", "--context", "--after-context", "--before-context", "--max-depth", "--include", "--exclude",
-    "--exclude-dir", "--color", "--sort", "--sortr", "--encoding",
+    "--exclude-dir", "--color", "--sort", "--sortr", "--encoding", "--max-columns", "--threads", "--ignore", "--ignore-dir",
 })  # fmt: skip
+_FINDERS: Final = frozenset({"fd", "fdfind"})
+_FINDER_VALUED: Final = frozenset({
+    "-e", "-t", "-d", "-E", "-x", "-X", "-c", "-S", "-o", "-j", "--extension", "--type", "--max-depth", "--min-depth",
+    "--exclude", "--size", "--changed-within", "--changed-before",
+})  # fmt: skip
+_FIND_NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-wholename", "-iwholename"})
+_FIND_CHANGES: Final = frozenset({"-delete", "-ok", "-okdir", "-fprint", "-fprintf", "-fls"})
+_FIND_RUNS: Final = frozenset({"-exec", "-execdir"})
 _FILTERS: Final = frozenset({
-    "head", "tail", "sort", "uniq", "wc", "cut", "sed", "awk", "grep", "egrep", "rg", "cat", "less", "tr", "nl",
-    "column", "true", "echo", "xargs",
+    "head", "tail", "sort", "uniq", "wc", "cut", "sed", "awk", "grep", "egrep", "fgrep", "rg", "cat", "less", "tr", "nl",
+    "column", "true", "echo", "tac", "basename", "dirname", "jq", "printf", "ls", ":", "exit",
 })  # fmt: skip
-_GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+_MOVERS: Final = frozenset({"cd", "pushd", "popd", "set", "export", "pwd", "source", "."})
+_GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
+_GIT_HELP: Final = frozenset({"--dry-run", "--help", "-h"})
 
 
 def recognise(command: str) -> list[Action]:
     """What ``command`` does that has a step of its own, in order; nothing where it is just a command."""
     if len(command) > COMMAND_CHARS_MAX or _WORTH_READING.search(command) is None:
         return []
-    text, bodies = _without_heredocs(command) if "<<" in command else (command, [])
+    text, bodies = without_heredocs(command) if "<<" in command else (command, [])
+    segments = _flat(split_segments(text), _SHELLS_DEPTH_MAX)
     found: list[Action] = []
-    segments = _segments(text)
     for segment in segments:
-        words = _program(segment.words)
+        words = program_of(segment.words)
         if not words:
             continue
         action = _test(words, segment.text) or _git(words, bodies)
         if action is not None and all(action.kind != other.kind for other in found):
             found.append(action)
-    return found or _search(segments)
+    return found or _searches(segments)
 
 
-def _without_heredocs(command: str) -> tuple[str, list[str]]:
-    """The text with a mark in place of each here-document, and their bodies."""
-    out = []
-    bodies: list[str] = []
-    at = 0
-    while len(bodies) < _HEREDOCS_MAX:
-        match = _HEREDOC.search(command, at)
-        line_end = command.find("\n", match.end()) if match is not None else -1
-        if match is None or line_end < 0:
-            break
-        last = re.compile(rf"^[ \t]*{match.group(2)}[ \t]*$", re.MULTILINE).search(command, line_end + 1)
-        if last is None:
-            break
-        out.append(f"{command[at : match.start()]}{_HELD}{len(bodies)}{_HELD}{command[match.end() : line_end]}\n")
-        bodies.append(command[line_end + 1 : max(line_end + 1, last.start() - 1)])
-        at = last.end() + 1
-    out.append(command[at:])
-    return "".join(out), bodies
-
-
-class _Segment(NamedTuple):
-    """One simple command: its words without quotes, and its text."""
-
-    words: list[str]
-    text: str
-
-
-def _segments(text: str) -> list[_Segment]:
-    segments: list[_Segment] = []
-    words: list[str] = []
-    start = end = 0
-    count = 0
-    is_target = False
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind == "end":
-            if words:
-                segments.append(_Segment(words, text[start:end].strip()))
-            words = []
-            is_target = False
-        elif kind == "redirect":
-            is_target = not match.group().endswith(("&", "-")) and not match.group()[-1].isdigit()
-        elif kind == "word":
-            if is_target:
-                is_target = False
-                continue
-            if not words:
-                start = match.start()
-            words.append(_unquoted(match.group()))
-            end = match.end()
-            count += 1
-            if count >= _WORDS_MAX:
-                break
-    if words:
-        segments.append(_Segment(words, text[start:end].strip()))
-    return segments
-
-
-def _unquoted(word: str) -> str:
-    if not ("'" in word or '"' in word or "\\" in word):
-        return word
-    out = []
-    for single, double, escaped, plain in _PART.findall(word):
-        out.append(single or (_ESCAPED.sub(r"\1", double) if double else "") or escaped or plain)
-    return "".join(out)
-
-
-def _program(words: list[str]) -> list[str]:
-    """The words from the program on: without assignments and without what only starts another program."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        pair = tuple(words[at : at + 2])
-        if _ASSIGNMENT.match(word) or word in _WRAPPERS or word in _ONE_WORD_RUNNERS:
-            at += 1
-        elif word == "timeout":
-            at += 1
-            while at < len(words) and words[at].startswith("-"):
-                at += 2 if words[at] in ("-k", "-s") else 1
-            at += 1
-        elif pair in _RUNNERS:
-            at += 2
-            while at < len(words) and words[at].startswith("-"):
-                at += 1
+def _flat(segments: list[Segment], depth: int) -> list[Segment]:
+    """The commands, with those that a shell is given to run in the place of the shell."""
+    flat: list[Segment] = []
+    for segment in segments:
+        words = program_of(segment.words)
+        inner = segments_of(words) if words and depth else None
+        if inner is None:
+            flat.append(segment)
         else:
-            break
-    return words[at:]
+            flat += _flat(inner, depth - 1)
+    return flat
 
 
 def _test(words: list[str], text: str) -> Action | None:
-    program = words[0].rsplit("/", 1)[-1]
-    arguments = words[1:]
-    is_test = program in _TEST_PROGRAMS
-    if not is_test and program.startswith(("python", "pypy")) and "-m" in arguments[:3]:
-        module = arguments[arguments.index("-m") + 1 : arguments.index("-m") + 2]
-        is_test = bool(module) and module[0] in ("pytest", "unittest", "nose2", "tox", "nox", "doctest")
-    plain = [word for word in arguments if not word.startswith(("-", "+")) and "=" not in word]
-    if not is_test and plain:
-        verb = plain[0].rsplit(":", 1)[-1] if program.startswith("gradle") else plain[0]
-        is_test = verb in _TEST_VERBS.get(program, ())
-        if not is_test and program in _SCRIPT_HOSTS:
-            script = plain[1] if verb in ("run", "run-script", "task") and len(plain) > 1 else verb
-            is_test = script == "test" or script.startswith(("test:", "test-", "tests:"))
-        if not is_test and program in ("make", "just"):
-            is_test = any(word == "test" or word.startswith(("test-", "test_")) for word in plain)
-    return Action("test", _KEYWORD.sub("", text)) if is_test else None
+    return Action("test", _KEYWORD.sub("", text)) if is_test(words) else None
 
 
 def _git(words: list[str], bodies: list[str]) -> Action | None:
-    if words[0].rsplit("/", 1)[-1] != "git":
+    folder, verb, arguments = _git_verb(words)
+    if _GIT_HELP.intersection(arguments):
         return None
+    if verb == "commit":
+        return Action("commit", _message(arguments, bodies), folder)
+    if verb == "push" and "-n" not in arguments:
+        remote = next((word for word in arguments if not word.startswith("-")), "")
+        return Action("push", remote, folder)
+    return None
+
+
+def _git_verb(words: list[str]) -> tuple[str | None, str, list[str]]:
+    """The folder, the verb and its arguments; no verb where the program is not git."""
+    if words[0].rsplit("/", 1)[-1] != "git":
+        return None, "", []
     folder = None
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-C" and at + 1 < len(words):
             folder = words[at + 1]
         at += 2 if words[at] in _GIT_VALUED else 1
-    verb = words[at] if at < len(words) else ""
-    arguments = words[at + 1 :]
-    if verb == "commit" and "--dry-run" not in arguments:
-        return Action("commit", _message(arguments, bodies), folder)
-    if verb == "push" and "--dry-run" not in arguments and "-n" not in arguments:
-        remote = next((word for word in arguments if not word.startswith("-")), "")
-        return Action("push", remote, folder)
-    return None
+    return folder, words[at] if at < len(words) else "", words[at + 1 :]
 
 
 def _message(arguments: list[str], bodies: list[str]) -> str:
@@ -248,33 +150,91 @@ def _message(arguments: list[str], bodies: list[str]) -> str:
 
 def _with_bodies(text: str, bodies: list[str]) -> str:
     """A message written as ``$(cat <<EOF …)`` is the here-document in it."""
-    start = text.find(_HELD)
+    start = text.find(HELD)
     if start < 0:
         return text
-    number = text[start + 1 : text.find(_HELD, start + 1)]
-    return bodies[int(number)] if number.isdigit() and int(number) < len(bodies) else text.replace(_HELD, "")
+    number = text[start + 1 : text.find(HELD, start + 1)]
+    return bodies[int(number)] if number.isdigit() and int(number) < len(bodies) else text.replace(HELD, "")
 
 
-def _search(segments: list[_Segment]) -> list[Action]:
-    """A search is one whose first program searches and whose others only go to a folder or filter what was found."""
-    commands = [words for segment in segments if (words := _program(segment.words)) and words[0] != "cd"]
-    if not commands:
-        return []
-    first = commands[0]
-    program = first[0].rsplit("/", 1)[-1]
-    if program == "git" and len(first) > 1 and first[1] == "grep":
-        arguments = first[2:]
+# ---- searches
+
+
+def _searches(segments: list[Segment]) -> list[Action]:
+    """A command is a search where all that it does is to go to a folder, to search, and to filter what was found."""
+    found: list[Action] = []
+    for segment in segments:
+        words = program_of(segment.words)
+        program = words[0].rsplit("/", 1)[-1] if words else ""
+        if not words or (program in _MOVERS and not segment.is_piped):
+            continue
+        action = _narrowed(words, found[-1]) if segment.is_piped and found else _search(words)
+        if action is not None:
+            if segment.is_piped and found:
+                found[-1] = action
+            elif len(found) < SEARCHES_MAX and action not in found:
+                found.append(action)
+        elif program not in _FILTERS or not found:
+            return []
+    return found
+
+
+def _search(words: list[str]) -> Action | None:
+    return _find(words[1:]) if words[0].rsplit("/", 1)[-1] == "find" else _search_in_files(words)
+
+
+def _search_in_files(words: list[str]) -> Action | None:
+    program = words[0].rsplit("/", 1)[-1] if words else ""
+    folder = None
+    if program == "git":
+        folder, verb, arguments = _git_verb(words)
+        if verb != "grep":
+            return None
     elif program in _SEARCHERS:
-        arguments = first[1:]
+        arguments = words[1:]
+    elif program in _FINDERS:
+        pattern, paths = _pattern(words[1:], _FINDER_VALUED)
+        is_run = not {"-x", "-X", "--exec", "--exec-batch"}.isdisjoint(words)
+        return Action("search", pattern, paths[0] if paths else None) if pattern and not is_run else None
     else:
-        return []
-    if any(words[0].rsplit("/", 1)[-1] not in _FILTERS for words in commands[1:]):
-        return []
-    pattern, paths = _pattern(arguments)
-    return [Action("search", pattern, paths[0] if paths else None)] if pattern is not None else []
+        return None
+    pattern, paths = _pattern(arguments, _VALUED)
+    return Action("search", pattern, paths[0] if paths else folder) if pattern is not None else None
 
 
-def _pattern(arguments: list[str]) -> tuple[str | None, list[str]]:
+def _narrowed(words: list[str], found: Action) -> Action | None:
+    """``find … | xargs grep PATTERN``: what is searched for is the pattern, in the folder that ``find`` was given."""
+    if words[0].rsplit("/", 1)[-1] != "xargs":
+        return None
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in ("-n", "-I", "-P", "-L", "-d", "-s", "-E") else 1
+    inner = _search_in_files(words[at:])
+    return inner._replace(where=found.where) if inner is not None else None
+
+
+def _find(arguments: list[str]) -> Action | None:
+    """``find`` by name; one that changes what it finds, or runs anything but a search on it, is a command."""
+    where = arguments[0] if arguments and not arguments[0].startswith(("-", "(", "!", ",")) else None
+    pattern: str | None = None
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        if word in _FIND_CHANGES:
+            return None
+        if word in _FIND_RUNS:
+            inner = _search_in_files(arguments[at + 1 :])
+            return Action("search", inner.what, where) if inner is not None else None
+        if word in _FIND_NAMES and at + 1 < len(arguments):
+            is_excluded = arguments[at - 1] in ("!", "-not") if at else False
+            if pattern is None and not is_excluded:
+                pattern = arguments[at + 1]
+            at += 1
+        at += 1
+    return Action("search", pattern, where) if pattern is not None else None
+
+
+def _pattern(arguments: list[str], valued: frozenset[str]) -> tuple[str | None, list[str]]:
     pattern: str | None = None
     paths: list[str] = []
     at = 0
@@ -289,72 +249,24 @@ def _pattern(arguments: list[str]) -> tuple[str | None, list[str]]:
                 paths.append(word)
         elif word == "--":
             only_paths = True
-        elif word in ("-e", "--regexp") and at < len(arguments):
+        elif word in ("-e", "--regexp") and "-e" not in valued and at < len(arguments):
             pattern = arguments[at] if pattern is None else pattern
             at += 1
         elif word.startswith("--regexp="):
             pattern = word.partition("=")[2]
-        elif word in _VALUED and at < len(arguments):
+        elif word in valued and at < len(arguments):
             at += 1
     return pattern, paths
 
 
-_PASSED: Final = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        r"^test result: \w+\. (\d+) passed",  # cargo, once a crate
-        r"^[ \t]*Tests:?[ \t].{0,120}?(\d+) passed",  # jest, vitest, pest
-        r"\b(\d+) passed(?:,| in |\s|$)",  # pytest, playwright
-        r"^[ \t]*(\d+) passing\b",  # mocha
-        r"^# pass (\d+)$",  # TAP
-        r"^OK \((\d+) tests?,",  # phpunit
-        r"\bPassed:[ \t]*(\d+)",  # dotnet
-    )
-)
-_PASS_MARKS: Final = ("pass", "Pass", "PASS", "Ran ", "example", "Tests run", "OK (")  # one is in each of them
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-_SUMMED: Final = 1  # patterns whose every match counts
-_FAILURES: Final = (
-    (re.compile(r"^Ran (\d+) tests? in", re.MULTILINE), re.compile(r"(?:failures|errors|skipped)=(\d+)")),
-    (re.compile(r"^(\d+) examples?,", re.MULTILINE), re.compile(r"(\d+) (?:failures?|pending)")),
-    (re.compile(r"Tests run: (\d+)"), re.compile(r"(?:Failures|Errors|Skipped): (\d+)")),
-)
-_CTEST: Final = re.compile(r"\b(\d+) tests failed out of (\d+)")
-_GO_PASS: Final = re.compile(r"^[ \t]*--- PASS:", re.MULTILINE)
-
-
-def passed_count(output: str) -> int | None:
-    """How many tests passed, where the output of a known runner says so."""
-    if not any(mark in output for mark in _PASS_MARKS):
-        return None
-    text = _COLOUR.sub("", output[-_TAIL_CHARS:]) if "\x1b" in output else output[-_TAIL_CHARS:]
-    for at, pattern in enumerate(_PASSED):
-        found = pattern.findall(text)
-        if found:
-            return _bounded(sum(_bounded(int(number[:12])) for number in (found if at < _SUMMED else found[-1:])))
-    for total, lost in _FAILURES:
-        matches = list(total.finditer(text))
-        if matches:
-            rest = text[matches[-1].start() : matches[-1].start() + 400]
-            failed = sum(_bounded(int(number[:12])) for number in lost.findall(rest))
-            return max(0, _bounded(int(matches[-1].group(1)[:12])) - failed)
-    ctest = _CTEST.search(text)
-    if ctest is not None:
-        return max(0, _bounded(int(ctest.group(2)[:12])) - _bounded(int(ctest.group(1)[:12])))
-    return len(_GO_PASS.findall(text)) or None
-
-
-def _bounded(number: int) -> int:
-    return min(number, 10**9)
-
-
 _FULL_ID: Final = re.compile(r"^(\[[^\]\n]{0,200} )?([0-9a-f]{64}|[0-9a-f]{40})(?(1)\][^\n]*|)$", re.MULTILINE)
+_SHOWS_AN_ID: Final = ("rev-parse", "%H")
 
 
 def commit_digest(output: str, command: str) -> Digest | None:
     """The commit that was made, where the output shows one whole id; a short id is no digest."""
-    is_asked_for = command.rfind("rev-parse") > command.rfind("commit")
-    ids = {name for bracket, name in _FULL_ID.findall(output[-_TAIL_CHARS:]) if bracket or is_asked_for}
+    is_asked_for = any(command.rfind(word) > command.rfind("commit") for word in _SHOWS_AN_ID)
+    ids = {name for bracket, name in _FULL_ID.findall(output[-OUTPUT_CHARS_MAX:]) if bracket or is_asked_for}
     if len(ids) != 1:
         return None
     value = bytes.fromhex(ids.pop())

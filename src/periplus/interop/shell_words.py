@@ -1,0 +1,195 @@
+"""A shell command's words, as far as they can be told without running a shell.
+
+The text is split where a shell would split it, nothing more: no expansion, no aliases. Here-documents are taken out
+first, so that what stands in one is never read as a command. All of it takes time linear in the text.
+"""
+
+from __future__ import annotations
+
+__all__ = ["HELD", "Segment", "program_of", "segments_of", "split_segments", "without_heredocs"]
+
+import re
+from typing import Final, NamedTuple
+
+_WORDS_MAX: Final = 2000
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w{1,64})\1")
+_HEREDOCS_MAX: Final = 16
+HELD: Final = "\x00"  # stands around the number of a here-document, for no command holds a NUL
+_TOKEN: Final = re.compile(
+    r"(?P<redirect>\d*(?:>>?|<)&\d?-?|&>>?|\d*>>?\|?|\d*<)"
+    r"|(?P<end>&&|\|\|?|;;?|&|\n|\(|\))"
+    r"|(?P<space>[ \t\r]+|\\\n|(?<![^\s;|&()])\#[^\n]*)"
+    r"|(?P<word>(?:[^\s'\"\\;|&()<>]|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.)+)"
+    r"|(?P<stray>.)",
+    re.DOTALL,
+)
+_QUOTES: Final = ("'", '"')
+_PART: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^'\"\\]+)", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\([\"\\$`\n])")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+
+# Programs and keywords that only start what stands behind them, with those of their options that take a value.
+_STARTERS: Final[dict[str, frozenset[str]]] = {
+    **dict.fromkeys(("then", "do", "else", "elif", "if", "while", "until", "!", "{"), frozenset()),
+    **dict.fromkeys(("command", "exec", "nohup", "time", "npx", "bunx", "pnpx", "setsid", "winpty"), frozenset()),
+    "sudo": frozenset({"-u", "-g", "-C", "-h", "-p"}),
+    "env": frozenset({"-u", "-C", "--unset", "--chdir"}),
+    "nice": frozenset({"-n"}),
+    "ionice": frozenset({"-c", "-n"}),
+    "stdbuf": frozenset({"-i", "-o", "-e"}),
+    "xvfb-run": frozenset({"-s", "-n"}),
+    "uvx": frozenset({"--with", "--from", "-p", "--python"}),
+    "dotenv": frozenset({"-f", "-e"}),
+}
+_VALUED_OF_UV: Final = frozenset({
+    "--with", "--extra", "--group", "--only-group", "--package", "--project", "--directory", "--python", "-p", "--env-file",
+    "--with-requirements", "--index", "--no-group", "--with-editable",
+})  # fmt: skip
+_VALUED_OF_CONTAINERS: Final = frozenset({
+    "-e", "--env", "-w", "--workdir", "-u", "--user", "-f", "--file", "-p", "--project-name", "--env-file", "-v", "--volume",
+    "--entrypoint", "--name", "--network", "-c", "-n", "--namespace",
+})  # fmt: skip
+# As above, in two words.
+_RUNNERS: Final[dict[tuple[str, ...], frozenset[str]]] = {
+    ("uv", "run"): _VALUED_OF_UV,
+    ("poetry", "run"): frozenset({"-C", "--directory", "-P", "--project"}),
+    ("conda", "run"): frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
+    ("mamba", "run"): frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
+    ("npm", "exec"): frozenset({"-p", "--package", "-w", "--workspace"}),
+    ("pnpm", "exec"): frozenset(),
+    ("pnpm", "dlx"): frozenset(),
+    ("yarn", "dlx"): frozenset({"-p"}),
+    ("yarn", "exec"): frozenset(),
+    ("pipenv", "run"): frozenset(),
+    ("pipx", "run"): frozenset({"--spec"}),
+    ("bundle", "exec"): frozenset(),
+    ("mise", "exec"): frozenset(),
+    ("nix", "develop"): frozenset(),
+    ("coverage", "run"): frozenset({"--source", "--rcfile", "--include", "--omit", "--concurrency", "--data-file"}),
+}
+_CONTAINERS: Final = frozenset({
+    ("docker", "exec"), ("podman", "exec"), ("docker-compose", "exec"), ("docker-compose", "run"), ("kubectl", "exec"),
+})  # fmt: skip
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+
+
+class Segment(NamedTuple):
+    """One simple command: its words without quotes, its text, and whether it reads what the one before wrote."""
+
+    words: list[str]
+    text: str
+    is_piped: bool = False
+
+
+def without_heredocs(command: str) -> tuple[str, list[str]]:
+    """The text with a mark in place of each here-document, and their bodies."""
+    out = []
+    bodies: list[str] = []
+    at = 0
+    while len(bodies) < _HEREDOCS_MAX:
+        match = _HEREDOC.search(command, at)
+        line_end = command.find("\n", match.end()) if match is not None else -1
+        if match is None or line_end < 0:
+            break
+        last = re.compile(rf"^[ \t]*{match.group(2)}[ \t]*$", re.MULTILINE).search(command, line_end + 1)
+        if last is None:
+            break
+        out.append(f"{command[at : match.start()]}{HELD}{len(bodies)}{HELD}{command[match.end() : line_end]}\n")
+        bodies.append(command[line_end + 1 : max(line_end + 1, last.start() - 1)])
+        at = last.end() + 1
+    out.append(command[at:])
+    return "".join(out), bodies
+
+
+def split_segments(text: str) -> list[Segment]:
+    """The simple commands of a text without here-documents, those in parentheses included."""
+    segments: list[Segment] = []
+    words: list[str] = []
+    start = end = 0
+    count = 0
+    is_target = is_piped = will_be_piped = False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "end":
+            if words:
+                segments.append(Segment(words, text[start:end].strip(), is_piped))
+                will_be_piped = False
+            words = []
+            is_target = False
+            will_be_piped = match.group() == "|" or (will_be_piped and match.group() in ("(", "\n"))
+            is_piped = will_be_piped
+        elif kind == "redirect":
+            is_target = not match.group().endswith(("&", "-")) and not match.group()[-1].isdigit()
+        elif kind == "word":
+            if is_target:
+                is_target = False
+                continue
+            if not words:
+                start = match.start()
+            words.append(_unquoted(match.group()))
+            end = match.end()
+            count += 1
+            if count >= _WORDS_MAX:
+                break
+        elif kind == "stray" and match.group() in _QUOTES:
+            break  # a text that is not closed: all behind it belongs to it
+    if words:
+        segments.append(Segment(words, text[start:end].strip(), is_piped))
+    return segments
+
+
+def segments_of(words: list[str]) -> list[Segment] | None:
+    """The commands within ``bash -c '…'`` and its like; None for another program."""
+    if words[0].rsplit("/", 1)[-1] not in _SHELLS:
+        return None
+    for at, word in enumerate(words[1:5], 1):
+        if word.startswith("-") and not word.startswith("--") and word.endswith("c") and at + 1 < len(words):
+            return split_segments(words[at + 1])
+        if not word.startswith("-"):
+            return None
+    return None
+
+
+def program_of(words: list[str]) -> list[str]:
+    """The words from the program on: without assignments and without what only starts another program."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        name = word.rsplit("/", 1)[-1]
+        pair = (name, *words[at + 1 : at + 2])
+        if _ASSIGNMENT.match(word):
+            at += 1
+        elif name in ("timeout", "gtimeout"):
+            at = 1 + _behind_options(words, at + 1, frozenset({"-k", "-s", "--signal", "--kill-after"}))
+        elif name in _STARTERS:
+            at = _behind_options(words, at + 1, _STARTERS[name])
+        elif pair in _RUNNERS:
+            at = _behind_options(words, at + 2, _RUNNERS[pair])
+        elif pair in _CONTAINERS:
+            at = 1 + _behind_options(words, at + 2, _VALUED_OF_CONTAINERS)
+            at += words[at : at + 1] == ["--"]
+        elif pair == ("docker", "compose"):
+            at = _behind_options(words, at + 2, _VALUED_OF_CONTAINERS)
+            if words[at : at + 1] not in (["exec"], ["run"]):
+                break
+            at = 1 + _behind_options(words, at + 1, _VALUED_OF_CONTAINERS)
+        else:
+            break
+    return words[at:]
+
+
+def _behind_options(words: list[str], at: int, valued: frozenset[str]) -> int:
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "--":
+            return at + 1
+        at += 2 if words[at] in valued else 1
+    return at
+
+
+def _unquoted(word: str) -> str:
+    if not ("'" in word or '"' in word or "\\" in word):
+        return word
+    out = []
+    for single, double, escaped, plain in _PART.findall(word):
+        out.append(single or (_ESCAPED.sub(r"\1", double) if double else "") or escaped or plain)
+    return "".join(out)
