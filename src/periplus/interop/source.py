@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Head", "LineImporter", "Source", "status_of"]
+__all__ = ["Head", "HeadOfDocument", "LineImporter", "Source", "status_of"]
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from periplus.interop.lines import HEAD_BYTES, LineReader, read_head
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 _LINES_PROBED_MAX: Final = 64
 _START_BYTES: Final = 8192
 _COUNTED: Final = ("prompts", "says", "comments", "tools", "tools_paired", "model_calls", "duplicates", "labels")
+
+
+class HeadOfDocument(NamedTuple):
+    """The names of the root's members; those that are whole, decoded; where the root is a list, its first elements."""
+
+    names: tuple[str, ...]
+    members: dict[str, object]
+    elements: list[object]
 
 
 class Head:
@@ -45,6 +53,31 @@ class Head:
             if isinstance(record, dict):
                 found.append(record)
         return found
+
+    @cached_property
+    def document(self) -> HeadOfDocument:
+        """What the head shows of it where the file is one JSON document."""
+        import io
+
+        import orjson
+
+        from periplus.interop.json_stream import JsonWalker
+
+        walker = JsonWalker(io.BytesIO(self.data).read, self.path)
+        members: dict[str, object] = {}
+        elements: list[object] = []
+        for element in walker:
+            try:
+                value: object = orjson.loads(element.data)
+            except ValueError:
+                value = None
+            if element.name:
+                members[element.name] = value
+            else:
+                elements.append(value)
+            if len(members) + len(elements) >= _LINES_PROBED_MAX:
+                break
+        return HeadOfDocument(tuple(walker.names), members, elements)
 
     @property
     def start_of_large_record(self) -> bytes:
