@@ -39,6 +39,8 @@ RIGHT = {
     "log": ("reads", []),
     "blame": ("reads", ["{note}"]),
     "undo": ("writes", ["--seq", "1"]),
+    "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
+    "trail export": ("reads", ["{trail}"]),
     "trail import": ("writes", ["{session}"]),
     "trail list": ("reads", []),
     "trail show": ("reads", ["{trail}"]),
@@ -56,6 +58,8 @@ RIGHT = {
     "inbox refuse": ("writes", ["{candidate}"]),
     "doctor": ("reads", []),
 }
+
+WRITES_A_FILE = ("trail concat",)  # also of a damaged store, where what it needs is sound
 
 # What is typed wrongly, the exit code, and a part of what is said.
 WRONG = {
@@ -119,6 +123,20 @@ WRONG = {
         (["--seq", "1", "--session", "s"], 2, "not allowed"),
         (["--session", "nobody's"], 1, "changed nothing"),
         (["--seq", "1", "--lineage", "lin_0000000000000000"], 1, "lin_0000000000000000"),
+    ],
+    "trail concat": [
+        ([], 2, "required"),
+        (["{trail}", "trl_nothing", "--out", "{work}/both.pplt"], 1, "trl_nothing"),
+        (["{trail}", "{file}", "--out", "{work}/both.pplt"], 2, "not a trail"),
+    ],
+    "trail export": [
+        ([], 2, "required"),
+        (["trl_nothing"], 1, "trl_nothing"),
+        (["{file}"], 2, "not a trail"),
+        (["{trail}", "--format", "pdf"], 2, "invalid choice"),
+        (["{trail}", "--content"], 2, "--content is for --format otel"),
+        (["{trail}", "--revision", "HEAD"], 2, "--revision is for --format agent-trace"),
+        (["{trail}", "--out", "{folder}"], 2, "is a folder"),
     ],
     "trail import": [
         ([], 2, "nothing to import"),
@@ -475,6 +493,8 @@ def test_a_damaged_store_is_not_written_to(place, name):
         else:
             assert code in (0, 1, 3), told
             assert "damage" in out + err or "doctor" in out + err or "checksum" in out + err, told
+        for made in {word for word in right_words(place, name) if name in WRITES_A_FILE}:
+            after.pop(os.path.basename(made), None)  # from what is sound
         assert apart(after) == apart(damaged), told
     finally:
         place.restore(before)

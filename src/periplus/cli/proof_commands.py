@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     elif command == "head":
         add("--out", metavar="FILE", help="write it to a file as well, for `verify`; keep that outside this machine")
     else:
-        add("proof", metavar="PROOF", help="a proof file, or a head of `periplus head --out`")
+        add("proof", metavar="PROOF", help="a proof file, a head of `periplus head --out`, or an in-toto statement")
         add("--key", metavar="HEX|FILE", help="the public key of the store that it must come from")
         add("--head", metavar="SIZE:ROOT|FILE", help="the tree head that it must speak of")
 
@@ -157,6 +157,10 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
     key = read_public_key(arguments.key) if arguments.key else None
     head = _read_head(face, arguments.head) if arguments.head else None
     data = read_file(os.path.join(face.cwd, arguments.proof), PROOF_BYTES_MAX)
+    if data.lstrip()[:1] == b"{" and head is None:
+        from periplus.cli.attestation import verify_attestation
+
+        return verify_attestation(face, data, key)
     verdict = verify_proof(data, key=key, head=head)
     compared = _Compared("", "", is_bad=False)
     if verdict.holds and key is None and head is None:

@@ -16,6 +16,7 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("import", "make trails of agents' session files, or of git history", "trail_import"),
     ("list", "the trails of this store", "trail_list"),
     ("show", "the listing of a trail", "trail_show"),
+    ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),
     ("verify", "check trails, byte by byte", "trail_verify"),
 )
 

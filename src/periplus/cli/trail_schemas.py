@@ -4,10 +4,13 @@ from __future__ import annotations
 
 __all__ = [
     "TRAIL_SCHEMAS",
+    "AttestationOut",
     "FailureOut",
     "FileOut",
+    "SubjectOut",
     "TrailCheckOut",
     "TrailConcatOut",
+    "TrailExportOut",
     "TrailImportOut",
     "TrailListOut",
     "TrailOut",
@@ -92,9 +95,38 @@ class TrailConcatOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.con
     parts: list[TrailPartOut]
 
 
+class TrailExportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.export/1"):
+    """A file that was written; ``signed`` is whether it carries a signature of this store's key."""
+
+    path: str
+    format: str
+    digest: str
+    bytes: int
+    signed: bool
+
+
+class SubjectOut(msgspec.Struct):
+    """What an attestation is about: ``digest`` by the name of its algorithm, as in-toto names them."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class AttestationOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.attestation/1"):
+    """``signer`` is empty where the signature does not hold, or no key was at hand to check it with."""
+
+    holds: bool
+    signer: str
+    reason: str
+    predicate_type: str
+    subjects: list[SubjectOut]
+
+
 TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail concat": TrailConcatOut,
+    "trail export": TrailExportOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
     "trail verify": TrailVerifyOut,
+    "verify (of an attestation)": AttestationOut,
 }

@@ -7,7 +7,7 @@ parsed as bytes between NULs.
 
 from __future__ import annotations
 
-__all__ = ["COMMITS_MAX", "import_git"]
+__all__ = ["COMMITS_MAX", "commit_id", "file_at", "import_git"]
 
 import os
 from collections.abc import Callable, Iterator
@@ -247,6 +247,24 @@ def _root(repo: str, tip: str) -> str:
     """The first commit of a history that was cut before it: a repository keeps it while it grows."""
     roots = _ask(repo, "rev-list", "--max-parents=0", "--end-of-options", tip, "--").split()
     return roots[-1].decode("ascii", "replace") if roots else ""
+
+
+def commit_id(repo: str, revision: str) -> str:
+    """The commit that ``revision`` names in the repository, in hexadecimal. Raises NotFoundError, FormatError."""
+    _check_repository(repo)
+    found = _ask(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}").decode().strip()
+    if not found:
+        raise NotFoundError(f"no commit {revision!r} in {repo}", mend="See `git log`.")
+    return found
+
+
+def file_at(repo: str, commit: str, path: str, most: int) -> bytes | None:
+    """The file ``path`` as it stood at ``commit`` (as ``commit_id`` gives it); None where it was none, or over ``most`` bytes."""
+    name = f"{commit}:{path}"
+    size = _ask(repo, "cat-file", "-s", name).strip()
+    if not size.isdigit() or int(size) > most or _ask(repo, "cat-file", "-t", name).strip() != b"blob":
+        return None
+    return _ask(repo, "cat-file", "blob", name)
 
 
 def _ask(repo: str, *arguments: str) -> bytes:
