@@ -7,6 +7,7 @@ __all__ = [
     "AttestationOut",
     "FailureOut",
     "FileOut",
+    "SalvageOut",
     "SubjectOut",
     "TrailCheckOut",
     "TrailConcatOut",
@@ -73,9 +74,22 @@ class FileOut(msgspec.Struct):
     checks: list[TrailCheckOut]
 
 
+class SalvageOut(msgspec.Struct):
+    """What was kept of a damaged trail: ``steps`` with the comment that tells; ``exact`` where it was only cut off."""
+
+    path: str
+    digest: str
+    steps: int
+    lost: list[str]
+    exact: bool
+
+
 class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):
+    """``salvage`` is what --salvage wrote."""
+
     ok: bool
     trails: list[FileOut]
+    salvage: SalvageOut | None = None
 
 
 class TrailPartOut(msgspec.Struct):

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number
+from periplus.cli.face import Face, number, visible
 from periplus.cli.trail_inputs import guarded, named_trail, trail_readers
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--form", choices=("text", "verbose", "compact", "json"), default="text", help=forms)
     add("--at", type=number(0), metavar="N", help=f"only step N and the {_AROUND} before and behind it")
     add("--part", type=number(1), metavar="N", help="of a concatenation, only part N, counted from 1")
+    add(
+        "--salvage", action="store_true", help="of a damaged trail, what is still good; what is lost is said at its end"
+    )
     add("--limit", type=number(1), metavar="N", help="at most N lines")
 
 
@@ -35,6 +38,12 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail import listing
 
     found, store = named_trail(face, arguments.trail)
+    lost: tuple[str, ...] = ()
+    if arguments.salvage:
+        from periplus.cli.trail_salvage import salvaged
+
+        kept = salvaged(found)
+        found, lost = found._replace(data=kept.data), kept.lost
     readers = _chosen(found, trail_readers(found), arguments.part)
 
     def read(digest: bytes) -> bytes | None:
@@ -62,7 +71,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     chosen = lines() if at is None else _around(lines(), form, at)
     for line in islice(guarded(chosen, found), arguments.limit):
         face.out(line)
-    return 0
+    if lost:
+        told = "; ".join(lost)
+        face.stderr.write(f"periplus: {found.name} is damaged; this is what is still good. Lost: {visible(told)}\n")
+    return 3 if lost else 0
 
 
 def _chosen(found: TrailFile, readers: tuple[TrailReader, ...], part: int | None) -> tuple[TrailReader, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from periplus.cli.face import Face, visible
 from periplus.cli.trail_inputs import named_trail
 
 if TYPE_CHECKING:
-    from periplus.cli.trail_schemas import FileOut
+    from periplus.cli.trail_schemas import FileOut, SalvageOut
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
@@ -20,14 +21,23 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trails", nargs="*", metavar="TRAIL", help="ids, digests or files (default: every trail of the store)")
+    add("--salvage", metavar="FILE", help="write what is still good of the one TRAIL to FILE, where it is damaged")
     add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.trail_salvage import check_salvage, salvage_lines, salvaged_to
     from periplus.cli.trail_schemas import TrailVerifyOut
 
     key = _key(arguments.key)
-    files = [_verified(*found, key) for found in _to_verify(face, arguments.trails)]
+    check_salvage(face, arguments.trails, arguments.salvage)
+    parents = _Parents(face)
+    files: list[FileOut] = []
+    salvaged: SalvageOut | None = None
+    for found, store, trouble in _to_verify(face, arguments.trails):
+        files.append(_verified(found, store, trouble, key, parents))
+        if arguments.salvage is not None and not files[-1].ok:
+            salvaged = salvaged_to(found, os.path.join(face.cwd, arguments.salvage))
     is_ok = all(file.ok for file in files)
 
     def lines() -> Iterator[str]:
@@ -44,18 +54,52 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {len(file.checks) - len(reached)} more checks were not reached"
         if not files:
             yield "No trails to verify."
+        if salvaged is not None:
+            yield from salvage_lines(salvaged)
 
-    face.emit(TrailVerifyOut(is_ok, files), lines)
+    face.emit(TrailVerifyOut(is_ok, files, salvaged), lines)
     return 0 if is_ok else 3
 
 
-def _verified(found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None) -> FileOut:
+class _Parents:
+    """The trails that this store holds, by their digests; it is opened when the first parent is asked for."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._objects: dict[str, str] | None = None
+        self._store: ObjectReader | None = None
+
+    def __call__(self, digest: bytes) -> bytes | None:
+        from periplus.base.errors import DamageError, NotFoundError, PeriplusError
+
+        if self._objects is None:
+            self._objects = {}
+            try:
+                with self._face.open() as project:
+                    self._store = project.journal.objects
+                    for trail in project.trails():
+                        self._objects[str(trail.value.get("digest"))] = str(trail.value.get("object"))
+            except PeriplusError:
+                if self._face.store_option is not None:
+                    raise
+        name = self._objects.get(digest.hex())
+        if name is None or self._store is None:
+            return None
+        try:
+            return self._store.get(bytes.fromhex(name))
+        except (DamageError, NotFoundError, ValueError):
+            return None  # doctor says what is wrong with the object
+
+
+def _verified(
+    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: _Parents
+) -> FileOut:
     from periplus.cli.trail_schemas import FileOut, TrailCheckOut
     from periplus.trail import verify
 
     if trouble:
         return FileOut(found.name, "", False, trouble, None, [TrailCheckOut("object", "error", trouble)])
-    report = verify(found.data, store=store, key=key)
+    report = verify(found.data, store=store, key=key, parent_of=parents if store is not None else None)
     checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
     return FileOut(found.name, report.digest.hex(), report.ok, report.summary, report.offset, checks)
 

@@ -23,6 +23,7 @@ from periplus.trail.parts import Parts, concat, is_concatenation, open_parts
 from periplus.trail.prove import Opening, StepProof, holds, step_proof
 from periplus.trail.reader import TrailReader
 from periplus.trail.redact import withhold
+from periplus.trail.salvage import Salvage, salvage
 from periplus.trail.signing import sign, sign_with
 from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
 
@@ -47,6 +48,7 @@ __all__ = [
     "Outcome",
     "Parts",
     "Report",
+    "Salvage",
     "Signed",
     "Status",
     "Step",
@@ -64,6 +66,7 @@ __all__ = [
     "listing",
     "opcode_name",
     "open_parts",
+    "salvage",
     "sign",
     "sign_with",
     "step_proof",
