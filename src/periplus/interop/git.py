@@ -13,12 +13,11 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, environment_failure
+from periplus.base.errors import FormatError, NotFoundError
+from periplus.interop.gitrun import ask, cannot_run, check_repository, command, environment
 from periplus.interop.model import Imported
 
 if TYPE_CHECKING:
-    import subprocess
-
     from periplus.interop.intake import Intake
     from periplus.trail.model import Digest, OperandValue
 
@@ -33,18 +32,6 @@ _FIELDS: Final = 6
 _SUBMODULE: Final = b"160000"
 _LINK: Final = b"120000"
 
-_SETTINGS: Final = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.pager=cat",
-    "core.untrackedCache=false",
-    "diff.orderFile=/dev/null",
-    "diff.relative=false",
-    "log.follow=false",
-    "log.showRoot=true",
-    "log.showSignature=false",
-    "protocol.allow=never",
-)
 _OPTIONS: Final = (
     "-z",
     "--raw",
@@ -95,13 +82,13 @@ def import_git(
     repo = os.path.normpath(repo)
     if not os.path.isdir(repo):
         raise NotFoundError(f"no folder {repo}")
-    _check_repository(repo)
-    tip = _ask(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
+    check_repository(repo)
+    tip = ask(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
     if not tip:
         raise NotFoundError(f"no commits in {repo}", mend="Commit something, then repeat the command.")
     name = _name(repo)
     count = ("--max-count", str(max(0, commits_max)), "--end-of-options", tip, "--")
-    total = min(int(_ask(repo, "rev-list", "--count", *count) or b"0"), max(0, commits_max))
+    total = min(int(ask(repo, "rev-list", "--count", *count) or b"0"), max(0, commits_max))
     intake = Intake(put_object)
     intake.session_id = None
     root = ""
@@ -217,26 +204,9 @@ def _digest(name: str) -> Digest:
     return Digest("git-sha1" if len(value) == 20 else "git-sha256", value)
 
 
-# Running git
-
-
-def _check_repository(repo: str) -> None:
-    finished = _run(repo, "rev-parse", "--git-dir")
-    if finished.returncode == 0:
-        return
-    said = finished.stderr.decode("utf-8", "replace")
-    if "dubious ownership" in said:
-        raise EnvironmentFailure(
-            f"git does not trust {repo}: it belongs to somebody else",
-            safe="Nothing was read.",
-            mend=f"If you do: git config --global --add safe.directory {os.path.abspath(repo)}",
-        )
-    raise FormatError("not a git repository", path=repo, safe="Nothing was imported.")
-
-
 def _name(repo: str) -> str:
     """The repository's name, the same from every worktree: the folder of the main one, or the bare repository's own."""
-    common = _ask(repo, "rev-parse", "--git-common-dir").decode("utf-8", "backslashreplace").rstrip("\n")
+    common = ask(repo, "rev-parse", "--git-common-dir").decode("utf-8", "backslashreplace").rstrip("\n")
     folder = os.path.realpath(os.path.join(repo, common)) if common else os.path.abspath(repo)
     if os.path.basename(folder) == ".git":
         folder = os.path.dirname(folder)
@@ -245,14 +215,14 @@ def _name(repo: str) -> str:
 
 def _root(repo: str, tip: str) -> str:
     """The first commit of a history that was cut before it: a repository keeps it while it grows."""
-    roots = _ask(repo, "rev-list", "--max-parents=0", "--end-of-options", tip, "--").split()
+    roots = ask(repo, "rev-list", "--max-parents=0", "--end-of-options", tip, "--").split()
     return roots[-1].decode("ascii", "replace") if roots else ""
 
 
 def commit_id(repo: str, revision: str) -> str:
     """The commit that ``revision`` names in the repository, in hexadecimal. Raises NotFoundError, FormatError."""
-    _check_repository(repo)
-    found = _ask(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}").decode().strip()
+    check_repository(repo)
+    found = ask(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}").decode().strip()
     if not found:
         raise NotFoundError(f"no commit {revision!r} in {repo}", mend="See `git log`.")
     return found
@@ -261,51 +231,10 @@ def commit_id(repo: str, revision: str) -> str:
 def file_at(repo: str, commit: str, path: str, most: int) -> bytes | None:
     """The file ``path`` as it stood at ``commit`` (as ``commit_id`` gives it); None where it was none, or over ``most`` bytes."""
     name = f"{commit}:{path}"
-    size = _ask(repo, "cat-file", "-s", name).strip()
-    if not size.isdigit() or int(size) > most or _ask(repo, "cat-file", "-t", name).strip() != b"blob":
+    size = ask(repo, "cat-file", "-s", name).strip()
+    if not size.isdigit() or int(size) > most or ask(repo, "cat-file", "-t", name).strip() != b"blob":
         return None
-    return _ask(repo, "cat-file", "blob", name)
-
-
-def _ask(repo: str, *arguments: str) -> bytes:
-    """What git answers; nothing where it says no."""
-    finished = _run(repo, *arguments)
-    return finished.stdout if finished.returncode == 0 else b""
-
-
-def _run(repo: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    import subprocess
-
-    try:
-        return subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            _command(repo, arguments), env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
-    except OSError as error:
-        raise _cannot_run(error) from error
-
-
-def _command(repo: str, arguments: tuple[str, ...]) -> list[str]:
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-    return ["git", "--no-pager", "-C", repo, *settings, *arguments]
-
-
-def _environment() -> dict[str, str]:
-    # Git is found by PATH and its user's settings by HOME; what a hook of git puts into the environment is left out.
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    return kept | {
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-    }
-
-
-def _cannot_run(error: OSError) -> EnvironmentFailure:
-    if isinstance(error, FileNotFoundError):
-        return EnvironmentFailure("git is not installed", mend="Install git, then repeat the command.")
-    return environment_failure(error, "run git")
+    return ask(repo, "cat-file", "blob", name)
 
 
 class _log:  # noqa: N801 - used as a function
@@ -322,15 +251,15 @@ class _log:  # noqa: N801 - used as a function
         self._errors = tempfile.TemporaryFile()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
-                _command(self._repo, self._arguments),
-                env=_environment(),
+                command(self._repo, self._arguments),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
             )
         except OSError as error:
             self._errors.close()
-            raise _cannot_run(error) from error
+            raise cannot_run(error) from error
         assert self._process.stdout is not None
         return _tokens(self._process.stdout)
 

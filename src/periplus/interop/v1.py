@@ -39,6 +39,7 @@ from periplus.base.secrets import find_secrets
 from periplus.interop.v1_text import ONE_LINE, Number, Style, dump, parse_text, style_of
 from periplus.journal import EntityType
 from periplus.memory import MEMORY_TYPES
+from periplus.memory.types import NOT_REMEMBERED
 
 FILE_BYTES_MAX: Final = 4 << 20
 FOREIGN_PREFIX: Final = "v1_"
@@ -114,7 +115,7 @@ def read_entity(
     name = type_name(kind)
     origin: dict[str, JSONValue] = {"id": old_id, "type": kind, "path": path, "text": text}
     misfit = ""
-    if name in MEMORY_TYPES and name != "trail":
+    if name in MEMORY_TYPES and name not in NOT_REMEMBERED:
         read = _read_known(document, name, path)
         payload: dict[str, JSONValue] = {"v": 1, **read.values, "v1": origin}
         if read.fields:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
-from periplus.memory.types import CANDIDATE
+from periplus.memory.types import UNSEARCHED
 
 if TYPE_CHECKING:
     from periplus.memory.documents import Document
@@ -121,8 +121,8 @@ class MemoryIndexer:
     def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:
         from periplus.memory.documents import documents_of_memory, documents_of_trail
 
-        if entity.item_type == CANDIDATE:
-            return  # what a stranger says is found by nobody before it is accepted
+        if entity.item_type in UNSEARCHED:
+            return  # among them what a stranger says: it is found by nobody before it is accepted
         key = (entity.item_type, entity.item_id)
         is_trail = entity.item_type == "trail"
         try:

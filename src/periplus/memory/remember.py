@@ -17,7 +17,7 @@ from periplus.memory.anchors import file_digest
 from periplus.memory.index import text_digest
 from periplus.memory.recall import recall
 from periplus.memory.search import Filters
-from periplus.memory.types import CANDIDATE, MEMORY_TYPES
+from periplus.memory.types import MEMORY_TYPES, NOT_REMEMBERED
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -51,8 +51,8 @@ class Remembered(NamedTuple):
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
     row = MEMORY_TYPES.get(memory.item_type)
-    if row is None or row.name in ("trail", CANDIDATE):
-        names = ", ".join(name for name in MEMORY_TYPES if name not in ("trail", CANDIDATE))
+    if row is None or row.name in NOT_REMEMBERED:
+        names = ", ".join(name for name in MEMORY_TYPES if name not in NOT_REMEMBERED)
         raise UsageError(f"unknown type {memory.item_type!r}", mend=f"Known are: {names}.")
     journal.refresh()
     payload = _payload(journal, memory, writer, root)

@@ -9,19 +9,25 @@ from __future__ import annotations
 __all__ = [
     "CANDIDATE",
     "MEMORY_TYPES",
+    "NOT_REMEMBERED",
     "PAYLOAD_VERSION",
     "TEXT_CHARACTERS_MAX",
     "TYPES",
+    "UNSEARCHED",
     "About",
+    "Agent",
     "Candidate",
     "Constraint",
     "Decision",
     "Evidence",
     "Lesson",
     "MemoryType",
+    "Message",
     "Note",
+    "Process",
     "Provenance",
     "Relation",
+    "RunCard",
     "TrailCard",
     "Trap",
     "memory_types",
@@ -154,6 +160,71 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     provenance: Provenance = Provenance("other_project")
 
 
+class Process(msgspec.Struct, frozen=True):
+    """Which process carries a run; see ``periplus.base.processes``."""
+
+    pid: int
+    started: str
+    boot: str
+    host: str
+    space: str
+
+
+class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["open", "ended", "sealed"]
+    agent: str
+    title: str = ""
+    model: str = ""
+    host: str = ""
+    cwd: str = ""
+    base: str = ""
+    parents: tuple[str, ...] = ()
+    tool_version: str
+    secret: str = ""
+    started: str
+    lineage: str
+    first_seq: int
+    process: Process | None = None
+    session: str = ""
+    status: Literal["success", "error", "partial", "cancelled"] = "partial"
+    trail: str = ""
+    digest: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one agent left for another. ``object`` is the SHA-256 of a text too long to stand here."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["sent", "read", "answered"] = "sent"
+    sender: str
+    recipient: str
+    text: str
+    object: str = ""
+    created: str
+    run: str = ""
+    step: int = 0
+    session: str = ""
+
+
+class Agent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who works here, by name: the sum of changes of trust, the level reached, permissions granted, the room entered."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["active", "retired"] = "active"
+    name: str
+    trust: int = 0
+    level: int = 0
+    room: str = ""
+    capabilities: tuple[str, ...] = ()
+    created: str
+    updated: str
+    run: str = ""
+    step: int = 0
+
+
 class MemoryType(NamedTuple):
     """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall.
 
@@ -172,7 +243,11 @@ class MemoryType(NamedTuple):
 
 
 CANDIDATE: Final = "candidate"
+UNSEARCHED: Final = frozenset({CANDIDATE, "agent", "message", "run"})  # recall finds none of these
+NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
+    MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
+               frozenset({"capabilities"})),
     MemoryType(CANDIDATE, "cnd", Candidate, False, "open", frozenset({"accepted", "refused"}), 0,
                "what another project knows, to accept or refuse"),
     MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey"),
@@ -180,7 +255,11 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"})),
     MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here"),
+    MemoryType("message", "msg", Message, False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
+               frozenset()),
     MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation"),
+    MemoryType("run", "run", RunCard, False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
+               frozenset()),
     MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history",
                frozenset()),
     MemoryType("trap", "trp", Trap, True, "active", frozenset({"resolved", "expired"}), 130,

@@ -61,7 +61,10 @@ if TYPE_CHECKING:
     from periplus.journal.yard import Repair
     from periplus.memory.candidates import Accepted
     from periplus.project.keeper import Keeper, ModeFile
+    from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.syncing import Synced
+    from periplus.trail.model import Status as TrailStatus
+    from periplus.trail.recorder import Run
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
@@ -87,6 +90,7 @@ class Status(NamedTuple):
     conflicts: tuple[str, ...] = ()
     others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
     is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
+    unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
 
 
 class ImportedTrail(NamedTuple):
@@ -375,6 +379,61 @@ class Project:
         )
         return self._announce(imported, "")
 
+    def record(
+        self,
+        *,
+        agent: str = "",
+        title: str = "",
+        model: str = "",
+        folder: str = "",
+        pid: int | None = None,
+        checkpoints: bool = True,
+        parents: tuple[bytes, ...] = (),
+    ) -> Recording:
+        """Begin to record a run in the worktree that ``folder`` lies in; see ``periplus.project.recording``.
+
+        ``pid`` is the process that carries it (this one by default, 0 for none): what it leaves unsealed is sealed as
+        ``partial`` by the next that begins to record. ``parents`` are digests of trails that this one goes on from.
+        """
+        from periplus.project.recording import open_recording, seal_abandoned
+        from periplus.trail.recorder import RunFacts
+
+        seal_abandoned(self)
+        facts = RunFacts(agent or self.writer.name, title, model, parents=parents)
+        carrier = (os.getpid() if pid is None else pid) or None
+        return open_recording(self, facts, folder=folder, pid=carrier, checkpoints=checkpoints)
+
+    def recording(self, reference: str, *, checkpoints: bool = True) -> Recording:
+        """Go on with a run that is open, from this process; by the beginning of its id."""
+        from periplus.project.recording import open_recording
+
+        return open_recording(self, run_id=self._run(reference), checkpoints=checkpoints)
+
+    def unsealed_runs(self) -> list[Run]:
+        """The runs that are not sealed yet, the oldest first."""
+        from periplus.project.recording import unsealed
+
+        return unsealed(self)
+
+    def seal_run(self, reference: str, status: TrailStatus = "partial") -> Sealed:
+        """End a run and make its trail; nothing changes where that was done before."""
+        from periplus.project.recording import seal_run
+
+        return seal_run(self, self._run(reference), status)
+
+    def seal_abandoned(self) -> list[Abandoned]:
+        """Make trails of the runs that their processes left; what cannot be sealed is told, not raised."""
+        from periplus.project.recording import seal_abandoned
+
+        return seal_abandoned(self)
+
+    def _run(self, reference: str) -> str:
+        self.journal.refresh()
+        entity = self.journal.find(reference) if reference.startswith("run_") else None
+        if entity is None or entity.item_type != "run":
+            raise NotFoundError(f"there is no run {reference!r}", mend="See `periplus trail list`.")
+        return entity.item_id
+
     def trails(self) -> Iterator[Entity]:
         """Every trail's entity, the newest run first."""
         self.journal.refresh()
@@ -603,6 +662,7 @@ class Project:
             tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
             tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
             bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
+            tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
         )
 
     def _references(self, entity: Entity) -> set[bytes]:

@@ -1,0 +1,204 @@
+"""A worktree of git as it stands, looked at without touching it.
+
+Git says which files are its own and which it leaves out; the files are read and hashed here, as their bytes lie there. So the
+user's index is neither used nor refreshed, and no filter, hook or monitor of the repository runs. Where filters or
+line endings are set up, the tree is that of the files as they are, not as git would store them. The store's own folder
+is left out, for it changes while a run is recorded.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LookedAt", "Worktree", "base_entries", "read_blobs", "standing_of", "worktree_of"]
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from periplus.base.errors import FormatError, environment_failure
+from periplus.interop.gitrun import ask, check_repository, run_git
+from periplus.journal import STORE_FOLDER
+from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
+from periplus.trail.model import Digest, DigestAlgorithm
+from periplus.trail.standing import IGNORED_MAX, Standing
+
+FILES_MAX: Final = 1_000_000
+_FILE_BYTES_MAX: Final = 1 << 30
+_OWN: Final = STORE_FOLDER + "/"
+_SETTLED_NS: Final = 2_500_000_000  # a file system may keep times no finer than two seconds
+
+
+class LookedAt(NamedTuple):
+    """The files of a worktree by path, and what git leaves out (None where that is too much to say)."""
+
+    tree: bytes
+    entries: dict[str, TreeEntry]
+    ignored: tuple[str, ...] | None
+
+
+def worktree_of(folder: str) -> Worktree | None:
+    """The worktree that ``folder`` lies in; None outside git, and in a bare repository."""
+    at = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(at, ".git")):
+        parent = os.path.dirname(at)
+        if parent == at:
+            return None
+        at = parent
+    return Worktree(at)
+
+
+class Worktree:
+    """The worktree in the folder ``top``. A look costs a ``stat`` of each file, and reading those that have changed."""
+
+    def __init__(self, top: str) -> None:
+        check_repository(top)
+        self.top = top
+        found = ask(top, "rev-parse", "--show-object-format").strip()
+        self.algorithm: DigestAlgorithm = "git-sha256" if found == b"sha256" else "git-sha1"
+        self._known: dict[str, tuple[tuple[int, ...], TreeEntry]] = {}
+
+    def commit(self) -> Digest | None:
+        """The commit that HEAD is at; None before the first."""
+        text = ask(self.top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
+        return Digest(self.algorithm, bytes.fromhex(text)) if text else None
+
+    def look(self) -> LookedAt:
+        """The files as they stand now. Raises FormatError, EnvironmentFailure."""
+        entries: dict[str, TreeEntry] = {}
+        folders: dict[str, bool] = {"": True}
+        for path, held in self._paths():
+            if path.startswith(_OWN):
+                continue
+            if held is not None:
+                entries[path] = held
+                continue
+            if self._is_folder(os.path.dirname(path), folders):
+                entry = self._entry(path)
+                if entry is not None:
+                    entries[path] = entry
+            if len(entries) > FILES_MAX:
+                raise FormatError(f"over {FILES_MAX:,} files in {self.top}")
+        return LookedAt(tree_id(entries, self.algorithm), entries, self._ignored())
+
+    def content(self, path: str) -> bytes:
+        """The bytes of a file, or where a link leads. Raises OSError."""
+        full = os.path.join(self.top, path)
+        if stat.S_ISLNK(os.lstat(full).st_mode):
+            return os.fsencode(os.readlink(full))
+        fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            return file.read(_FILE_BYTES_MAX)
+
+    def _paths(self) -> Iterator[tuple[str, TreeEntry | None]]:
+        """Each path once; with its entry where it is not the file that counts (submodules, sparse checkouts)."""
+        seen: set[str] = set()
+        for token in self._listed("-s", "-t"):
+            meta, _, name = token.partition(b"\t")
+            path = _decoded(name)
+            fields = meta.split()
+            if path in seen or len(fields) != 4:
+                continue
+            seen.add(path)
+            mode = fields[1].decode("ascii", "replace")
+            is_held = fields[0] == b"S" or mode == SUBMODULE
+            yield path, TreeEntry(mode, bytes.fromhex(fields[2].decode("ascii", "replace"))) if is_held else None
+        for token in self._listed("--others", "--exclude-standard"):
+            if not token.endswith(b"/"):  # a repository within this one is no part of it
+                yield _decoded(token), None
+
+    def _listed(self, *options: str) -> Iterable[bytes]:
+        finished = run_git(self.top, "ls-files", "-z", *options, work_tree=self.top)
+        if finished.returncode:
+            said = finished.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise FormatError(f"git could not list the files: {said[-1] if said else 'no reason given'}", path=self.top)
+        return [token for token in finished.stdout.split(b"\0") if token]
+
+    def _ignored(self) -> tuple[str, ...] | None:
+        found = [_decoded(one) for one in self._listed("--others", "--ignored", "--exclude-standard", "--directory")]
+        found = [one for one in found if not one.startswith(_OWN)]
+        return tuple(found) if len(found) <= IGNORED_MAX else None
+
+    def _is_folder(self, path: str, known: dict[str, bool]) -> bool:
+        """Whether ``path`` is a folder and no link on the way to it: behind one are the files of another."""
+        found = known.get(path)
+        if found is None:
+            try:
+                mode = os.lstat(os.path.join(self.top, path)).st_mode
+                found = stat.S_ISDIR(mode) and self._is_folder(os.path.dirname(path), known)
+            except OSError:
+                found = False
+            known[path] = found
+        return found
+
+    def _entry(self, path: str) -> TreeEntry | None:
+        full = os.path.join(self.top, path)
+        try:
+            status = os.lstat(full)
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+            known = self._known.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            if stat.S_ISLNK(status.st_mode):
+                mode = LINK
+            elif stat.S_ISREG(status.st_mode):
+                mode = EXECUTABLE if status.st_mode & 0o100 else FILE
+            else:
+                return None
+            entry = TreeEntry(mode, blob_id(self.content(path), self.algorithm))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise environment_failure(error, "read", full) from error
+        if max(status.st_mtime_ns, status.st_ctime_ns) < time.time_ns() - _SETTLED_NS:
+            self._known[path] = (stamp, entry)
+        return entry
+
+
+def standing_of(looked: LookedAt, base: bytes, base_files: Mapping[str, TreeEntry]) -> Standing:
+    """How ``looked`` differs from the tree ``base``."""
+    changed = {path: entry for path, entry in looked.entries.items() if base_files.get(path) != entry}
+    removed = tuple(path for path in base_files if path not in looked.entries)
+    return Standing(base, looked.tree, changed, removed, looked.ignored, {})
+
+
+def base_entries(repository: str, name: bytes) -> dict[str, TreeEntry] | None:
+    """The files of a commit or tree but for the store's own; None where the repository has not got it."""
+    finished = run_git(repository, "ls-tree", "-r", "-z", "--full-tree", name.hex())
+    if finished.returncode:
+        return None
+    entries: dict[str, TreeEntry] = {}
+    for token in finished.stdout.split(b"\0"):
+        meta, _, path = token.partition(b"\t")
+        fields = meta.split()
+        if len(fields) == 3:
+            entry = TreeEntry(fields[0].decode("ascii", "replace"), bytes.fromhex(fields[2].decode("ascii", "replace")))
+            entries[_decoded(path)] = entry
+    return {path: entry for path, entry in entries.items() if not path.startswith(_OWN)}
+
+
+def read_blobs(repository: str, names: Iterable[bytes]) -> dict[bytes, bytes]:
+    """The content of those of these blobs that the repository has, each checked against its name."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return {}
+    said = b"".join(b"%b\n" % name.hex().encode() for name in wanted)
+    out = run_git(repository, "cat-file", "--batch", said=said).stdout
+    found: dict[bytes, bytes] = {}
+    at = 0
+    for name in wanted:
+        end = out.find(b"\n", at)
+        fields = out[at:end].split()
+        at = end + 1
+        if end < 0 or len(fields) != 3:
+            continue
+        size = int(fields[2])
+        data = out[at : at + size]
+        at += size + 1
+        if fields[1] == b"blob" and blob_id(data, git_algorithm(name)) == name:
+            found[name] = data
+    return found
+
+
+def _decoded(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
