@@ -14,6 +14,8 @@ from __future__ import annotations
 __all__ = ["Salvage", "salvage"]
 
 import hashlib
+from array import array
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from periplus.base.container import CONTAINER_VERSION, KIND_TRAIL, KIND_TRAILS, MAGIC, kind_of, pack
@@ -32,10 +34,11 @@ from periplus.trail.damaged import (
     read_strings,
 )
 from periplus.trail.identity import identify
-from periplus.trail.model import STATUSES
+from periplus.trail.model import STATUSES, Digest, Withheld
 from periplus.trail.opcodes import BY_NAME
 from periplus.trail.parts import Parts, concat
 from periplus.trail.reader import TrailReader
+from periplus.trail.signing import is_signed_soundly
 
 _FIRST: Final = 6  # where the first section begins
 _UNKNOWN: Final = b"unknown"
@@ -87,6 +90,8 @@ def _fault(data: bytes) -> FormatError | None:
     if reader.computed_identity() != reader.stored_identity:
         offset = reader.span(layout.TAG_RECEIPTS)[0]
         return FormatError("the trail is not the one that its digest says", offset=offset)
+    if reader.signature is not None and not is_signed_soundly(reader):
+        return FormatError("the signature is not by the key beside it", offset=reader.span(layout.TAG_SIGNATURE)[0])
     return None
 
 
@@ -128,6 +133,8 @@ def _fault_of_parts(data: bytes) -> FormatError | None:
             if bad is not None:
                 return FormatError(f"part {at + 1}: {bad.wrong}", offset=parts.offset(at) + (bad.offset or 0))
         parts.readers()
+        if parts.signature is not None and not is_signed_soundly(parts):
+            return FormatError("the signature is not by the key beside it", offset=parts.span(layout.TAG_SIGNATURE)[0])
     except FormatError as error:
         return error
     return None
@@ -305,15 +312,18 @@ class _Writer:
     def __init__(self, strings: Strings, steps: Steps, clocks: Clocks) -> None:
         self.step_count = steps.kept
         self._table = strings.table
+        self._section = strings.section
         self._prefix = strings.section[: 1 if self._table.is_redacted else 1 + layout.SECRET_BYTES]
         self._seed = hashlib.sha256(strings.section).digest()
         self._steps = bytearray(steps.body)
         self._clocks = clocks
         self._source = clocks.last_source
-        self._entries = bytearray()
-        self._places: dict[tuple[int, bytes], int] = {}
-        for index in range(steps.entries_used):
-            self._keep(index)
+        used = steps.entries_used
+        self._entries = bytearray(strings.section[self._start(0) : self._start(used)])
+        self._count = used
+        self._places = array("q", range(used))  # of each entry of the damaged file, the new place, or -1
+        self._places.extend(repeat(-1, len(self._table) - used))
+        self._added: dict[bytes, int] = {}
 
     def keep_texts(self) -> None:
         """A comment for each text, where there are no steps."""
@@ -327,7 +337,7 @@ class _Writer:
     def sealed(self, refs: _Refs, digest: bytes | None) -> bytes:
         """The trail; ``digest`` is that of the damaged one."""
         header = self._header(refs, digest)
-        strings = self._prefix + uint_bytes(len(self._places)) + self._entries
+        strings = self._prefix + uint_bytes(self._count) + self._entries
         steps = uint_bytes(self.step_count) + self._steps
         sections: dict[int, bytes | bytearray] = {
             layout.TAG_HEADER: header,
@@ -358,8 +368,8 @@ class _Writer:
         return bytes(out)
 
     def _may_be_parent(self, index: int) -> bool:
-        form, content, _ = self._table.entry(index)
-        return form == layout.FORM_WITHHELD or content[0] == layout.CODE_BY_ALGORITHM["sha256"]
+        value = self._table.value(index)
+        return isinstance(value, Withheld) or (isinstance(value, Digest) and value.algorithm == "sha256")
 
     def _add_comment(self, entry: int) -> None:
         operand = uint_bytes(entry << 2 | layout.WIRE_ENTRY)
@@ -372,23 +382,42 @@ class _Writer:
 
     def _keep(self, index: int) -> int:
         """The new place of an entry of the damaged file."""
-        return self._add(*self._table.entry(index))
+        place = self._places[index]
+        if place < 0:
+            place = self._places[index] = self._place(self._section[self._start(index) : self._start(index + 1)])
+        return place
+
+    def _start(self, index: int) -> int:
+        """Where entry ``index`` begins among the good strings."""
+        table = self._table
+        if index == len(table):
+            return len(self._section)
+        has_salt = table.is_redacted and table.forms[index] != layout.FORM_WITHHELD
+        return table.offset(index) - (33 if has_salt else 1)
 
     def _text(self, text: bytes) -> int:
-        text = text[: layout.INLINE_TEXT_BYTES_MAX].decode(errors="ignore").encode()
-        return self._add(layout.FORM_TEXT, uint_bytes(len(text)) + text, hashlib.sha256(self._seed + text).digest())
+        shown = text[: layout.INLINE_TEXT_BYTES_MAX].decode(errors="ignore")
+        data = shown.encode()
+        return self._add(layout.FORM_TEXT, shown, uint_bytes(len(data)) + data)
 
     def _digest(self, sha256: bytes) -> int:
         content = bytes((layout.CODE_BY_ALGORITHM["sha256"],)) + sha256
-        return self._add(layout.FORM_DIGEST, content, hashlib.sha256(self._seed + content).digest())
+        return self._add(layout.FORM_DIGEST, Digest("sha256", sha256), content)
 
-    def _add(self, form: int, content: bytes, salt: bytes | None) -> int:
-        known = self._places.get((form, content))
+    def _add(self, form: int, value: str | Digest, content: bytes) -> int:
+        """The place of an entry that may be among those of the damaged file already: none may stand there twice."""
+        known = self._added.get(content)
         if known is not None:
             return known
-        place = self._places[form, content] = len(self._places)
-        self._entries.append(form)
-        if self._table.is_redacted and salt is not None:
-            self._entries += salt
-        self._entries += content
+        table = self._table
+        for index in range(len(table)):
+            if table.forms[index] == form and table.value(index) == value:
+                return self._keep(index)
+        salt = hashlib.sha256(self._seed + content).digest() if table.is_redacted else b""
+        self._added[content] = place = self._place(bytes((form,)) + salt + content)
         return place
+
+    def _place(self, entry: bytes) -> int:
+        self._entries += entry
+        self._count += 1
+        return self._count - 1

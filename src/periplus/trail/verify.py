@@ -228,7 +228,8 @@ def _check_signature(signed: TrailReader | Parts, key: bytes | None) -> Check:
     if signature is None:
         if key is None:
             return Check("signature", "skipped", "not signed")
-        return Check("signature", "error", f"not signed, and the key {key.hex()} should have")
+        end = len(signed.to_bytes())  # where it would stand
+        return Check("signature", "error", f"not signed, and the key {key.hex()} should have", end)
     offset, _ = signed.span(layout.TAG_SIGNATURE)
     signer = signature[:32]
     try:
