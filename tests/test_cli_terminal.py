@@ -39,7 +39,7 @@ def on_terminal(shell, *words, width=80, code=0, **env):
     """What a terminal of ``width`` columns gets, and what it shows without the colours."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    environment = shell.environment(TERM="xterm-256color") | env
+    environment = shell.environment(TERM="xterm-256color", PAGER="cat") | env
     process = subprocess.Popen(
         [PERIPLUS, *words], cwd=shell.folder, env=environment, stdin=slave, stdout=slave, stderr=slave
     )

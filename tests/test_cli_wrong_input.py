@@ -152,6 +152,11 @@ WRONG = {
         (["trl_nothing"], 1, "trl_nothing"),
         (["{trail}", "--at", "99999"], 1, "99,999"),
         (["{trail}", "--form", "verse"], 2, "invalid choice"),
+        (["{trail}", "--steps", "a:b"], 2, "no range of steps"),
+        (["{trail}", "--op", "FILE_RAED"], 2, "Did you mean FILE_READ"),
+        (["{trail}", "--outcome", "happy"], 2, "no step ends 'happy'"),
+        (["{trail}", "--path", ""], 2, "path pattern"),
+        (["{trail}", "--at", "1", "--steps", "2:3"], 2, "--at goes with no other"),
     ],
     "trail verify": [(["trl_nothing"], 1, "trl_nothing"), (["--key", "x"], 2, "not a public key")],
     "prove": [

@@ -61,6 +61,14 @@ def test_the_golden_listings(form):
     assert text == (GOLDEN / f"trail-v2.{form}").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_golden_listings_of_a_redacted_trail(form):
+    data = (GOLDEN / "trails" / "redacted.bin").read_bytes()
+    assert data == withhold((GOLDEN / "trail-v2.bin").read_bytes(), lambda index, _: index % 3 == 0)
+    text = "".join(f"{line}\n" for line in lines(data, form))
+    assert text == (GOLDEN / "trails" / f"redacted.{form}").read_text(encoding="utf-8")
+
+
 def test_json_lines_say_it_all():
     data = golden_trail()
     head, *body, end = [json.loads(line) for line in lines(data, "json")]
@@ -116,7 +124,8 @@ def test_width_cuts_with_an_ellipsis(form):
         assert len(cut) == len(whole)
         for short, line in zip(cut, whole, strict=True):
             assert len(short) <= width
-            assert short == line or short.endswith("…")
+            is_narrow = form == "text" and width < 60  # there is no column of times then
+            assert short == line or short.endswith("…") or (is_narrow and short.split()[:1] == line.split()[:1])
     assert lines(data, form, width=10_000) == whole
 
 

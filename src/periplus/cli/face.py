@@ -80,6 +80,20 @@ class Face:
             return 80
 
     @property
+    def height(self) -> int | None:
+        """Rows of the terminal; None where the output goes to a file or a pipe, or nobody knows."""
+        if not self.stdout.isatty():
+            return None
+        try:
+            return max(1, int(self.environment.get("LINES", "")))
+        except ValueError:
+            pass
+        try:
+            return os.get_terminal_size(self.stdout.fileno()).lines or None
+        except OSError:
+            return None
+
+    @property
     def home(self) -> str:
         return self.environment.get("HOME") or os.path.expanduser("~")
 

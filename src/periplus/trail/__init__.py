@@ -24,6 +24,7 @@ from periplus.trail.prove import Opening, StepProof, holds, step_proof
 from periplus.trail.reader import TrailReader
 from periplus.trail.redact import withhold
 from periplus.trail.salvage import Salvage, salvage
+from periplus.trail.selection import Selection, Sieve
 from periplus.trail.signing import sign, sign_with
 from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
 
@@ -49,6 +50,8 @@ __all__ = [
     "Parts",
     "Report",
     "Salvage",
+    "Selection",
+    "Sieve",
     "Signed",
     "Status",
     "Step",

@@ -1,39 +1,58 @@
-"""Listing a trail: text, verbose, compact and JSON lines, each a generator, so that a long trail streams.
+"""Listing a trail: text, hex, verbose, compact and JSON lines, each a generator, so that a long trail streams.
 
-What stands in a trail comes from transcripts, and so from whatever an agent has read. Nothing of it reaches a terminal
-as it is: each character that is not printable (controls, escapes, marks that turn the direction of writing) is shown
-as an escape, and colour is only what the listing itself adds.
+A ``Sieve`` leaves steps out and counts them; each form says so in its last line. ``periplus.trail.display`` keeps what
+stands in a trail from doing harm to a terminal.
 """
 
 from __future__ import annotations
 
 __all__ = ["FORMS", "Form", "ReadText", "listing", "visible"]
 
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from periplus.base.clock import format_ms
+from periplus.trail.display import (
+    PREVIEW_BYTES,
+    ReadText,
+    View,
+    line_of,
+    named_operands,
+    preview_of,
+    shown,
+    step_pieces,
+    visible,
+    whole,
+)
+from periplus.trail.hexlisting import hex_lines
 from periplus.trail.model import Digest, OperandValue, Step, TextObject, Withheld
-from periplus.trail.opcodes import BY_CODE, opcode_name
+from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
+from periplus.trail.selection import Sieve
 
-Form: TypeAlias = Literal["text", "verbose", "compact", "json"]
-ReadText: TypeAlias = Callable[[bytes], bytes | None]
+Form: TypeAlias = Literal["text", "hex", "verbose", "compact", "json"]
 
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
-PREVIEW_BYTES: Final = 200
 _NAME_COLUMNS: Final = 13
-_SGR: Final = {"name": "36", "bad": "31", "dim": "2", "plain": ""}
-_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_LABEL_COLUMNS: Final = 11
+_NARROW_COLUMNS: Final = 60  # a terminal under it gets no column of times
 
 
-class _View(NamedTuple):
+class _Listing(NamedTuple):
     reader: TrailReader
-    width: int | None
-    is_coloured: bool
-    read_text: ReadText | None
-    preview_bytes: int
+    view: View
+    sieve: Sieve
+    is_bare: bool
+
+    def steps(self) -> Iterator[tuple[int, int, Step]]:
+        """Number, ms since the trail began, and step: of those that the sieve lets through."""
+        elapsed, sieve = 0, self.sieve
+        for index, step in enumerate(self.reader.steps()):
+            elapsed += step.delta_ms
+            if sieve.is_behind(index):
+                break
+            if sieve.takes(index, step):
+                yield index, elapsed, step
 
 
 def listing(
@@ -44,122 +63,28 @@ def listing(
     colour: bool = False,
     read_text: ReadText | None = None,
     preview_bytes: int = PREVIEW_BYTES,
+    sieve: Sieve | None = None,
+    is_bare: bool = False,
+    base: int = 0,
 ) -> Iterator[str]:
     """The lines of the listing, without line ends.
 
-    ``width`` (columns) cuts the lines of ``text`` and ``compact`` with an ellipsis; ``read_text`` gives the bytes of a
-    text object by its SHA-256, of which ``preview_bytes`` are shown.
+    ``width`` (columns) cuts the lines of ``text`` and ``compact`` with an ellipsis and makes those of ``hex`` shorter;
+    ``read_text`` gives the bytes of a text object by its SHA-256, of which ``preview_bytes`` are shown. ``sieve`` says
+    which steps, and has counted when the listing ends; ``is_bare`` leaves out all but the steps; ``base`` is where in the
+    file the trail begins, for the offsets of ``hex``.
     """
-    view = _View(reader, width, colour, read_text, preview_bytes)
+    view = View(width, colour, read_text, preview_bytes)
+    one = _Listing(reader, view, sieve or Sieve.of_all(reader.step_count), is_bare)
     if form == "text":
-        return _text(view)
+        return _text(one)
+    if form == "hex":
+        return hex_lines(reader, view, one.sieve, base)
     if form == "verbose":
-        return _verbose(view)
+        return _verbose(one)
     if form == "compact":
-        return _compact(view)
-    return _json_lines(view)
-
-
-def visible(text: str) -> str:
-    """``text`` on one line, with every character that is not printable as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    known = _ESCAPES.get(char)
-    if known is not None:
-        return known
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-# Lines of pieces: a style and a text each
-
-
-_Piece: TypeAlias = tuple[str, str]
-
-
-def _line(pieces: Iterable[_Piece], view: _View, *, is_cut: bool = True) -> str:
-    shown = [(style, text) for style, text in pieces if text]
-    while shown and not shown[-1][1].rstrip():
-        shown.pop()
-    if shown:
-        shown[-1] = (shown[-1][0], shown[-1][1].rstrip())
-    if is_cut and view.width is not None and sum(_columns(text) for _, text in shown) > view.width:
-        shown = _cut(shown, view.width)
-    if not view.is_coloured:
-        return "".join([text for _, text in shown])
-    return "".join(f"\x1b[{_SGR[style]}m{text}\x1b[0m" if _SGR[style] else text for style, text in shown)
-
-
-def _cut(pieces: list[_Piece], width: int) -> list[_Piece]:
-    """The pieces that fit into ``width`` columns, of which the last is for the ellipsis."""
-    room = width - 1
-    kept: list[_Piece] = []
-    for style, text in pieces:
-        for end, char in enumerate(text):
-            room -= _columns(char)
-            if room < 0:
-                return [*kept, (style, text[:end] + "…")]
-        kept.append((style, text))
-    return kept
-
-
-def _columns(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(
-        2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text
-    )
-
-
-# Values
-
-
-def _shown(value: OperandValue, view: _View, *, is_quoted: bool) -> str:
-    if isinstance(value, str):
-        return f'"{visible(value)}"' if is_quoted else visible(value)
-    if isinstance(value, TextObject):
-        name = f"<object sha256:{value.sha256.hex()[:8]}… {value.length:,} bytes>"
-        preview = _preview(value, view)
-        return name if preview is None else f'"{visible(preview)}…" {name}'
-    if isinstance(value, Digest):
-        return f"{value.algorithm}:{value.value.hex()[:12]}…"
-    if isinstance(value, Withheld):
-        return "<withheld>"
-    return str(value)
-
-
-def _preview(value: TextObject, view: _View) -> str | None:
-    data = view.read_text(value.sha256) if view.read_text is not None else None
-    if data is None:
-        return None
-    return data[: view.preview_bytes].decode(errors="ignore")
-
-
-def _operands(step: Step, view: _View) -> str:
-    known = BY_CODE.get(step.code)
-    shown: list[str] = []
-    for place, value in enumerate(step.operands):
-        if value is None:
-            continue
-        if known is None:
-            shown.append(_shown(value, view, is_quoted=True))
-            continue
-        operand = known.operands[place]
-        text = _shown(value, view, is_quoted=operand.kind not in ("path", "json"))
-        shown.append(text if place == 0 else f"{operand.name}={text}")
-    return " ".join(shown)
-
-
-def _outcome(step: Step) -> str:
-    if step.exit_code is None:
-        return "" if step.outcome == "ok" else step.outcome
-    if step.outcome == "ok" and step.exit_code == 0:
-        return ""
-    return f"{step.outcome}, exit {step.exit_code}"
+        return _compact(one)
+    return _json_lines(one)
 
 
 def _elapsed(ms: int) -> str:
@@ -173,40 +98,42 @@ def _elapsed(ms: int) -> str:
 # text and compact
 
 
-def _text(view: _View) -> Iterator[str]:
-    reader = view.reader
-    for name, value in _facts(view):
-        yield _line([("dim", f"; {name:<9} "), ("plain", value)], view)
-    elapsed = 0
-    digits = max(4, len(str(max(reader.step_count - 1, 0))))
-    for index, step in enumerate(reader.steps()):
-        elapsed += step.delta_ms
-        head = [("dim", f"{index:>{digits}}  {_elapsed(elapsed):>12}  ")]
-        yield _line([*head, *_step_pieces(step, view, _NAME_COLUMNS)], view)
-    yield _line([("dim", "; end       "), ("plain", reader.status)], view)
+def _text(one: _Listing) -> Iterator[str]:
+    view = one.view
+    if not one.is_bare:
+        for name, value in _facts(one):
+            yield _fact_line(name, value, view)
+    digits = max(4, len(str(max(one.reader.step_count - 1, 0))))
+    is_narrow = view.width is not None and view.width < _NARROW_COLUMNS
+    for index, elapsed, step in one.steps():
+        time = "" if is_narrow else f"{_elapsed(elapsed):>12}  "
+        yield line_of(
+            [("dim", f"{index:>{digits}}  {time}"), *step_pieces(step, view, 0 if is_narrow else _NAME_COLUMNS)], view
+        )
+    if not one.is_bare:
+        yield from _end(one)
 
 
-def _compact(view: _View) -> Iterator[str]:
-    for index, step in enumerate(view.reader.steps()):
-        yield _line([("dim", f"{index} "), *_step_pieces(step, view, 0)], view)
+def _compact(one: _Listing) -> Iterator[str]:
+    view = one.view
+    for index, _, step in one.steps():
+        yield line_of([("dim", f"{index} "), *step_pieces(step, view, 0)], view)
+    if not one.is_bare and one.sieve.is_choosy:
+        yield line_of([("dim", f"; {one.sieve.told()}")], view)
 
 
-def _step_pieces(step: Step, view: _View, columns: int) -> list[_Piece]:
-    pieces = [("name", f"{opcode_name(step.code):<{columns}}"), ("plain", " ")]
-    outcome = _outcome(step)
-    if outcome:
-        pieces.append(("bad", f"[{outcome}]"))
-        pieces.append(("plain", " "))
-    pieces.append(("plain", _operands(step, view)))
-    if step.error is not None:
-        pieces.append(("bad", f" ! {_shown(step.error, view, is_quoted=False)}"))
-    if step.note is not None:
-        pieces.append(("dim", f" # {_shown(step.note, view, is_quoted=False)}"))
-    return pieces
+def _fact_line(name: str, value: str, view: View, *, is_cut: bool = True) -> str:
+    return line_of([("dim", f"; {name:<9} "), ("plain", value)], view, is_cut=is_cut)
 
 
-def _facts(view: _View) -> Iterator[tuple[str, str]]:
-    reader = view.reader
+def _end(one: _Listing, *, is_cut: bool = True) -> Iterator[str]:
+    if one.sieve.is_choosy:
+        yield _fact_line("shown", one.sieve.told(), one.view, is_cut=is_cut)
+    yield _fact_line("end", one.reader.status, one.view, is_cut=is_cut)
+
+
+def _facts(one: _Listing) -> Iterator[tuple[str, str]]:
+    reader, view = one.reader, one.view
     header = reader.header
     plain: dict[str, OperandValue] = {
         "trail": header.trail_id,
@@ -219,11 +146,11 @@ def _facts(view: _View) -> Iterator[tuple[str, str]]:
     }
     for name, value in plain.items():
         if value is not None:
-            yield name, _shown(value, view, is_quoted=False)
+            yield name, shown(value, view, is_quoted=False)
     for parent in header.parents:
-        yield "parent", _shown(parent, view, is_quoted=False)
-    tool = _shown(header.tool, view, is_quoted=False)
-    yield "tool", f"{tool} {_shown(header.tool_version, view, is_quoted=False)}"
+        yield "parent", shown(parent, view, is_quoted=False)
+    tool = shown(header.tool, view, is_quoted=False)
+    yield "tool", f"{tool} {shown(header.tool_version, view, is_quoted=False)}"
     yield "started", format_ms(header.started_ms)
     yield "digest", reader.digest.hex()
     redacted = ", redacted" if reader.is_redacted else ""
@@ -234,104 +161,93 @@ def _facts(view: _View) -> Iterator[tuple[str, str]]:
 # verbose
 
 
-def _verbose(view: _View) -> Iterator[str]:
-    reader = view.reader
-    for name, fact in _facts(view):
-        yield _line([("dim", f"; {name:<9} "), ("plain", fact)], view, is_cut=False)
-    at_ms = reader.header.started_ms
-    for index, step in enumerate(reader.steps()):
-        at_ms += step.delta_ms
+def _verbose(one: _Listing) -> Iterator[str]:
+    view = one.view
+    if not one.is_bare:
+        for name, fact in _facts(one):
+            yield _fact_line(name, fact, view, is_cut=False)
+    started_ms = one.reader.header.started_ms
+    for index, elapsed, step in one.steps():
         yield ""
-        yield _line([("dim", f"{index}  "), ("name", opcode_name(step.code))], view, is_cut=False)
-        for name, value in _named_operands(step):
+        yield line_of([("dim", f"{index}  "), ("name", opcode_name(step.code))], view, is_cut=False)
+        for name, value in named_operands(step):
             yield from _field(name, value, view)
         outcome = step.outcome if step.exit_code is None else f"{step.outcome}, exit {step.exit_code}"
-        style = "plain" if step.outcome == "ok" else "bad"
-        yield _line([("dim", f"    {'outcome':<11}"), (style, outcome)], view, is_cut=False)
+        yield _part("outcome", outcome, view, "plain" if step.outcome == "ok" else "bad")
         if step.error is not None:
             yield from _field("error", step.error, view)
         if step.result is not None:
-            result = f"{_whole(step.result)}, {step.result_size:,} bytes"
-            yield _line([("dim", f"    {'result':<11}"), ("plain", result)], view, is_cut=False)
+            yield _part("result", f"{whole(step.result)}, {step.result_size:,} bytes", view)
         if step.note is not None:
             yield from _field("note", step.note, view)
         took = "" if step.duration_ms is None else f", took {step.duration_ms:,} ms"
-        yield _line([("dim", f"    {'began':<11}"), ("plain", format_ms(at_ms) + took)], view, is_cut=False)
+        yield _part("began", format_ms(started_ms + elapsed) + took, view)
         if step.source is not None:
-            yield _line([("dim", f"    {'source':<11}"), ("plain", f"record {step.source:,}")], view, is_cut=False)
-    yield ""
-    yield _line([("dim", "; end       "), ("plain", reader.status)], view, is_cut=False)
+            yield _part("source", f"record {step.source:,}", view)
+    if not one.is_bare:
+        yield ""
+        yield from _end(one, is_cut=False)
 
 
-def _named_operands(step: Step) -> Iterator[tuple[str, OperandValue]]:
-    known = BY_CODE.get(step.code)
-    for place, value in enumerate(step.operands):
-        if known is not None and value is None:
-            continue
-        yield (known.operands[place].name if known is not None else str(place)), value
+def _part(name: str, text: str, view: View, style: str = "plain") -> str:
+    return line_of([("dim", f"    {visible(name):<{_LABEL_COLUMNS}}"), (style, text)], view, is_cut=False)
 
 
-def _field(name: str, value: OperandValue, view: _View) -> Iterator[str]:
+def _field(name: str, value: OperandValue, view: View) -> Iterator[str]:
     """A named value; a text of several lines has a line each, behind a bar that nothing in it can imitate."""
     if not isinstance(value, str) or "\n" not in value:
         is_text = isinstance(value, (str, TextObject))
-        shown = _shown(value, view, is_quoted=False) if is_text else _whole(value)
-        yield _line([("dim", f"    {visible(name):<11}"), ("plain", shown)], view, is_cut=False)
+        yield _part(name, shown(value, view, is_quoted=False) if is_text else whole(value), view)
         return
-    yield _line([("dim", f"    {visible(name)}")], view, is_cut=False)
+    yield line_of([("dim", f"    {visible(name)}")], view, is_cut=False)
     for part in value.split("\n"):
-        yield _line([("dim", "    | "), ("plain", visible(part))], view, is_cut=False)
-
-
-def _whole(value: OperandValue) -> str:
-    if isinstance(value, Digest):
-        return f"{value.algorithm}:{value.value.hex()}"
-    if isinstance(value, Withheld):
-        return f"<withheld {value.commitment.hex()}>"
-    return "absent" if value is None else str(value)
+        yield line_of([("dim", "    | "), ("plain", visible(part))], view, is_cut=False)
 
 
 # JSON lines
 
 
-def _json_lines(view: _View) -> Iterator[str]:
-    reader = view.reader
+def _json_lines(one: _Listing) -> Iterator[str]:
+    reader, view, sieve = one.reader, one.view, one.sieve
     header = reader.header
-    yield _json(
-        {
-            "kind": "trail",
-            "format": 2,
-            "digest": reader.digest.hex(),
-            "agent": _plain(header.agent, view),
-            "trail_id": _plain(header.trail_id, view),
-            "tool": _plain(header.tool, view),
-            "tool_version": _plain(header.tool_version, view),
-            "base": _plain(header.base, view),
-            "model": _plain(header.model, view),
-            "host": _plain(header.host, view),
-            "source": _plain(header.source, view),
-            "title": _plain(header.title, view),
-            "parents": [_plain(parent, view) for parent in header.parents],
-            "started_ms": header.started_ms,
-            "redacted": reader.is_redacted,
-            "signed": reader.signature is not None,
-            "steps": reader.step_count,
-        }
-    )
-    at_ms = header.started_ms
-    for index, step in enumerate(reader.steps()):
-        at_ms += step.delta_ms
-        yield _json(_json_step(index, step, at_ms, view))
-    yield _json({"kind": "end", "status": reader.status, "steps": reader.step_count})
+    if not one.is_bare:
+        yield _json(
+            {
+                "kind": "trail",
+                "format": 2,
+                "digest": reader.digest.hex(),
+                "agent": _plain(header.agent, view),
+                "trail_id": _plain(header.trail_id, view),
+                "tool": _plain(header.tool, view),
+                "tool_version": _plain(header.tool_version, view),
+                "base": _plain(header.base, view),
+                "model": _plain(header.model, view),
+                "host": _plain(header.host, view),
+                "source": _plain(header.source, view),
+                "title": _plain(header.title, view),
+                "parents": [_plain(parent, view) for parent in header.parents],
+                "started_ms": header.started_ms,
+                "redacted": reader.is_redacted,
+                "signed": reader.signature is not None,
+                "steps": reader.step_count,
+            }
+        )
+    for index, elapsed, step in one.steps():
+        yield _json(_json_step(index, step, header.started_ms + elapsed, view))
+    if not one.is_bare:
+        end: dict[str, Any] = {"kind": "end", "status": reader.status, "steps": reader.step_count}
+        if sieve.is_choosy:
+            end |= {"shown": sieve.shown, "hidden": sieve.hidden()}
+        yield _json(end)
 
 
-def _json_step(index: int, step: Step, at_ms: int, view: _View) -> dict[str, Any]:
+def _json_step(index: int, step: Step, at_ms: int, view: View) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": "step",
         "index": index,
         "op": opcode_name(step.code),
         "code": step.code,
-        "operands": {name: _plain(value, view) for name, value in _named_operands(step)},
+        "operands": {name: _plain(value, view) for name, value in named_operands(step)},
         "outcome": step.outcome,
         "at_ms": at_ms,
     }
@@ -351,15 +267,15 @@ def _json_step(index: int, step: Step, at_ms: int, view: _View) -> dict[str, Any
     return out
 
 
-def _plain(value: OperandValue, view: _View) -> Any:
+def _plain(value: OperandValue, view: View) -> Any:
     if isinstance(value, TextObject):
         out: dict[str, Any] = {"object": f"sha256:{value.sha256.hex()}", "bytes": value.length}
-        preview = _preview(value, view)
+        preview = preview_of(value, view)
         if preview is not None:
             out["preview"] = preview
         return out
     if isinstance(value, Digest):
-        return {"digest": _whole(value)}
+        return {"digest": whole(value)}
     if isinstance(value, Withheld):
         return {"withheld": value.commitment.hex()}
     return value if value is None or isinstance(value, str) else int(value)
