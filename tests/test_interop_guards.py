@@ -47,7 +47,7 @@ def given_file(tmp_path, data: bytes) -> Path:
         (b"diff --git a/x b/x\n", "patch"),
         (b"<html>", "HTML"),
         (b"hello\nworld\n", "no JSON records"),
-        (b'{"projectHash": "0", "messages": []}', "Gemini CLI"),
+        (b'{"projectHash": "0"}', "Gemini CLI"),
         (b'{\n  "resourceSpans": []\n}', "OpenTelemetry"),
         (b'{"trajectory": []}', "SWE-agent"),
         (b'{"type":"session.start","data":{}}', "Copilot"),
@@ -59,18 +59,6 @@ def given_file(tmp_path, data: bytes) -> Path:
 )
 def test_what_is_no_transcript_is_told_apart(tmp_path, data, wrong):
     assert wrong in refuse(given_file(tmp_path, data)).wrong
-
-
-def test_other_agents_are_not_mistaken(tmp_path):
-    from interop_support import SHARED
-
-    if not SHARED.is_dir():
-        pytest.skip(f"real transcripts are not beside the repository: no folder {SHARED}")
-    known = {"claude-code-jsonl", "codex-rollout"}
-    files = [path for path in SHARED.rglob("*") if path.is_file() and path.parts[len(SHARED.parts)] not in known]
-    assert len(files) > 50
-    for path in files:
-        refuse(path)
 
 
 def test_a_line_over_the_limit_is_refused_without_being_read(tmp_path):

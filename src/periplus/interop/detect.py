@@ -16,6 +16,18 @@ _PROBE_BYTES: Final = 8192
 _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Gemini CLI", (b'"projectHash"',)),
     ("a session of Gemini CLI", (b'"type":"gemini"',)),
+    (
+        "a part of a session of opencode: name the session's own file, under storage/session",
+        (b'"messageID"', b'"type"'),
+    ),
+    (
+        "a part of a session of opencode: name the session's own file, under storage/session",
+        (b'{"id":"p', b'"type":"', b'"time":{"start":'),
+    ),
+    (
+        "a message of a session of opencode: name the session's own file, under storage/session",
+        (b'"sessionID"', b'"role"', b'"time"'),
+    ),
     ("a session of Qwen Code", (b'"parentUuid"', b'"parts"')),
     ("a session of Copilot", (b'"session.start"',)),
     ("a session of Copilot Chat", (b'"responderUsername"',)),

@@ -68,6 +68,20 @@ FORMATS: Final[tuple[Format, ...]] = (
         "claude-code", "Claude Code", "a session of Claude Code", "claude_files", "lines", grows=True,
         places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*"),),
     ),
+    Format(
+        "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "gemini", "lines", grows=True,
+        places=(Place((".gemini", "tmp"), 2, "session-*.json*"),),
+    ),
+    Format("openhands", "OpenHands", "events of OpenHands", "openhands", "lines", grows=True,
+           places=(Place((".openhands", "conversations"), 1, "base_state.json"),)),
+    Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "mini_swe", "document", grows=False,
+           places=(Place((".config", "mini-swe-agent"), 0, "*.traj.json"),)),
+    Format("swe-agent-traj", "SWE-agent", "a trajectory of SWE-agent", "swe_agent", "document", grows=False),
+    Format(
+        "opencode", "opencode", "sessions of opencode", "opencode_files", "database", grows=False,
+        places=(Place((".local", "share", "opencode"), 0, "opencode.db"),
+                Place((".local", "share", "opencode", "storage", "session"), 1, "ses_*.json")),
+    ),
 )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from periplus.interop.lines import HEAD_BYTES, LineReader, read_head
 
 if TYPE_CHECKING:
     from periplus.interop.intake import Intake
-    from periplus.trail.model import Status
+    from periplus.interop.model import Imported
+    from periplus.trail.model import Digest, Status
 
 _LINES_PROBED_MAX: Final = 64
 _START_BYTES: Final = 8192
@@ -130,6 +131,31 @@ class Source:
         for what in _COUNTED:
             intake.count(what, 0)
         return intake
+
+    def trail(
+        self,
+        intake: Intake,
+        name: str,
+        digest: bytes,
+        status: Status,
+        trail_id: str | None = None,
+        *,
+        agent: str | None = None,
+        base: Digest | None = None,
+        children: tuple[Imported, ...] = (),
+    ) -> Imported:
+        """The end: a trail of the format ``name`` whose source has this SHA-256."""
+        return intake.finish(
+            name,
+            secret=self.secret(digest),
+            source=digest,
+            agent=agent or name,
+            trail_id=trail_id or intake.session_id or digest.hex()[:16],
+            status=status,
+            tool=name,
+            base=base,
+            children=children,
+        )
 
     def read_lines(self, importer: LineImporter, intake: Intake) -> tuple[bytes, Status]:
         """Every line to the importer; gives the file's SHA-256, and how the run ended."""

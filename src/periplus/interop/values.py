@@ -6,6 +6,7 @@ __all__ = [
     "JSON_DEPTH_MAX",
     "Moment",
     "decode_loosely",
+    "decode_table",
     "integer_of",
     "json_text",
     "list_of",
@@ -102,6 +103,18 @@ def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and not -_NUMBER_MAX <= value <= _NUMBER_MAX:
         return str(value)  # as text, for most readers of JSON would round it
     return value
+
+
+def decode_table(data: bytes) -> dict[str, object] | None:
+    """The JSON object that ``data`` is, mended where it must be; None where it is none."""
+    import orjson
+
+    try:
+        value = orjson.loads(data)
+    except (ValueError, RecursionError):
+        mended = decode_loosely(data, {})
+        value = orjson.loads(mended) if mended is not None else None
+    return value if isinstance(value, dict) else None
 
 
 def decode_loosely(line: bytes, kinds: dict[str, type]) -> bytes | None:

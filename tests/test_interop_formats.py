@@ -1,0 +1,112 @@
+"""The table of formats: every real file is of the format that it is of, and of no other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from interop_support import KEY, SHARED, Objects, check
+from periplus.base.errors import FormatError
+from periplus.interop import import_transcripts
+from periplus.interop.detect import detect_format
+from periplus.interop.formats import FORMATS, format_names, format_of, importer_of, kinds_of_files
+from periplus.interop.source import Head
+
+# Folder of the real files → the format of the sessions in it.
+EXPECTED = {
+    "agent-trace": "agent-trace", "agent-trajectories": "agent-trajectories", "aider": "aider", "amp": "amp",
+    "antigravity": "antigravity", "beads-jsonl": "beads", "claude-code-jsonl": "claude-code", "cline": "cline",
+    "codex-rollout": "codex", "continue": "continue", "copilot-chat": "copilot-chat", "copilot-cli": "copilot-cli",
+    "cursor": "cursor", "droid": "droid", "gemini-cli": "gemini-cli", "git-ai-notes": "git-ai", "grok-build": "grok-build",
+    "hermes": "hermes", "inspect-log": "inspect", "kimi-code": "kimi-code", "mini-swe-agent": "mini-swe-agent",
+    "openclaw": "openclaw", "opencode": "opencode", "openhands": "openhands", "otel-genai": "otel",
+    "pi-agent": "pi-agent", "qwen-code": "qwen-code", "specstory-md": "specstory", "swe-agent-traj": "swe-agent-traj",
+    "windsurf": "windsurf",
+}  # fmt: skip
+# Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
+NO_SESSION = re.compile(
+    r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
+    r"|.*/context\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration|cline/session\.json"
+)
+
+
+def real_files():
+    if not SHARED.is_dir():
+        pytest.skip(f"real transcripts are not beside the repository: no folder {SHARED}")
+    return sorted(path for path in SHARED.rglob("*") if path.is_file())
+
+
+def found_format(path):
+    try:
+        return detect_format(Head.of(str(path))).name
+    except FormatError as error:
+        return f"{error}: {error.mend}"
+
+
+def test_every_real_file_is_of_its_format_and_of_no_other():
+    files = real_files()
+    assert len(files) > 150
+    seen = set()
+    for path in files:
+        name = str(path.relative_to(SHARED))
+        folder = path.parts[len(SHARED.parts)]
+        found = found_format(path)
+        if NO_SESSION.fullmatch(name.removeprefix(f"{folder}/")) or NO_SESSION.fullmatch(name):
+            assert found not in format_names(), name
+        elif EXPECTED[folder] in format_names():
+            assert found == EXPECTED[folder], name
+            seen.add(found)
+        else:
+            assert found not in format_names(), name
+            assert str(path) in found
+            assert "Sessions of these can be imported: " in found
+    assert seen == {name for name in format_names() if name in EXPECTED.values()}
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [("cursor", "Cursor"), ("amp", "Amp"), ("droid", "Droid"), ("continue", "Continue"), ("copilot-cli", "Copilot"),
+     ("kimi-code", "Kimi"), ("agent-trace", "Agent Trace"), ("opencode", "opencode")],
+)  # fmt: skip
+def test_what_is_not_imported_yet_is_called_by_its_name(folder, words):
+    refused = []
+    for path in real_files():
+        if folder in path.parts and path.suffix in (".json", ".jsonl"):
+            found = found_format(path)
+            if found not in format_names():
+                refused.append(found)
+    if EXPECTED[folder] in format_names() and folder != "opencode":
+        assert not refused
+        return
+    assert refused
+    assert any(words in wrong for wrong in refused)
+
+
+def test_every_real_session_imports_and_twice_gives_the_same():
+    for path in real_files():
+        if found_format(path) not in format_names():
+            continue
+        options = {"trail_key": KEY, "put_object": Objects().put}
+        first = list(import_transcripts(str(path), **options))
+        assert first, path
+        for imported in first:
+            check(imported)
+            assert imported.unknown == {}, path
+            assert imported.unreadable_lines == [], path
+            assert imported.format == found_format(path)
+        assert list(import_transcripts(str(path), **options)) == first
+
+
+def test_the_table_is_whole():
+    assert len(set(format_names())) == len(FORMATS)
+    for row in FORMATS:
+        module = importer_of(row)
+        assert module.is_mine(Head(b"x", "x")) is False
+        assert module.is_mine(Head(b'{"a": 1}\n{"type": 3}\n', "x")) is False
+        assert callable(module.read)
+        assert row.agent in kinds_of_files()
+        assert row.shape in ("lines", "document", "folder", "database")
+    assert format_of("codex").grows
+    with pytest.raises(KeyError):
+        format_of("git")
