@@ -1,0 +1,36 @@
+"""Run by tests/test_trail_equal_bytes.py in processes and Pythons of other kinds: ``trail_child.py SRC FILE…``.
+
+Prints the SHA-256 of everything that can be made of the trails in the files, from their values, and of a trail made here.
+"""
+
+import hashlib
+import sys
+
+
+def main(source, *paths):
+    sys.path.insert(0, source)
+    from periplus.trail import Digest, Header, TrailBuilder, TrailReader, concat, encode, listing, salvage, withhold
+
+    made = []
+    for path in paths:
+        with open(path, "rb") as file:
+            reader = TrailReader(file.read())
+        made.append(encode(reader.header, list(reader.steps()), reader.status, reader.secret))
+        made.append(withhold(made[-1], lambda index, _: index % 3 == 0))
+        made.append(salvage(made[-2][: len(made[-2]) * 3 // 4]).data)
+        made.append("\n".join(listing(reader, "verbose")).encode())
+    builder = TrailBuilder(bytes(range(32)), lambda data: hashlib.sha256(data).digest())
+    words = {f"word {number}" for number in range(200)}
+    for number, word in enumerate(sorted(words)):
+        builder.add("FILE_READ", f"src/{number % 7}.py", word, at_ms=number, source=number + 1)
+        builder.add("COMMAND_RUN", word * 700, None, outcome="failed", exit_code=-number, error="ü€😀")
+        builder.add("CHECKPOINT", Digest("git-sha1", bytes((number,)) * 20))
+        builder.add_unknown(0xCF, number, None, word)
+    made.append(builder.finish(Header("a", "t", tool_version="1", title="ok"), "partial"))
+    made.append(concat([*made[0:-1:4], made[-1]]))
+    for data in made:
+        print(hashlib.sha256(data).hexdigest())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
