@@ -1,0 +1,290 @@
+"""A program: the steps of a run as values, with TRAIL_BEGIN and TRAIL_END among them, apart from any file.
+
+A worklog is compiled to one, version 1 is read into one and written from one, and version 2 is made of one. A step's
+operands stand as in the row of its opcode. Two things are told from version 2's own steps: times are absolute, and the
+content of a FILE_WRITE may be the text itself, of which version 2 carries the digest.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Instruction", "Program", "program_of_trail", "trail_of_program"]
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from periplus.base.errors import UsageError
+from periplus.base.varint import append_uint
+from periplus.trail.builder import TrailBuilder
+from periplus.trail.layout import KNOWN_TAGS, TAG_SIGNATURE
+from periplus.trail.model import (
+    STATUSES,
+    Digest,
+    Header,
+    OperandValue,
+    Outcome,
+    Signed,
+    Status,
+    Text,
+    TextObject,
+    Withheld,
+)
+from periplus.trail.opcodes import BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, opcode_name
+from periplus.trail.reader import TrailReader
+
+_FINGERPRINT: Final = b"PPLS/program/1\x00"
+_NOP: Final = 0x9F
+_FILE_WRITE: Final = 0x93
+_NOT_ACTIONS: Final = frozenset({TRAIL_BEGIN.code, TRAIL_END.code, _NOP})
+
+
+class Instruction(NamedTuple):
+    """One step of a program. ``at_ms`` is when it began, since 1970-01-01 UTC; None where nothing says it.
+
+    TRAIL_BEGIN has the operands agent and trail id, and its ``at_ms`` is the beginning of the trail; TRAIL_END has
+    the status.
+    """
+
+    code: int
+    operands: tuple[OperandValue, ...] = ()
+    outcome: Outcome = "ok"
+    exit_code: int | None = None
+    error: Text | None = None
+    result: Digest | Withheld | None = None
+    result_size: int = 0
+    note: Text | None = None
+    at_ms: int | None = None
+    duration_ms: int | None = None
+    source: int | None = None
+
+
+class Program:
+    """Steps in their order. ``header`` has what version 2 says of a run beside agent, trail id and beginning;
+    ``sections`` those of a version 2 file that a program does not look into; ``agent_byte`` is version 1's, where it is
+    not the first byte of SHA-256(agent).
+    """
+
+    __slots__ = ("agent_byte", "header", "sections", "steps")
+
+    def __init__(
+        self,
+        steps: Iterable[Instruction] = (),
+        *,
+        header: Header | None = None,
+        sections: Mapping[int, bytes] | None = None,
+        agent_byte: int | None = None,
+    ) -> None:
+        self.steps = list(steps)
+        self.header = header
+        self.sections = dict(sections or {})
+        self.agent_byte = agent_byte
+
+    def add_step(
+        self,
+        op: str | int,
+        *operands: OperandValue,
+        outcome: Outcome = "ok",
+        exit_code: int | None = None,
+        error: Text | None = None,
+        note: Text | None = None,
+        at_ms: int | None = None,
+        duration_ms: int | None = None,
+    ) -> Program:
+        """Add a step by its opcode's name or code, and give the program, for the next call.
+
+        Raises UsageError for an opcode that is not in the table and for operands too many; their kinds are checked
+        where the program is written.
+        """
+        known = WORKLOG_BY_NAME.get(opcode_name(op) if isinstance(op, int) else op)
+        if known is None:
+            raise UsageError(f"unknown opcode {op!r}", mend="Use TOOL_CALL for a tool that has no opcode of its own.")
+        if len(operands) > len(known.operands):
+            raise UsageError(f"{known.name}: {len(operands)} operands, and there are {len(known.operands)}")
+        step = Instruction(known.code, operands, outcome, exit_code, error, None, 0, note, at_ms, duration_ms)
+        self.steps.append(step)
+        return self
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it begins with TRAIL_BEGIN and ends with TRAIL_END, and has neither anywhere else."""
+        codes = [step.code for step in self.steps]
+        if len(codes) < 2 or codes[0] != TRAIL_BEGIN.code or codes[-1] != TRAIL_END.code:
+            return False
+        return not {TRAIL_BEGIN.code, TRAIL_END.code}.intersection(codes[1:-1])
+
+    def require_valid(self) -> None:
+        """Raises UsageError where the program is not valid."""
+        if not self.is_valid:
+            wrong = "a program begins with TRAIL_BEGIN, ends with TRAIL_END and has neither in between"
+            mend = "Add the step that is missing, or take out the other."
+            raise UsageError(wrong, safe="Nothing was written.", mend=mend)
+
+    @property
+    def agent(self) -> Text:
+        return _text(self._begin().operands, 0)
+
+    @property
+    def trail_id(self) -> Text:
+        return _text(self._begin().operands, 1)
+
+    @property
+    def started_ms(self) -> int | None:
+        return self._begin().at_ms
+
+    @property
+    def status(self) -> Status:
+        self.require_valid()
+        return _status(self.steps[-1])
+
+    def action_steps(self) -> Iterator[Instruction]:
+        """The steps without TRAIL_BEGIN, TRAIL_END and NOP."""
+        return (step for step in self.steps if step.code not in _NOT_ACTIONS)
+
+    def concatenate(self, other: Program) -> Program:
+        """The steps of this program and then those of ``other``, as version 1 does it: without the end of the first
+        and the beginning of the second, so that of the second's agent, id and time nothing is left, nor of the first's
+        status.
+
+        Raises UsageError where either is not valid. Version 2 keeps the parts whole: see ``periplus trail concat``.
+        """
+        self.require_valid()
+        other.require_valid()
+        return Program([*self.steps[:-1], *other.steps[1:]], header=self.header, agent_byte=self.agent_byte)
+
+    def fingerprint(self) -> bytes:
+        """SHA-256 over everything that the program says, every text included."""
+        hasher = hashlib.sha256(_FINGERPRINT)
+        out = bytearray()
+        _append(out, self.agent_byte)
+        _append(out, None if self.header is None else tuple(self.header))
+        for tag, section in sorted(self.sections.items()):
+            _append(out, tag)
+            _append(out, section)
+        _append(out, len(self.steps))
+        for step in self.steps:
+            _append(out, tuple(step))
+            hasher.update(out)
+            out.clear()
+        hasher.update(out)
+        return hasher.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self.fingerprint() == other.fingerprint()
+
+    __hash__ = None  # type: ignore[assignment]  # a program can grow
+
+    def _begin(self) -> Instruction:
+        self.require_valid()
+        return self.steps[0]
+
+
+def trail_of_program(program: Program, secret: bytes, put_object: Callable[[bytes], bytes] | None = None) -> bytes:
+    """The bytes of a trail of version 2; ``put_object`` keeps a text over 4,096 bytes, and the content of a written
+    file, and gives its SHA-256.
+
+    Raises UsageError, naming the step, for what the table or the format does not allow.
+    """
+    builder = TrailBuilder(secret, put_object)
+    header = (program.header or Header("", ""))._replace(agent=program.agent, trail_id=program.trail_id)
+    for index, step in enumerate(program.steps[1:-1], 1):
+        operands = step.operands
+        if step.code == _FILE_WRITE and len(operands) > 1 and isinstance(operands[1], str):
+            content = operands[1].encode("utf-8", "replace")
+            digest = hashlib.sha256(content).digest() if put_object is None else put_object(content)
+            operands = (operands[0], Digest("sha256", digest))
+        if isinstance(step.result, Withheld):
+            raise UsageError(f"step {index}: result: withheld; only a whole trail can be written")
+        add = builder.add if step.code in BY_CODE else builder.add_unknown
+        try:
+            add(
+                step.code,
+                *operands,
+                outcome=step.outcome,
+                exit_code=step.exit_code,
+                error=step.error,
+                result=step.result,
+                result_size=step.result_size,
+                note=step.note,
+                at_ms=step.at_ms,
+                duration_ms=step.duration_ms,
+                source=step.source,
+            )
+        except UsageError as error:
+            raise UsageError(f"step {index}: {error.wrong}", safe="Nothing was written.", mend=error.mend) from error
+    if program.started_ms is None and not program.sections:
+        return builder.finish(header, program.status)
+    return builder.seal(header, program.status, program.started_ms or 0, program.sections)
+
+
+def program_of_trail(reader: TrailReader) -> Program:
+    """The program of a trail of version 2; ``trail_of_program`` with the trail's secret gives its bytes again."""
+    header = reader.header
+    at_ms = header.started_ms
+    steps = [Instruction(TRAIL_BEGIN.code, (header.agent, header.trail_id), at_ms=at_ms)]
+    for step in reader.steps():
+        at_ms += step.delta_ms
+        operands = step.operands
+        if step.code in BY_CODE:
+            while operands and operands[-1] is None:
+                operands = operands[:-1]
+        steps.append(
+            Instruction(
+                step.code,
+                operands,
+                step.outcome,
+                step.exit_code,
+                step.error,
+                step.result,
+                step.result_size,
+                step.note,
+                at_ms,
+                step.duration_ms,
+                step.source,
+            )
+        )
+    steps.append(Instruction(TRAIL_END.code, (reader.status,)))
+    sections = {tag: data for tag, data in reader.sections().items() if tag == TAG_SIGNATURE or tag not in KNOWN_TAGS}
+    plain = header._replace(agent="", trail_id="", started_ms=0)
+    return Program(steps, header=plain, sections=sections)
+
+
+def _text(operands: tuple[OperandValue, ...], place: int) -> Text:
+    value = operands[place] if place < len(operands) else None
+    if not isinstance(value, (str, TextObject, Withheld)):
+        name = TRAIL_BEGIN.operands[place].name
+        raise UsageError(f"step 0 TRAIL_BEGIN: {name}: {'required' if value is None else 'a text was expected'}")
+    return value
+
+
+def _status(step: Instruction) -> Status:
+    value = step.operands[0] if step.operands else None
+    for status in STATUSES:
+        if value == status:
+            return status
+    raise UsageError(f"TRAIL_END: status: {value!r} is none", mend=f"One of: {', '.join(STATUSES)}.")
+
+
+def _append(out: bytearray, value: object) -> None:
+    """One value behind the mark of its type, so that no two programs have the same bytes."""
+    if value is None:
+        out += b"0"
+    elif isinstance(value, str):
+        _append_bytes(out, b"s", value.encode("utf-8", "surrogatepass"))
+    elif isinstance(value, bytes):
+        _append_bytes(out, b"b", value)
+    elif isinstance(value, int):
+        number = value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+        _append_bytes(out, b"i" if isinstance(value, Signed) else b"n", number)
+    elif isinstance(value, tuple):
+        out += {Digest: b"d", TextObject: b"o", Withheld: b"w"}.get(type(value), b"t")
+        append_uint(out, len(value))
+        for item in value:
+            _append(out, item)
+    else:
+        raise UsageError(f"{type(value).__name__} is no value of a step")
+
+
+def _append_bytes(out: bytearray, mark: bytes, data: bytes) -> None:
+    out += mark
+    append_uint(out, len(data))
+    out += data
