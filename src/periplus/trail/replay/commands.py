@@ -1,0 +1,185 @@
+"""Running a command of a record: with consent, in its folder, in an empty environment, within limits, without a network.
+
+The command gets a session of its own and is killed with all that it started when it ends, takes too long or says too
+much. Its environment is PATH, an empty home, a folder for temporary files, and nothing else. Keeping it from the network
+(and, by a process id space, from outliving its end) takes the namespaces of Linux; whether they can be had is found out
+by trying, and where they cannot, a command is refused unless the network is allowed.
+
+It is no prison: a command runs as the person who allowed it and may touch what that person may. See
+docs/decisions/0029.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CommandLimits", "Ran", "Runner"]
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import EnvironmentFailure, environment_failure
+
+if TYPE_CHECKING:
+    import subprocess
+
+_PIECE_BYTES: Final = 1 << 16
+_PROBE_S: Final = 10
+_ISOLATED: Final = ("--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
+
+
+class CommandLimits(NamedTuple):
+    """``file_bytes_max`` bounds each file that a command writes, ``output_bytes_max`` what it says."""
+
+    seconds_max: float = 300.0
+    output_bytes_max: int = 10 << 20
+    file_bytes_max: int = 1 << 30
+
+
+class Ran(NamedTuple):
+    """``exit_code`` as a shell says it; ``stopped`` says which limit ended the command, empty for none."""
+
+    exit_code: int
+    output: bytes
+    stopped: str = ""
+
+
+class Runner:
+    """Runs commands in ``root`` and folders below; ``home`` and ``temporary`` are folders of the replay's own."""
+
+    def __init__(
+        self,
+        home: str,
+        temporary: str,
+        path: str,
+        *,
+        allow_network: bool = False,
+        limits: CommandLimits = CommandLimits(),  # noqa: B008 - immutable
+    ) -> None:
+        self._limits = limits
+        self._allow_network = allow_network
+        folders = [folder for folder in path.split(":") if folder.startswith("/")]  # never what "." happens to be
+        self._environment = {
+            "PATH": ":".join(folders) or os.defpath,
+            "HOME": home,
+            "TMPDIR": temporary,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+        }
+        self._unshare = shutil.which("unshare", path=self._environment["PATH"])
+        self._is_isolated: bool | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(self._environment)
+
+    def why_not(self) -> str:
+        """Why commands cannot be run as they must be; empty where they can."""
+        if self._allow_network or self._can_isolate():
+            return ""
+        return "the network cannot be kept from a command on this system"
+
+    def run(self, words: Sequence[str], cwd: str, *, more: dict[str, str] | None = None) -> Ran:
+        """Run a program without a shell. Raises EnvironmentFailure where ``why_not`` says something, or for a machine
+        that cannot start processes.
+        """
+        trouble = self.why_not()
+        if trouble:
+            raise EnvironmentFailure(trouble)
+        blocks = max(1, self._limits.file_bytes_max // 512)
+        # What was recorded are arguments to this shell, never its text. It stays, as the first process of its id space,
+        # for which signals do not do what they do to others.
+        start = ["/bin/sh", "-c", f'ulimit -c 0; ulimit -f {blocks}; "$@"; exit $?', "sh", *words]
+        if self._can_isolate() and self._unshare is not None:
+            flags = [flag for flag in _ISOLATED if flag != "--net" or not self._allow_network]
+            start = [self._unshare, *flags, "--", *start]
+        return self._watched(start, cwd, {**self._environment, **(more or {})})
+
+    def shell(self, text: str, cwd: str) -> Ran:
+        """Run the text of a command by ``sh``."""
+        return self.run(["/bin/sh", "-c", "--", text], cwd)
+
+    def _can_isolate(self) -> bool:
+        if self._is_isolated is None:
+            self._is_isolated = self._probe()
+        return self._is_isolated
+
+    def _probe(self) -> bool:
+        import subprocess
+
+        if self._unshare is None:
+            return False
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell; words of our own
+                [self._unshare, *_ISOLATED, "--", "/bin/sh", "-c", "exit 42"],
+                env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_PROBE_S,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 42
+
+    def _watched(self, words: list[str], cwd: str, environment: dict[str, str]) -> Ran:
+        import subprocess
+
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the person who replays asked for it
+                words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise environment_failure(error, "start a command") from error
+        try:
+            output, stopped = _listen(process, self._limits)
+        finally:  # an interruption included: nothing that was started stays behind
+            _end(process)
+        return Ran(process.returncode, output, stopped)
+
+
+def _listen(process: subprocess.Popen[bytes], limits: CommandLimits) -> tuple[bytes, str]:
+    """What the command says until it has ended, or until a limit is reached.
+
+    Its end is what counts, not that of its output: something in the background may hold the pipe open.
+    """
+    import select
+    import time
+
+    assert process.stdout is not None
+    fd = process.stdout.fileno()
+    os.set_blocking(fd, False)
+    deadline = time.monotonic() + limits.seconds_max
+    pieces: list[bytes] = []
+    room = limits.output_bytes_max
+    is_open = True
+    while True:
+        has_ended = process.poll() is not None
+        while is_open:
+            try:
+                piece = os.read(fd, _PIECE_BYTES)
+            except BlockingIOError:
+                break
+            is_open = bool(piece)
+            pieces.append(piece[:room])
+            room -= len(piece)
+            if room < 0:
+                return b"".join(pieces), f"it said over {limits.output_bytes_max:,} bytes"
+        if has_ended:
+            return b"".join(pieces), ""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return b"".join(pieces), f"it took over {limits.seconds_max:g} s"
+        if is_open:
+            select.select([fd], [], [], min(left, 0.05))
+        else:
+            time.sleep(min(left, 0.01))  # a command that closed its output: only its end is waited for
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all of its session have ended; macOS says it by the second
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

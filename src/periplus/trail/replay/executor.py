@@ -1,0 +1,361 @@
+"""Replaying a trail: its steps, one after the other, through a world, each compared with what was recorded.
+
+For each step: its operands are made ready, capabilities are asked, the intent of a change is put on the disk, the world
+acts, and the outcome is put on the disk. Going on after a pause or a crash reads the log up to its end and takes the
+next step from there. A step of which only the intent is known is settled by what is there: a file step, or a commit, is
+done or not by its digests, and is never done twice; whether a command ran cannot be told, and it is not run again
+unless ``is_rerun`` says so.
+
+A step that the record says was denied or cancelled had no effect, or nobody knows which: it is not performed.
+BRANCH goes to the first LABEL of its name when its register is not zero. Register 0 is the exit code of the last step
+that has an outcome (1 for one that failed without a code, 0 otherwise); of a step that was not performed, the recorded
+one. Others are what the caller gave, else zero.
+"""
+
+from __future__ import annotations
+
+__all__ = ["STEPS_MAX", "Replay", "ReplayOptions", "ReplayReport", "StepCursor"]
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Final, NamedTuple
+
+from periplus.base.clock import Clock
+from periplus.trail.model import Digest, Step
+from periplus.trail.opcodes import BY_NAME, opcode_name
+from periplus.trail.reader import TrailReader
+from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
+from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
+from periplus.trail.replay.model import Call, Did, Difference, ReadContent, Verdict, operands_of
+from periplus.trail.replay.world import World, perform
+
+STEPS_MAX: Final = 1_000_000
+_DIFFERENCES_MAX: Final = 100
+_ERROR_CHARS_MAX: Final = 2_000
+_CONTROL: Final = frozenset({"LABEL", "BRANCH", "NOP", "COMMENT", "CAP_ISSUE"})
+_NEEDS: Final[dict[str, tuple[tuple[Action, int | None], ...]]] = {  # opcode → actions, each with its path's operand
+    "FILE_READ": (("read", 0),),
+    "FILE_WRITE": (("write", 0),),
+    "FILE_EDIT": (("write", 0),),
+    "FILE_DELETE": (("delete", 0),),
+    "FILE_MOVE": (("delete", 0), ("write", 1)),
+    "FILE_LIST": (("list", 0),),
+    "SEARCH_CODE": (("search", 1),),
+    "GIT_COMMIT": (("commit", None),),
+}
+_LABEL: Final = BY_NAME["LABEL"].code
+_CAP_ISSUE: Final = BY_NAME["CAP_ISSUE"].code
+
+
+class ReplayOptions(NamedTuple):
+    """``first`` and ``end`` are a slice of the steps. ``recorded_root`` is the folder that absolute paths of the record
+    lie in. ``steps_max`` is how many steps branches may add to
+    those of the trail. ``is_strict`` compares results too; ``pause_after`` stops after so many steps of this call.
+    """
+
+    capabilities: Capabilities
+    first: int = 0
+    end: int | None = None
+    recorded_root: str = ""
+    is_stopping: bool = False
+    is_strict: bool = False
+    is_rerun: bool = False
+    pause_after: int | None = None
+    steps_max: int = STEPS_MAX
+    registers: Mapping[int, int] = {}
+
+
+class ReplayReport(NamedTuple):
+    """``states`` counts the steps by what became of them; ``next`` is the step to go on with; ``differences`` are the
+    first of ``difference_count``.
+    """
+
+    verdict: Verdict
+    steps: int
+    states: dict[str, int]
+    denied: int
+    difference_count: int
+    differences: tuple[Difference, ...]
+    next: int
+
+    @property
+    def first(self) -> Difference | None:
+        return self.differences[0] if self.differences else None
+
+
+class Replay:
+    """One replay of the trail that ``readers`` read, the parts of a concatenation in order."""
+
+    def __init__(
+        self,
+        readers: Sequence[TrailReader],
+        world: World,
+        options: ReplayOptions,
+        *,
+        clock: Clock,
+        read_content: ReadContent,
+        log: Log | None = None,
+        put_output: Callable[[bytes], object] | None = None,
+        observe: Callable[[Call, Did], object] = lambda _call, _did: None,
+    ) -> None:
+        """``put_output`` gets what commands said, before the step that names it is logged; ``observe`` is told of each
+        step that is carried out by this call.
+        """
+        self._steps = StepCursor(readers)
+        self._count = sum(reader.step_count for reader in readers)
+        self._first, self._end, _ = slice(options.first, options.end).indices(self._count)
+        self._world = world
+        self._options = options
+        self._clock = clock
+        self._read_content = read_content
+        self._log: Log = log if log is not None else MemoryLog()
+        self._put_output = put_output
+        self._observe = observe
+        self._labels: dict[str, int] | None = None
+        self._states: Counter[str] = Counter()
+        self._denied = 0
+        self._differences: list[Difference] = []
+        self._difference_count = 0
+        self._issued: dict[str, list[Grant]] = {}
+        self._next = self._first
+        self._register = 0
+        for outcome in self._log.outcomes:
+            self._account(outcome)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What became of each step, in the order in which they were carried out."""
+        return self._log.outcomes
+
+    def delegated(self, holder: str) -> Capabilities:
+        """What CAP_ISSUE steps passed on to ``holder``: never more than this replay may itself."""
+        return self._options.capabilities.narrowed(self._issued.get(holder, ()))
+
+    def run(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> ReplayReport:
+        """Carry out the steps up to the end, a pause or a limit. What is logged stays, whatever is raised."""
+        done = 0
+        verdict: Verdict | None = None
+        while self._first <= self._next < self._end:
+            if self._options.is_stopping and self._differences:
+                break
+            if self._options.pause_after is not None and done >= self._options.pause_after:
+                verdict = "paused"
+                break
+            if self._is_endless():
+                verdict = "limit"
+                break
+            self._step(self._next)
+            done += 1
+            progress(self._next - self._first, self._end - self._first)
+        if verdict is None:
+            verdict = "diverged" if self._difference_count else "same"
+        return self.report(verdict)
+
+    def report(self, verdict: Verdict) -> ReplayReport:
+        return ReplayReport(
+            verdict, len(self._log.outcomes), dict(self._states), self._denied, self._difference_count,
+            tuple(self._differences), self._next,
+        )  # fmt: skip
+
+    def _is_endless(self) -> bool:
+        """Whether branches led to more steps, or to more reading of steps, than a replay may take."""
+        beyond = self._options.steps_max
+        return len(self._log.outcomes) >= self._count + beyond or self._steps.decoded >= 4 * self._count + 10 * beyond
+
+    # One step
+
+    def _step(self, index: int) -> None:
+        step = self._steps.at(index)
+        call = operands_of(index, step, self._local, self._read_content)
+        begun_ms = self._clock.now_ms()
+        following, is_change = index + 1, False
+        if call.op in _CONTROL:
+            did, following = self._control(call)
+        else:
+            form, refusal = self._judged(call)
+            if refusal is not None:
+                did = refusal
+            else:
+                did, is_change = self._performed(call, form)
+        outcome = self._outcome(call, did, following, begun_ms)
+        self._log.settle(outcome, is_durable=is_change)
+        self._account(outcome)
+        self._observe(call, did)
+
+    def _performed(self, call: Call, form: CommandForm) -> tuple[Did, bool]:
+        """The world's Did, and whether the step was to change something."""
+        begun = self._log.intent
+        if begun is not None:
+            fate = self._world.fate(call, begun.foreseen)
+            if fate == "done":
+                return self._world.recall(call), True
+            if fate == "unknown" and not self._options.is_rerun:
+                why = "it was interrupted, and whether it was done is not known"
+                return Did("done", "unknown", error=why, detail=f"{why}; --rerun does it again"), True
+        foreseen = self._world.foresee(call)
+        if foreseen and begun is None:
+            self._log.intend(Intent(len(self._log.outcomes), call.at, foreseen))
+        return perform(self._world, call, form), bool(foreseen)
+
+    def _judged(self, call: Call) -> tuple[CommandForm, Did | None]:
+        """How a command may be run, and the Did of a step that no world is asked for."""
+        recorded = call.step.outcome
+        if recorded in ("denied", "cancelled"):
+            return "denied", Did.skipped(f"the record says that it was {recorded}")
+        if call.missing:
+            return "denied", Did.skipped(call.missing)
+        may = self._options.capabilities
+        for action, place in _NEEDS.get(call.op, ()):
+            path = (call.text(place) or ".") if place is not None else None
+            if not may.allows(action, path):
+                return "denied", Did.denied(f"{action} is not allowed" + (f" on {path[:200]}" if path else ""))
+        if call.op not in ("COMMAND_RUN", "TEST_RUN"):
+            return "denied", None
+        action = "command" if call.op == "COMMAND_RUN" else "test"
+        form = may.command_form(action, call.text(0) if action == "command" else call.note or call.text(0))
+        return form, Did.denied(f"this {action} is not allowed") if form == "denied" else None
+
+    def _control(self, call: Call) -> tuple[Did, int]:
+        """A step that is the executor's own, and the step after it."""
+        following = call.at + 1
+        if call.op == "CAP_ISSUE":
+            return self._issue(call.text(0), call.text(1)), following
+        if call.op != "BRANCH":
+            return Did("done"), following
+        if call.missing:
+            return Did.skipped(call.missing), following
+        register = call.number(0) or 0
+        value = self._options.registers.get(register, 0) if register else self._register
+        if not value:
+            return Did("done", detail=f"register {register} is zero"), following
+        target = self._label(call.text(1))
+        if target is None or not self._first <= target < self._end:
+            return Did.failed(f"there is no label {call.text(1)[:80]!r} among the steps"), following
+        return Did("done", detail=f"went to step {target:,}"), target
+
+    def _issue(self, action: str, holder: str) -> Did:
+        """Nobody passes on what he does not have; what is no action here has nothing to pass on, and is only recorded."""
+        from periplus.base.errors import UsageError
+
+        try:
+            grant = Grant.read(action)
+        except UsageError:
+            return Did.skipped("no action of a replay")
+        if not self._options.capabilities.allows(grant.action):
+            return Did.denied(f"{grant.action} is not this replay's to pass on")
+        return Did("done", detail=f"{holder} may {action}, within what this replay may")
+
+    def _label(self, name: str) -> int | None:
+        if self._labels is None:
+            self._labels = {}
+            for index in range(self._first, self._end):
+                step = self._steps.at(index)
+                if step.code == _LABEL and isinstance(step.operands[0], str):
+                    self._labels.setdefault(step.operands[0], index)
+        return self._labels.get(name)
+
+    def _local(self, path: str) -> str:
+        root = self._options.recorded_root.rstrip("/")
+        if root and path == root:
+            return "."
+        return path[len(root) + 1 :] if root and path.startswith(root + "/") else path
+
+    # What became of it
+
+    def _outcome(self, call: Call, did: Did, following: int, begun_ms: int) -> Outcome:
+        result = b""
+        if did.output is not None:
+            result = hashlib.sha256(did.output).digest()
+            if self._put_output is not None and did.output:
+                self._put_output(did.output)
+        step = call.step
+        register = self._register
+        if call.op not in _CONTROL:
+            code, outcome = (
+                (did.exit_code, did.outcome) if did.state in ("done", "denied") else (step.exit_code, step.outcome)
+            )
+            register = code if code is not None else int(outcome in ("failed", "denied"))
+        return Outcome(
+            number=len(self._log.outcomes),
+            index=call.at,
+            next=following,
+            register=register,
+            state=did.state,
+            outcome=did.outcome,
+            exit_code=did.exit_code,
+            error=did.error[:_ERROR_CHARS_MAX].encode("utf-8", "replace").decode(),
+            result=result.hex(),
+            size=len(did.output or b""),
+            differs=did.differs,
+            at_ms=begun_ms,
+            duration_ms=max(0, self._clock.now_ms() - begun_ms),
+        )
+
+    def _account(self, outcome: Outcome) -> None:
+        """Count what became of a step, and compare it with its record."""
+        step = self._steps.at(outcome.index)
+        self._next, self._register = outcome.next, outcome.register
+        self._states[outcome.state] += 1
+        if step.code == _CAP_ISSUE and outcome.state == "done":
+            action, holder = step.operands
+            if isinstance(action, str) and isinstance(holder, str):
+                self._issued.setdefault(holder, []).append(Grant.read(action))
+        found = _difference(outcome, step, is_strict=self._options.is_strict)
+        self._denied += outcome.state == "denied" and step.outcome != "denied"
+        if found is not None:
+            self._difference_count += 1
+            if len(self._differences) < _DIFFERENCES_MAX:
+                self._differences.append(found)
+
+
+def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference | None:
+    """Where a step's outcome and its record part; None where they do not, or where there is nothing to compare."""
+
+    def differs(what: str, expected: object, found: object) -> Difference:
+        return Difference(outcome.index, opcode_name(step.code), what, str(expected), str(found))
+
+    if outcome.state == "denied":
+        return None if step.outcome == "denied" else differs("outcome", step.outcome, f"denied: {outcome.error}")
+    if outcome.state != "done":
+        return None
+    if outcome.differs is not None:
+        return differs(*outcome.differs)
+    if step.outcome not in ("unknown", outcome.outcome):
+        why = f": {outcome.error}" if outcome.error else ""
+        return differs("outcome", step.outcome, f"{outcome.outcome}{why}")
+    if step.exit_code is not None and outcome.exit_code is not None and step.exit_code != outcome.exit_code:
+        return differs("exit code", step.exit_code, outcome.exit_code)
+    if is_strict and outcome.result and isinstance(step.result, Digest) and step.result.algorithm == "sha256":
+        recorded = step.result.value.hex()
+        if recorded != outcome.result:
+            return differs("result", f"{recorded[:16]}, {step.result_size:,} bytes",
+                           f"{outcome.result[:16]}, {outcome.size:,} bytes")  # fmt: skip
+    return None
+
+
+class StepCursor:
+    """The steps by their numbers, made one after the other: going on is cheap, going back begins anew."""
+
+    def __init__(self, readers: Sequence[TrailReader]) -> None:
+        self._readers = readers
+        self._next = 0
+        self._iterator: Iterator[Step] = iter(())
+        self._last: Step | None = None
+        self._begin()
+        self.decoded = 0
+
+    def at(self, index: int) -> Step:
+        if index == self._next - 1 and self._last is not None:
+            return self._last
+        if index < self._next:
+            self._begin()
+        self.decoded += index + 1 - self._next
+        step = next(islice(self._iterator, index - self._next, None))
+        self._next, self._last = index + 1, step
+        return step
+
+    def _begin(self) -> None:
+        self._iterator = chain.from_iterable(reader.steps() for reader in self._readers)
+        self._next, self._last = 0, None

@@ -1,0 +1,302 @@
+"""The file steps, over any folder that keeps paths in: the disk's ``Confined`` or ``MemoryFolder``."""
+
+from __future__ import annotations
+
+__all__ = ["FileSteps", "Folder", "MemoryFolder", "edited"]
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+from periplus.base.confined import FILE_BYTES_MAX, Entry, judge_path
+from periplus.base.errors import ConfinementError, NotFoundError
+from periplus.trail.model import Digest
+from periplus.trail.replay.globs import glob_matches, is_glob
+from periplus.trail.replay.model import ABSENT, EVERY, Call, Did, Fate, ReadContent
+from periplus.trail.replay.world import judge_pattern
+
+_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{0,9}))?")
+_SPECIAL: Final = frozenset("\\.^$*+?{}[]|()")
+_TOTAL_BYTES_MAX: Final = 1 << 30
+
+
+class Folder(Protocol):
+    """See ``base.confined.Confined``, which is one."""
+
+    def stat(self, path: str) -> Entry | None: ...
+    def read(self, path: str) -> bytes: ...
+    def list(self, path: str = ".") -> list[Entry]: ...
+    def walk(self, path: str = ".") -> Iterator[Entry]: ...
+    def write(self, path: str, data: bytes, *, is_executable: bool | None = None) -> None: ...
+    def delete(self, path: str) -> None: ...
+    def move(self, source: str, target: str) -> None: ...
+
+
+class MemoryFolder:
+    """Files in memory, under the rules of ``Confined``; folders are what the names of files imply."""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self._files: dict[str, bytes] = {}
+        self._bytes = 0
+        for path, data in (files or {}).items():
+            self.write(path, data)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All files by their paths, in order."""
+        return dict(sorted(self._files.items()))
+
+    def stat(self, path: str) -> Entry | None:
+        name = "/".join(judge_path(path))
+        if name in self._files:
+            return Entry(path, "file", len(self._files[name]))
+        return Entry(path, "folder") if not name or self._is_folder(name) else None
+
+    def read(self, path: str) -> bytes:
+        name = self._file_name(path)
+        if name not in self._files:
+            raise NotFoundError(f"no file {path}")
+        return self._files[name]
+
+    def list(self, path: str = ".") -> list[Entry]:
+        name = "/".join(judge_path(path))
+        if name in self._files:
+            raise _refused(path, "it is a file and no folder")
+        if name and not self._is_folder(name):
+            raise NotFoundError(f"no folder {path}")
+        start = f"{name}/" if name else ""
+        inner = {file[len(start) :].partition("/")[0] for file in self._files if file.startswith(start)}
+        return [entry for one in sorted(inner) if (entry := self.stat(start + one)) is not None]
+
+    def walk(self, path: str = ".") -> Iterator[Entry]:
+        for entry in self.list(path):
+            if entry.kind == "file":
+                yield entry
+        for entry in self.list(path):
+            if entry.kind == "folder":
+                yield from self.walk(entry.path)
+
+    def write(self, path: str, data: bytes, *, is_executable: bool | None = None) -> None:
+        del is_executable
+        name = self._file_name(path)
+        names = name.split("/")
+        if any("/".join(names[:end]) in self._files for end in range(1, len(names))):
+            raise _refused(path, "a file stands where a folder is meant")
+        size = self._bytes + len(data) - len(self._files.get(name, b""))
+        if len(data) > FILE_BYTES_MAX or size > _TOTAL_BYTES_MAX:
+            raise _refused(path, "too many bytes")
+        self._bytes = size
+        self._files[name] = data
+
+    def delete(self, path: str) -> None:
+        data = self.read(path)
+        del self._files[self._file_name(path)]
+        self._bytes -= len(data)
+
+    def move(self, source: str, target: str) -> None:
+        first, second = "/".join(judge_path(source)), "/".join(judge_path(target))
+        if not first or not second or second == first or second.startswith(first + "/"):
+            raise _refused(target, "it cannot move there")
+        if self.stat(target) is not None:
+            raise _refused(target, "there is something of that name already")
+        moved = [first] if first in self._files else [name for name in self._files if name.startswith(first + "/")]
+        if not moved:
+            raise NotFoundError(f"no file {source}")
+        for name in moved:
+            data = self._files.pop(name)
+            self._bytes -= len(data)
+            self.write(second + name[len(first) :], data)
+
+    def _file_name(self, path: str) -> str:
+        name = "/".join(judge_path(path))
+        if not name or self._is_folder(name):
+            raise _refused(path, "it is a folder")
+        return name
+
+    def _is_folder(self, name: str) -> bool:
+        return any(file.startswith(name + "/") for file in self._files)
+
+
+def _refused(path: str, why: str) -> ConfinementError:
+    return ConfinementError(f"path {path[:200]!r} is refused: {why}", path=path, reason="kind")
+
+
+def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
+    """``data`` with ``new`` in the place of ``old``, or the reason why that is not possible.
+
+    An edit of nothing fills a file that is empty. Where the old text stands several times, which one was meant cannot
+    be told.
+    """
+    before, after = old.encode("utf-8", "replace"), new.encode("utf-8", "replace")
+    if not before:
+        return after if not data else "the old text is empty and the file is not"
+    count = data.count(before)
+    if not count:
+        return "the old text is not in the file"
+    if count > 1 and not is_every:
+        return f"the old text is in the file {count:,} times"
+    return data.replace(before, after)
+
+
+class FileSteps:
+    """The methods of a world that are about files."""
+
+    def __init__(self, folder: Folder, read_content: ReadContent) -> None:
+        self.folder = folder
+        self._read_content = read_content
+
+    def read_file(self, path: str, lines: str) -> Did:
+        def act() -> Did:
+            data = self.folder.read(path)
+            return Did("done", output=_lines_of(data, lines), detail=f"read {path}")
+
+        return _tried(act)
+
+    def write_file(self, path: str, content: Digest) -> Did:
+        def act() -> Did:
+            judge_path(path)
+            data = self._read_content(content)
+            if data is None:
+                return Did.skipped("the content is not at hand")
+            self.folder.write(path, data)
+            return Did("done", detail=f"wrote {path}: {len(data):,} bytes")
+
+        return _tried(act)
+
+    def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:
+        def act() -> Did:
+            data = self._edited(path, old, new, is_every=is_every)
+            if isinstance(data, str):
+                return Did.failed(data)
+            self.folder.write(path, data)
+            return Did("done", detail=f"edited {path}")
+
+        return _tried(act)
+
+    def delete_file(self, path: str) -> Did:
+        def act() -> Did:
+            self.folder.delete(path)
+            return Did("done", detail=f"deleted {path}")
+
+        return _tried(act)
+
+    def move_file(self, source: str, target: str) -> Did:
+        def act() -> Did:
+            self.folder.move(source, target)
+            return Did("done", detail=f"moved {source} to {target}")
+
+        return _tried(act)
+
+    def list_files(self, path: str) -> Did:
+        def act() -> Did:
+            names = judge_pattern(path)
+            base = next((at for at, name in enumerate(names) if is_glob(name)), len(names))
+            start = "/".join(names[:base]) or "."
+            if base == len(names):
+                found = [start] if self._is_file(start) else [entry.path for entry in self.folder.list(start)]
+            else:
+                pattern = "/".join(names)
+                found = [entry.path for entry in self.folder.walk(start) if glob_matches(entry.path, pattern)]
+            output = "".join(f"{name}\n" for name in found).encode()
+            return Did("done", output=output, detail=f"{len(found):,} names in {path}")
+
+        return _tried(act)
+
+    def search(self, pattern: str, path: str) -> Did:
+        """A pattern of a record is a stranger's regular expression and is not run; one of plain text is looked for."""
+
+        def act() -> Did:
+            if self.folder.stat(path) is None:
+                raise NotFoundError(f"no folder {path}")
+            if not pattern or not _SPECIAL.isdisjoint(pattern):
+                return Did.skipped("patterns of a record are not run")
+            wanted = pattern.encode("utf-8", "replace")
+            entries = [Entry(path, "file")] if self._is_file(path) else self.folder.walk(path)
+            found = [entry.path for entry in entries if wanted in self.folder.read(entry.path)]
+            output = "".join(f"{name}\n" for name in found).encode()
+            return Did("done", output=output, detail=f"{pattern} in {len(found):,} files")
+
+        return _tried(act)
+
+    # What became of it
+
+    def foresee(self, call: Call) -> dict[str, str]:
+        """For each path that the call is to change, ``-PATH`` with its digest before, ``+PATH`` with that after."""
+        try:
+            after = self._after(call)
+        except (ConfinementError, NotFoundError):
+            return {}  # the step itself will say so
+        return {f"-{path}": self._print(path) for path in after} | {
+            f"+{path}": print_ for path, print_ in after.items()
+        }
+
+    def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
+        del call
+        paths = [name[1:] for name in foreseen if name.startswith("-")]
+        now = {path: self._print(path) for path in paths}
+        if all(now[path] == foreseen.get(f"+{path}") for path in paths):
+            return "done"
+        return "not_done" if all(now[path] == foreseen[f"-{path}"] for path in paths) else "unknown"
+
+    def recall(self, call: Call) -> Did:
+        return Did("done", detail=f"{call.op} of {call.text(0)} was done before the interruption")
+
+    def _after(self, call: Call) -> dict[str, str]:
+        path = call.text(0)
+        if call.op == "FILE_WRITE":
+            content = call.digest(1)
+            data = self._read_content(content) if content is not None else None
+            return {path: _sha256(data)} if data is not None else {}
+        if call.op == "FILE_EDIT":
+            found = self._edited(path, call.text(1), call.text(2), is_every=call.note == EVERY)
+            return {path: _sha256(found)} if isinstance(found, bytes) else {}
+        if call.op == "FILE_DELETE":
+            return {path: ABSENT} if self._is_file(path) else {}
+        if call.op == "FILE_MOVE":
+            held = self._print(path)
+            return {path: ABSENT, call.text(1): held} if held and self.folder.stat(call.text(1)) is None else {}
+        return {}
+
+    def _edited(self, path: str, old: str, new: str, *, is_every: bool) -> bytes | str:
+        held = self.folder.stat(path)
+        if held is None and not old:
+            return new.encode("utf-8", "replace")
+        return edited(self.folder.read(path), old, new, is_every=is_every)
+
+    def _is_file(self, path: str) -> bool:
+        entry = self.folder.stat(path)
+        return entry is not None and entry.kind == "file"
+
+    def _print(self, path: str) -> str:
+        """The digest of a file, ``folder`` of a folder with all its names, ABSENT of nothing."""
+        entry = self.folder.stat(path)
+        if entry is None:
+            return ABSENT
+        if entry.kind == "folder":
+            start = "/".join(judge_path(path))
+            inner = [f"{one.path.removeprefix(start)}\0{one.size}\n" for one in self.folder.walk(path)]
+            return "folder " + _sha256("".join(inner).encode("utf-8", "surrogateescape"))
+        return _sha256(self.folder.read(path))
+
+
+def _tried(act: Callable[[], Did]) -> Did:
+    try:
+        return act()
+    except ConfinementError as error:
+        return Did.denied(str(error))
+    except NotFoundError as error:
+        return Did.failed(str(error))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _lines_of(data: bytes, lines: str) -> bytes:
+    match = _RANGE.fullmatch(lines)
+    if match is None:
+        return data
+    first = max(1, int(match[1]))
+    last = None if match[2] == "" else int(match[2] or match[1])
+    return b"".join(data.splitlines(keepends=True)[first - 1 : last])

@@ -1,0 +1,272 @@
+"""A world on the disk: a folder of a replay's own, out of which no step leads. See ``trail.replay.scratch``."""
+
+from __future__ import annotations
+
+__all__ = ["FolderPlan", "FolderWorld"]
+
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple, Self
+
+from periplus.base.confined import Confined
+from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.trail.model import Digest
+from periplus.trail.replay.capability import CommandForm, plain_words
+from periplus.trail.replay.commands import CommandLimits, Ran, Runner
+from periplus.trail.replay.files import FileSteps
+from periplus.trail.replay.model import Call, Did, Fate, ReadContent
+from periplus.trail.replay.scratch import Carried, GitFolder, SourceRepository, copy_folder, copy_tree
+from periplus.trail.replay.testing import judge_tests, read_junit
+
+_MADE: Final = "made.json"
+_MARK_BYTES_MAX: Final = 64 << 20
+_HEAD: Final = "HEAD"
+_REPORT: Final = "{report}"
+_TARGET: Final = "{target}"
+
+
+class FolderPlan(NamedTuple):
+    """How a world is opened. ``folder`` is the replay's own; ``path`` the PATH that programs are found by.
+
+    Its files begin as those of ``base``, a commit of ``repository``, or as a copy of the folder ``copied``, or empty.
+    ``test_command`` are the words that run tests, with ``{target}``, and ``{report}`` for a JUnit file, in them.
+    """
+
+    folder: str
+    path: str
+    base: str = ""
+    repository: str = ""
+    copied: str = ""
+    allow_commands: bool = False
+    allow_network: bool = False
+    test_command: tuple[str, ...] = ()
+    limits: CommandLimits = CommandLimits()
+
+
+class FolderWorld(FileSteps):
+    """Open a folder for a replay: a new one is filled, one that was filled before is gone on with. Close it."""
+
+    name = "folder"
+
+    def __init__(
+        self,
+        plan: FolderPlan,
+        read_content: ReadContent,
+        *,
+        files: Files | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
+        """Raises RefusedError for a folder that holds something else, NotFoundError for a base that is not there."""
+        self.plan = plan
+        self._files = files or Files()
+        self.left_out: tuple[str, ...] = ()
+        self.root = os.path.join(os.path.abspath(plan.folder), "files")
+        home, temporary = (os.path.join(os.path.abspath(plan.folder), name) for name in ("home", "tmp"))
+        self._reports = temporary
+        self._runner = Runner(home, temporary, plan.path, allow_network=plan.allow_network, limits=plan.limits)
+        trouble = self._runner.why_not() if plan.allow_commands else ""
+        if trouble:
+            raise RefusedError(trouble, safe="Nothing was replayed.",
+                               mend="Give --allow-network too, or leave --allow-commands out.")  # fmt: skip
+        # Where no command may run nothing foreign can have come into the repository, and git needs no guard.
+        own = Runner(home, temporary, plan.path, allow_network=plan.allow_network or not plan.allow_commands)
+        self._source = SourceRepository(plan.repository, own.environment) if plan.repository else None
+        self._read_object = read_content
+        try:
+            carried = self._open(home, temporary, own, progress)
+        except BaseException:  # whatever it was, git is not left running
+            if self._source is not None:
+                self._source.close()
+            raise
+        self.left_out = tuple(entry.path for entry in carried)
+        self.git = GitFolder(self.root, own, carried)
+        self.confined = Confined(self.root, files=self._files)
+        super().__init__(self.confined, self._content)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.confined.close()
+        if self._source is not None:
+            self._source.close()
+
+    # Steps that are not about single files
+
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
+        if not self.plan.allow_commands:
+            return Did.skipped("commands are not run without --allow-commands")
+        words = plain_words(command) if form == "words" else None
+        if "\0" in command or (form == "words" and words is None):
+            return Did.denied("the command cannot be run")
+        try:
+            folder = self.confined.real_path(cwd)
+        except ConfinementError as error:
+            return Did.denied(str(error))
+        except NotFoundError as error:
+            return Did.failed(str(error))
+        ran = self._runner.run(words, folder) if words is not None else self._runner.shell(command, folder)
+        return _ran(ran)
+
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did:
+        if not self.plan.allow_commands:
+            return Did.skipped("tests are not run without --allow-commands")
+        if not self.plan.test_command:
+            if not command:
+                return Did.skipped("the record says no command of these tests; give --test-command")
+            did = self.run_command(command, ".", form)
+            if did.state != "done" or did.exit_code is None or did.outcome == "cancelled":
+                return did
+            return judge_tests(did.exit_code, None, expected, did.output or b"")
+        if target.startswith("-") or "\0" in target:
+            return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
+        report = os.path.join(self._reports, f"report-{os.urandom(8).hex()}.xml")
+        words = [word.replace(_TARGET, target).replace(_REPORT, report) for word in self.plan.test_command]
+        ran = self._runner.run(words, self.root)
+        did = _ran(ran)
+        if did.outcome == "cancelled":
+            return did
+        return judge_tests(ran.exit_code, self._passed(os.path.basename(report)), expected, ran.output)
+
+    def commit(self, message: str, commit: Digest | None) -> Did:
+        """The recorded commit has another id, for its time; where its repository is at hand, the trees are compared."""
+        try:
+            self.git.commit(message.replace("\0", ""))
+        except EnvironmentFailure as error:
+            return Did.failed(str(error), 128)
+        return self._committed(commit)
+
+    def checkpoint(self, state: Digest) -> Did:
+        if state.algorithm == "sha256":
+            return Did.skipped("the state is no tree or commit of git")
+        wanted = self._source.tree_of(state.value.hex()) if self._source is not None else ""
+        try:
+            tree = self.git.tree()
+        except EnvironmentFailure as error:
+            return Did.failed(str(error), 128)
+        return _compared(tree, wanted or state.value.hex(), "the files are those of the checkpoint")
+
+    def observe(self, call: Call) -> Did:
+        del call
+        return Did.skipped("a replay never performs it")
+
+    def foresee(self, call: Call) -> dict[str, str]:
+        if call.op == "GIT_COMMIT":
+            return {_HEAD: self.git.head()}
+        if call.op in ("COMMAND_RUN", "TEST_RUN"):
+            return {"command": "runs"} if self.plan.allow_commands else {}
+        return super().foresee(call)
+
+    def recall(self, call: Call) -> Did:
+        return self._committed(call.digest(2)) if call.op == "GIT_COMMIT" else super().recall(call)
+
+    def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
+        if call.op in ("COMMAND_RUN", "TEST_RUN"):
+            return "unknown"
+        if call.op == "GIT_COMMIT":
+            now = self.git.head()
+            if now == foreseen.get(_HEAD):
+                return "not_done"
+            return "done" if self.git.parent() == foreseen.get(_HEAD) else "unknown"
+        return super().fate(call, foreseen)
+
+    # How
+
+    def _committed(self, commit: Digest | None) -> Did:
+        wanted = self._source.tree_of(commit.value.hex()) if commit is not None and self._source is not None else ""
+        return _compared(self.git.head_tree(), wanted, "committed")
+
+    def _open(
+        self, home: str, temporary: str, runner: Runner, progress: Callable[[int, int], None]
+    ) -> tuple[Carried, ...]:
+        import shutil
+
+        import msgspec
+
+        folder = os.path.abspath(self.plan.folder)
+        mark = os.path.join(folder, _MADE)
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise _not_ours(folder)
+        held = os.listdir(folder) if os.path.isdir(folder) else []
+        if held:
+            made = _read_mark(mark, folder)
+            if made is not None:
+                return made
+            for name in ("files", "home", "tmp"):  # it was being filled when it was stopped
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        self._files.make_folder(folder, 0o700)
+        write_atomic(self._files, mark, b"null")
+        for one in (self.root, home, temporary):
+            self._files.make_folder(one, 0o700)
+        carried = self._fill(runner, progress)
+        write_atomic(self._files, mark, msgspec.json.encode(carried))
+        return carried
+
+    def _fill(self, runner: Runner, progress: Callable[[int, int], None]) -> tuple[Carried, ...]:
+        carried: tuple[Carried, ...] = ()
+        object_format = "sha1"
+        with Confined(self.root, files=self._files, is_durable=False) as target:
+            if self.plan.base:
+                if self._source is None:
+                    raise UsageError("a base commit without its repository")
+                tree = self._source.tree_of(self.plan.base)
+                if not tree:
+                    raise NotFoundError(f"there is no commit {self.plan.base[:60]!r} in {self.plan.repository}",
+                                        safe="Nothing was replayed.", mend="Name another --base.")  # fmt: skip
+                object_format = "sha1" if len(tree) == 40 else "sha256"
+                carried = copy_tree(self._source, tree, target, progress)
+            elif self.plan.copied:
+                with Confined(self.plan.copied) as source:
+                    copy_folder(source, target, progress)
+        git = GitFolder(self.root, runner, carried)
+        git.begin(self._files, object_format, is_forced=bool(self.plan.base))
+        self._files.sync_everything(self.root)
+        return carried
+
+    def _content(self, digest: Digest) -> bytes | None:
+        if digest.algorithm == "sha256":
+            return self._read_object(digest)
+        return self._source.blob(digest) if self._source is not None else self._read_object(digest)
+
+    def _passed(self, report: str) -> int | None:
+        """How many tests a report says that passed; None where there is none. A link there is not followed."""
+        try:
+            with Confined(self._reports) as folder:
+                counts = read_junit(folder.read(report))
+                folder.delete(report)
+        except (ConfinementError, NotFoundError):
+            return None
+        return counts.passed if counts is not None else None
+
+
+def _ran(ran: Ran) -> Did:
+    if ran.stopped:
+        return Did("done", "cancelled", error=ran.stopped, output=ran.output, detail=ran.stopped)
+    return Did("done", "failed" if ran.exit_code else "ok", ran.exit_code, output=ran.output)
+
+
+def _compared(tree: str, wanted: str, good: str) -> Did:
+    if not wanted or tree == wanted:
+        return Did("done", detail=good)
+    why = f"the files are tree {tree[:12]}, recorded was {wanted[:12]}"
+    return Did("done", "failed", error=why, detail=why, differs=("tree", wanted, tree))
+
+
+def _read_mark(mark: str, folder: str) -> tuple[Carried, ...] | None:
+    """What of its base a filled folder carries along; None for one that was not filled to its end."""
+    import msgspec
+
+    try:
+        data = read_plain(mark, _MARK_BYTES_MAX)
+        return msgspec.json.decode(data, type=tuple[Carried, ...] | None)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise _not_ours(folder) from error
+
+
+def _not_ours(folder: str) -> RefusedError:
+    return RefusedError(f"{folder} is there and is no folder of a replay", safe="Nothing was changed.",
+                        mend="Name a folder that is not there yet, or an empty one.")  # fmt: skip

@@ -1,0 +1,100 @@
+"""A world in memory: files that are nowhere, and results that were said before. For tests, and for thinking ahead."""
+
+from __future__ import annotations
+
+__all__ = ["Canned", "MemoryWorld"]
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from periplus.base.confined import judge_path
+from periplus.base.errors import ConfinementError
+from periplus.trail.model import Digest
+from periplus.trail.replay.capability import CommandForm
+from periplus.trail.replay.files import FileSteps, MemoryFolder
+from periplus.trail.replay.model import Call, Did, Fate, ReadContent, digest_text
+from periplus.trail.replay.testing import judge_tests
+
+
+class Canned(NamedTuple):
+    """What a command, a test target, or a step that is only observed (by its first operand) comes to.
+
+    ``passed`` is how many tests did; ``writes`` are files that the command leaves.
+    """
+
+    exit_code: int = 0
+    output: bytes = b""
+    passed: int | None = None
+    writes: Mapping[str, bytes] = {}
+
+
+class MemoryWorld(FileSteps):
+    """``files`` to begin with; ``canned`` by the text of a command, a test's target, or a first operand."""
+
+    name = "memory"
+
+    def __init__(
+        self,
+        read_content: ReadContent,
+        files: dict[str, bytes] | None = None,
+        canned: Mapping[str, Canned] | None = None,
+        states: Mapping[str, dict[str, bytes]] | None = None,
+    ) -> None:
+        """``states`` are the files that stood at a checkpoint, by ``algorithm:hex`` of its digest."""
+        memory = MemoryFolder(files)
+        super().__init__(memory, read_content)
+        self.memory = memory
+        self.ran: list[str] = []
+        self._canned = dict(canned or {})
+        self._states = dict(states or {})
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return self.memory.files
+
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
+        del form
+        try:
+            judge_path(cwd)
+        except ConfinementError as error:
+            return Did.denied(str(error))
+        return self._said(command)
+
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did:
+        del form
+        known = self._canned.get(target) or self._canned.get(command)
+        if known is None:
+            return Did.skipped("nothing was said of these tests")
+        self.ran.append(target)
+        return judge_tests(known.exit_code, known.passed, expected, known.output)
+
+    def commit(self, message: str, commit: Digest | None) -> Did:
+        del commit
+        return Did("done", detail=f"committed in memory: {message}")
+
+    def checkpoint(self, state: Digest) -> Did:
+        known = self._states.get(digest_text(state))
+        if known is None:
+            return Did.skipped("the files of this checkpoint are not at hand")
+        if known == self.files:
+            return Did("done", detail="the files are the recorded ones")
+        wrong = sorted(name for name in {*known, *self.files} if known.get(name) != self.files.get(name))
+        shown = ", ".join(wrong[:5])
+        return Did(
+            "done", "failed", error=f"other files than recorded: {shown}", differs=("files", "as recorded", shown)
+        )
+
+    def observe(self, call: Call) -> Did:
+        return self._said(call.text(0), f"{call.op} is not performed here")
+
+    def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
+        return super().fate(call, foreseen) if foreseen else "unknown"
+
+    def _said(self, text: str, otherwise: str = "nothing was said of this command") -> Did:
+        known = self._canned.get(text)
+        if known is None:
+            return Did.skipped(otherwise)
+        self.ran.append(text)
+        for path, data in known.writes.items():
+            self.folder.write(path, data)
+        return Did("done", "failed" if known.exit_code else "ok", known.exit_code, output=known.output)

@@ -1,0 +1,272 @@
+"""The folder that a replay works in, and git in it.
+
+::
+
+    FOLDER/replay.log    what was done (``trail.replay.log``)
+    FOLDER/files/        the files of the world, and a git repository of its own where git is there
+    FOLDER/home/, tmp/   what commands have for a home and for temporary files
+
+The files of a base commit are read from its repository object by object and written through ``Confined``: no checkout,
+so neither hooks nor filters, and no link is made. Links and submodules of the base are remembered as names and ids, so
+that trees can be compared all the same. Git in ``files`` runs as commands do, in the same empty environment and the same
+confinement, with hooks, monitors, signing and the configuration of system and user switched off: a command of the
+record may have written whatever it liked into that repository.
+"""
+
+from __future__ import annotations
+
+__all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree"]
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.confined import Confined
+from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
+from periplus.base.files import Files, write_atomic
+from periplus.trail.model import Digest
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from periplus.trail.replay.commands import Ran, Runner
+
+_SETTINGS: Final = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null",
+    "core.autocrlf=false", "core.pager=cat", "core.editor=false", "core.sshCommand=false", "core.askPass=false",
+    "commit.gpgSign=false", "gpg.program=false", "credential.helper=", "protocol.allow=never", "gc.auto=0",
+    "maintenance.auto=false", "safe.bareRepository=explicit", "safe.directory=*", "user.name=periplus replay",
+    "user.email=replay@localhost", "submodule.recurse=false", "diff.external=", "init.defaultBranch=replay",
+)  # fmt: skip
+_ENVIRONMENT: Final = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+_FILE_MODES: Final = {"100644": False, "100755": True, "100664": False}
+_CARRIED_MODES: Final = ("120000", "160000")  # links and submodules
+_TREE_BYTES_MAX: Final = 256 << 20
+_BLOB_BYTES_MAX: Final = 64 << 20
+_LINE_BYTES_MAX: Final = 512
+_GIT_S: Final = 120
+# Above all that the files say: bytes go into the repository as they are, and no filter is asked.
+_ATTRIBUTES: Final = b"* -text -filter -ident -working-tree-encoding\n"
+
+
+class Carried(NamedTuple):
+    """An entry of the base's tree that is no file here: mode, id and path."""
+
+    mode: str
+    id: str
+    path: str
+
+
+class SourceRepository:
+    """A person's repository, only read: objects by their ids, nothing that its configuration names is run. Close it."""
+
+    def __init__(self, folder: str, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._environment = {**environment, **_ENVIRONMENT}
+        self._batch: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            assert batch.stdin is not None
+            assert batch.stdout is not None
+            batch.stdin.close()
+            batch.stdout.close()
+            batch.wait()
+
+    def tree_of(self, commit: str) -> str:
+        """The id of the tree of a commit or tree; empty where there is none. Raises EnvironmentFailure."""
+        name = f"{commit}^{{tree}}"
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+        return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+
+    def blob(self, digest: Digest) -> bytes | None:
+        """The bytes of a blob by its id of git; None where there is none or it is too large."""
+        if digest.algorithm == "sha256":
+            return None
+        try:
+            return self._ask(digest.value.hex())
+        except OSError as error:
+            raise _git_trouble(error) from error
+
+    def entries(self, tree: str) -> Iterator[Carried]:
+        """All that is in a tree, at any depth."""
+        done = self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree)
+        if done.returncode or len(done.stdout) > _TREE_BYTES_MAX:
+            raise NotFoundError(f"git cannot list {tree}", mend="Name a commit of the repository.")
+        for line in done.stdout.split(b"\0"):
+            if line:
+                head, _, path = line.partition(b"\t")
+                mode, _, name = head.decode("ascii").split()
+                yield Carried(mode, name, os.fsdecode(path))
+
+    def _ask(self, name: str) -> bytes | None:
+        """One object of the process that answers for all of them: ``ID TYPE SIZE`` on a line, then its bytes."""
+        import subprocess
+
+        if self._batch is None:
+            command = ["git", "-C", self._folder, *_options(), "cat-file", "--batch"]
+            self._batch = subprocess.Popen(  # noqa: S603 - no shell; git by its name
+                command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        stdin, stdout = self._batch.stdin, self._batch.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(name.encode("ascii") + b"\n")
+        stdin.flush()
+        words = stdout.readline(_LINE_BYTES_MAX).split()
+        if len(words) != 3 or not words[2].isdigit():
+            if words[1:] != [b"missing"]:
+                self.close()  # it ended, or said something that is none of its answers
+            return None
+        size = int(words[2])
+        if words[1] != b"blob" or size > _BLOB_BYTES_MAX:
+            self.close()  # what it is about to say need not be read
+            return None
+        data = stdout.read(size + 1)
+        return data[:-1] if len(data) == size + 1 else None
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        import subprocess
+
+        command = ["git", "-C", self._folder, *_options(), *words]
+        try:
+            return subprocess.run(  # noqa: S603 - no shell; git by its name
+                command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=_GIT_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _git_trouble(error) from error
+
+
+def copy_tree(
+    source: SourceRepository, tree: str, target: Confined, progress: Callable[[int, int], None]
+) -> tuple[Carried, ...]:
+    """Write the files of a tree into a folder; what is no file there comes back. Raises ConfinementError for a tree
+    with a path that no folder may have.
+    """
+    entries = list(source.entries(tree))
+    carried = []
+    for done, entry in enumerate(entries):
+        is_executable = _FILE_MODES.get(entry.mode)
+        if is_executable is None:
+            if entry.mode not in _CARRIED_MODES:
+                raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
+            carried.append(entry)
+            continue
+        algorithm = "git-sha1" if len(entry.id) == 40 else "git-sha256"
+        data = source.blob(Digest(algorithm, bytes.fromhex(entry.id)))  # type: ignore[arg-type]  # one of the two
+        if data is None:
+            raise UsageError(
+                f"{entry.path} of {tree[:12]} cannot be read, or has over {_BLOB_BYTES_MAX:,} bytes",
+                mend="Fetch what is missing (`git fetch --refetch`), or replay without --base.",
+            )
+        target.write(entry.path, data, is_executable=is_executable)
+        progress(done, len(entries))
+    return tuple(carried)
+
+
+def copy_folder(source: Confined, target: Confined, progress: Callable[[int, int], None]) -> int:
+    """Copy the plain files of one folder into another and count them; links and what belongs to git are left out."""
+    count = 0
+    for entry in source.walk():
+        target.write(entry.path, source.read(entry.path), is_executable=entry.is_executable)
+        count += 1
+        progress(count, 0)
+    return count
+
+
+class GitFolder:
+    """The repository of a replay's own in ``folder``; ``carried`` are the entries of its base that are no files."""
+
+    def __init__(self, folder: str, runner: Runner, carried: tuple[Carried, ...]) -> None:
+        self._folder = folder
+        self._git_folder = os.path.join(folder, ".git")
+        self._runner = runner
+        self._carried = carried
+
+    def begin(self, files: Files, object_format: str, *, is_forced: bool) -> None:
+        """Make the repository, with the files as they are for its first commit; with ``is_forced`` ignored ones too."""
+        self._need("init", "--quiet", "--template=", f"--object-format={object_format}")
+        files.make_folder(os.path.join(self._git_folder, "info"))
+        write_atomic(files, os.path.join(self._git_folder, "info", "attributes"), _ATTRIBUTES)
+        if is_forced:
+            self._need("add", "--all", "--force", "--", ".")
+        self.commit("base")
+
+    def head(self) -> str:
+        """The id of the newest commit; empty where there is none."""
+        done = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
+
+    def head_tree(self) -> str:
+        """The id of the tree of the newest commit."""
+        return self._need("rev-parse", "--verify", "HEAD^{tree}").output.decode("ascii", "replace").strip()
+
+    def parent(self) -> str:
+        done = self._git("rev-parse", "--verify", "--quiet", "HEAD^")
+        return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
+
+    def tree(self) -> str:
+        """The id of the tree of all files as they are now, without those that .gitignore names."""
+        self._unlock()
+        self._need("add", "--all", "--", ".")
+        for entry in self._carried:
+            if not os.path.lexists(os.path.join(self._folder, entry.path)):
+                self._need("update-index", "--add", "--cacheinfo", f"{entry.mode},{entry.id},{entry.path}")
+        return self._need("write-tree", "--missing-ok").output.decode("ascii", "replace").strip()
+
+    def commit(self, message: str) -> str:
+        """Commit all files and give the commit's id. Nothing of the repository's is run: no hook, no editor."""
+        tree = self.tree()
+        head = self.head()
+        parents = ("-p", head) if head else ()
+        made = self._need("commit-tree", tree, *parents, "-m", message or "(no message)")
+        commit = made.output.decode("ascii", "replace").strip()
+        self._need("update-ref", "--no-deref", "HEAD", commit)
+        return commit
+
+    def _unlock(self) -> None:
+        """Remove the lock of an index whose git was killed: the folder is the replay's own, and it runs one git."""
+        lock = os.path.join(self._git_folder, "index.lock")
+        try:
+            os.unlink(lock)
+        except OSError:
+            pass  # there is none; where it cannot be removed, git says so
+
+    def _need(self, *words: str) -> Ran:
+        done = self._git(*words)
+        if done.exit_code:
+            said = done.output[-300:].decode("utf-8", "replace").strip()
+            raise EnvironmentFailure(f"git {words[0]} failed in the folder of the replay: {said or done.exit_code}")
+        return done
+
+    def _git(self, *words: str) -> Ran:
+        if os.path.lexists(self._git_folder) and (
+            os.path.islink(self._git_folder) or not os.path.isdir(self._git_folder)
+        ):
+            raise EnvironmentFailure(f"{self._git_folder} is no folder any more: a command of the record replaced it")
+        command = ["git", *_options(), *words]
+        pinned = {"GIT_DIR": self._git_folder, "GIT_WORK_TREE": self._folder}
+        return self._runner.run(command, self._folder, more={**_ENVIRONMENT, **pinned})
+
+
+def _options() -> list[str]:
+    return [word for setting in _SETTINGS for word in ("-c", setting)]
+
+
+def _git_trouble(error: Exception) -> EnvironmentFailure:
+    if isinstance(error, OSError):
+        return environment_failure(error, "run git")
+    return EnvironmentFailure(f"git did not answer within {_GIT_S} s")

@@ -1,0 +1,172 @@
+"""What an executor drives: one method a kind of step, each of which says in a ``Did`` what became of it.
+
+A world is handed paths that were made local, and judges them itself; nothing that a step says becomes an option or,
+but for the text of a command, anything that a shell reads. What reaches beyond a folder of files (models, the web,
+other agents, remotes) is no world's to repeat: ``observe`` gets it, and performs nothing.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DryWorld", "World", "judge_pattern", "perform"]
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from periplus.base.confined import judge_path
+from periplus.base.errors import ConfinementError
+from periplus.trail.model import Digest
+from periplus.trail.replay.capability import CommandForm
+from periplus.trail.replay.model import EVERY, Call, Did, Fate, ReadContent
+
+
+class World(Protocol):
+    """Methods give a Did for whatever a step asks, refusals included; they raise for a machine that fails alone."""
+
+    name: str
+
+    def read_file(self, path: str, lines: str) -> Did: ...
+    def write_file(self, path: str, content: Digest) -> Did: ...
+    def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did: ...
+    def delete_file(self, path: str) -> Did: ...
+    def move_file(self, source: str, target: str) -> Did: ...
+    def list_files(self, path: str) -> Did: ...
+    def search(self, pattern: str, path: str) -> Did: ...
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did: ...
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did: ...
+    def commit(self, message: str, commit: Digest | None) -> Did: ...
+    def checkpoint(self, state: Digest) -> Did: ...
+    def observe(self, call: Call) -> Did: ...
+
+    def foresee(self, call: Call) -> dict[str, str]:
+        """What a call is about to change: names and values by which ``fate`` can tell later whether it happened."""
+        ...
+
+    def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
+        """Whether a call was carried out of which only the intent is known."""
+        ...
+
+    def recall(self, call: Call) -> Did:
+        """The Did of a call that ``fate`` says was done."""
+        ...
+
+
+def perform(world: World, call: Call, form: CommandForm) -> Did:
+    """Give the call to the method of its kind."""
+    method = _METHODS.get(call.op)
+    return method(world, call, form) if method is not None else world.observe(call)
+
+
+def _write(world: World, call: Call, _form: CommandForm) -> Did:
+    content = call.digest(1)
+    assert content is not None  # the reader knows the table, and what is withheld is skipped before
+    return world.write_file(call.text(0), content)
+
+
+def _checkpoint(world: World, call: Call, _form: CommandForm) -> Did:
+    state = call.digest(0)
+    assert state is not None
+    return world.checkpoint(state)
+
+
+_METHODS: Final[dict[str, Callable[[World, Call, CommandForm], Did]]] = {
+    "FILE_READ": lambda world, call, _: world.read_file(call.text(0), call.text(1)),
+    "FILE_WRITE": _write,
+    "FILE_EDIT": lambda world, call, _: world.edit_file(
+        call.text(0), call.text(1), call.text(2), is_every=call.note == EVERY
+    ),
+    "FILE_DELETE": lambda world, call, _: world.delete_file(call.text(0)),
+    "FILE_MOVE": lambda world, call, _: world.move_file(call.text(0), call.text(1)),
+    "FILE_LIST": lambda world, call, _: world.list_files(call.text(0)),
+    "SEARCH_CODE": lambda world, call, _: world.search(call.text(0), call.text(1) or "."),
+    "COMMAND_RUN": lambda world, call, form: world.run_command(call.text(0), call.text(1) or ".", form),
+    "TEST_RUN": lambda world, call, form: world.run_tests(call.text(0), call.note, call.number(1), form),
+    "GIT_COMMIT": lambda world, call, _: world.commit(call.text(1), call.digest(2)),
+    "CHECKPOINT": _checkpoint,
+}
+
+
+def judge_pattern(path: str) -> tuple[str, ...]:
+    """As ``judge_path``, for a path that may have ``*`` and ``?``."""
+    judge_path(path.replace("*", "x").replace("?", "x"))
+    return tuple(name for name in path.split("/") if name != ".")
+
+
+class DryWorld:
+    """Says what would happen, and does nothing. Paths are judged as in a folder; what lies there is not known."""
+
+    name = "dry"
+
+    def __init__(self, read_content: ReadContent) -> None:
+        self._read_content = read_content
+
+    def read_file(self, path: str, lines: str) -> Did:
+        return _would(f"read {path}" + (f", lines {lines}" if lines else ""), path)
+
+    def write_file(self, path: str, content: Digest) -> Did:
+        data = self._read_content(content)
+        size = f"{len(data):,} bytes" if data is not None else "bytes that are not at hand"
+        return _would(f"write {path}: {size}", path)
+
+    def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:
+        places = "every occurrence of " if is_every else ""
+        return _would(f"edit {path}: {places}{_lines(old)} by {_lines(new)}", path)
+
+    def delete_file(self, path: str) -> Did:
+        return _would(f"delete {path}", path)
+
+    def move_file(self, source: str, target: str) -> Did:
+        return _would(f"move {source} to {target}", source, target)
+
+    def list_files(self, path: str) -> Did:
+        try:
+            judge_pattern(path)
+        except ConfinementError as error:
+            return Did.denied(str(error))
+        return _would(f"list {path}")
+
+    def search(self, pattern: str, path: str) -> Did:
+        return _would(f"search {path} for {pattern}", path)
+
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
+        return _would(f"run {'by a shell' if form == 'shell' else 'without a shell'}: {command}", cwd)
+
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did:
+        del form
+        counted = f", expecting {expected:,} to pass" if expected is not None else ""
+        return _would(f"run the tests {target}{counted}" + (f": {command}" if command else ""))
+
+    def commit(self, message: str, commit: Digest | None) -> Did:
+        del commit
+        return _would(f"commit all changes: {message}")
+
+    def checkpoint(self, state: Digest) -> Did:
+        return _would(f"compare all files with {state.value.hex()[:12]}")
+
+    def observe(self, call: Call) -> Did:
+        del call
+        return Did.skipped("a replay never performs it")
+
+    def foresee(self, call: Call) -> dict[str, str]:
+        del call
+        return {}
+
+    def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
+        del call, foreseen
+        return "not_done"
+
+    def recall(self, call: Call) -> Did:
+        raise AssertionError(call)  # nothing is ever done here
+
+
+def _would(what: str, *paths: str) -> Did:
+    for path in paths:
+        try:
+            judge_path(path)
+        except ConfinementError as error:
+            return Did.denied(str(error))
+    return Did("would", "unknown", detail=f"would {what}")
+
+
+def _lines(text: str) -> str:
+    count = text.count("\n") + bool(text and not text.endswith("\n"))
+    return f"{count:,} line{'s' * (count != 1)}"
