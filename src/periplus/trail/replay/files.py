@@ -225,11 +225,10 @@ class FileSteps:
         """For each path that the call is to change, ``-PATH`` with its digest before, ``+PATH`` with that after."""
         try:
             after = self._after(call)
+            before = {f"-{path}": self._print(path) for path in after}
         except (ConfinementError, NotFoundError):
             return {}  # the step itself will say so
-        return {f"-{path}": self._print(path) for path in after} | {
-            f"+{path}": print_ for path, print_ in after.items()
-        }
+        return before | {f"+{path}": print_ for path, print_ in after.items()}
 
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
         del call
