@@ -27,7 +27,7 @@ EXPECTED = {
 # Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
 NO_SESSION = re.compile(
     r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
-    r"|.*/context\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration|cline/session\.json"
+    r"|.*/context\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration"
 )
 
 

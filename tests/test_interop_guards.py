@@ -48,7 +48,7 @@ def given_file(tmp_path, data: bytes) -> Path:
         (b"<html>", "HTML"),
         (b"hello\nworld\n", "no JSON records"),
         (b'{"projectHash": "0"}', "Gemini CLI"),
-        (b'{\n  "resourceSpans": []\n}', "OpenTelemetry"),
+        (b'{\n  "resourceSpans": []\n}', "no span"),
         (b'{"trajectory": []}', "SWE-agent"),
         (b'{"type":"session.start","data":{}}', "Copilot"),
         (b'{"uuid":"1","parentUuid":null,"type":"user","message":{"role":"user","parts":[]}}', "Qwen"),

@@ -82,6 +82,13 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".local", "share", "opencode"), 0, "opencode.db"),
                 Place((".local", "share", "opencode", "storage", "session"), 1, "ses_*.json")),
     ),
+    Format(
+        "cline", "Cline", "a session of Cline", "cline", "folder", grows=False,
+        places=(Place((".cline", "data", "sessions"), 1, "*.messages.json"),),
+    ),
+    Format("inspect", "Inspect", "a log of Inspect", "inspect_log", "document", grows=False),
+    Format("otel", "OpenTelemetry", "a trace of OpenTelemetry", "otel", "document", grows=False),
+    Format("aider", "aider", "a chat history of aider", "aider", "lines", grows=True),
 )  # fmt: skip
 
 

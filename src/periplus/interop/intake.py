@@ -128,10 +128,10 @@ class Intake:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def skip(self, kind: str, number: int = 1) -> None:
-        _put_counted(self.skipped, kind, number)
+        _put_counted(self.skipped, kind if kind in self.skipped else self.mask(kind), number)
 
     def note_unknown(self, kind: str) -> None:
-        _put_counted(self.unknown, kind)
+        _put_counted(self.unknown, kind if kind in self.unknown else self.mask(kind))
 
     def note_unreadable(self, number: int) -> None:
         if len(self.unreadable_lines) < UNREADABLE_MAX:
@@ -211,13 +211,13 @@ class Intake:
         self.count("model_calls")
         return self.hold([Planned("MODEL_CALL", [self.mask(model), 0, 0, 0])])
 
-    def release_model(self, call: Call, fresh: int, cached: int, out: int) -> None:
+    def release_model(self, call: Call, fresh: int, cached: int, out: int, cost_millionths: int | None = None) -> None:
         self._fresh += fresh
         self._cached += cached
         self._out += out
         if not call.is_ready:
             call.outcome = "ok"
-            call.steps[0].operands[1:] = (fresh, cached, out)
+            call.steps[0].operands[1:] = (fresh, cached, out, cost_millionths)
             self.release(call)
 
     def resolve(
