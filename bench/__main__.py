@@ -12,7 +12,21 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench import appends, files, importing, locks, merkle, proofs, reading, rebuild, recall, report, start, trail
+from bench import (
+    appends,
+    files,
+    importing,
+    locks,
+    merkle,
+    proofs,
+    reading,
+    rebuild,
+    recall,
+    report,
+    start,
+    trail,
+    trail_scale,
+)
 from bench.machine import machine
 from bench.measure import Bench, Row
 from bench.samples import REPOSITORY
@@ -29,6 +43,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "merkle": merkle.measure,
     "proofs": proofs.measure,
     "trail": trail.measure,
+    "scale": trail_scale.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
 

@@ -42,6 +42,27 @@ def _trail(path: str) -> Callable[[], object]:
     return lambda: import_transcript(path, trail_key=bytes(32), put_object=keep)
 
 
+def _trail_file(work: str) -> Callable[[str], Callable[[], object]]:
+    """``work`` on a trail file: what modules it takes is imported by every one of them."""
+    from periplus.trail import TrailReader, listing, verify
+
+    works: dict[str, Callable[[bytes], object]] = {
+        "read": len,
+        "verify": lambda data: verify(data).ok or sys.exit("the trail does not verify"),
+        "list": lambda data: sum(len(line) for line in listing(TrailReader(data), "compact")),
+        "hold": lambda data: list(TrailReader(data).steps()),
+    }
+
+    def start(path: str) -> Callable[[], object]:
+        def run() -> None:
+            with open(path, "rb") as file:
+                works[work](file.read())
+
+        return run
+
+    return start
+
+
 def _store(path: str, root: str) -> Callable[[], object]:
     from periplus.journal import Writer
     from periplus.project import Project
@@ -115,6 +136,10 @@ _WORKS: Final[dict[str, Callable[..., Callable[[], object]]]] = {
     "json": _json,
     "trail": _trail,
     "store": _store,
+    **{
+        f"trail-{work}": (lambda path, work=work: _trail_file(work)(path))
+        for work in ("read", "verify", "list", "hold")
+    },
     "orjson-files": _orjson_files,
     "fold": _fold,
     "open": _open,

@@ -86,6 +86,11 @@ EXPECTED = [
     ("trail", "verified", "orjson.loads + SHA-256, each line"),
     ("trail", "opened and decoded", "orjson.loads, each line"),
     ("trail", "size", "lines of JSON"),
+    *(
+        ("scale", what + more, "all steps as objects")
+        for what in ("verified", "listed, compact")
+        for more in ("", ", memory beyond the file")
+    ),
 ]
 
 
