@@ -43,6 +43,8 @@ RIGHT = {
     "trail export": ("reads", ["{trail}"]),
     "trail import": ("writes", ["{session}"]),
     "trail list": ("reads", []),
+    "trail record": ("writes", ["--title", "A run"]),
+    "trail seal": ("reads", []),
     "trail show": ("reads", ["{trail}"]),
     "trail verify": ("reads", []),
     "prove": ("reads", ["1"]),
@@ -147,6 +149,19 @@ WRONG = {
         (["--git", "--max-commits", "0"], 2, "0 is too small"),
     ],
     "trail list": [(["x"], 2, "unrecognized arguments: x")],
+    "trail record": [
+        (["x"], 2, "unrecognized arguments: x"),
+        (["--run", "run_0000000000000000"], 1, "run_0000000000000000"),
+        (["--run", "{trail}"], 1, "there is no run"),
+        (["--run", "run_0", "--title", "x"], 2, "has its agent"),
+        (["--status", "fine"], 2, "invalid choice"),
+        (["--pid", "0"], 2, "too small"),
+    ],
+    "trail seal": [
+        (["run_0000000000000000"], 1, "run_0000000000000000"),
+        (["{trail}"], 1, "there is no run"),
+        (["--status", "fine"], 2, "invalid choice"),
+    ],
     "trail show": [
         ([], 2, "required"),
         (["trl_nothing"], 1, "trl_nothing"),

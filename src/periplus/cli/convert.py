@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["entity_out", "hit_out", "records_out", "trail_out"]
+__all__ = ["entity_out", "hit_out", "records_out", "run_out", "sealed_out", "trail_out"]
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
-from periplus.cli.trail_schemas import TrailOut
+from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail
+
+if TYPE_CHECKING:
+    from periplus.project.recording import Sealed
+    from periplus.trail.recorder import Run
 
 
 def entity_out(entity: Entity) -> EntityOut:
@@ -54,3 +59,18 @@ def hit_out(hit: Hit) -> HitOut:
 def trail_out(imported: ImportedTrail) -> TrailOut:
     children = [trail_out(child) for child in imported.children]
     return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children)
+
+
+def run_out(run: Run) -> RunOut:
+    from periplus.base.clock import format_ms
+
+    process = run.process.pid if run.process is not None else 0
+    return RunOut(run.id, run.state, run.facts.agent, run.facts.title, format_ms(run.started_ms), process, run.lineage)
+
+
+def sealed_out(sealed: Sealed) -> TrailSealedOut:
+    counts = sealed.entity.value.get("counts")
+    steps = counts.get("steps", 0) if isinstance(counts, dict) else 0
+    return TrailSealedOut(
+        sealed.run.id, sealed.entity.item_id, sealed.run.digest, sealed.run.status, int(str(steps)), sealed.changed
+    )

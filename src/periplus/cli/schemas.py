@@ -85,7 +85,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     that has not written yet, ``previous`` the one that it wrote before it was copied or restored. ``adopted`` and
     ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
     the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
-    ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one.
+    ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
+    are the ids of the runs that are recorded now, or were left.
     """
 
     root: str
@@ -107,6 +108,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     conflicts: list[str] = []
     others: dict[str, int] = {}
     checkpoint_due: bool = False
+    unsealed: list[str] = []
 
 
 class RivalOut(msgspec.Struct):

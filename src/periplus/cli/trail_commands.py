@@ -15,6 +15,12 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("concat", "one file of several trails, in order", "trail_concat"),
     ("import", "make trails of agents' session files, or of git history", "trail_import"),
     ("list", "the trails of this store", "trail_list"),
+    (
+        "record",
+        "record a run: its steps as lines of JSON on standard input, each acknowledged when it is durable",
+        "trail_record",
+    ),
+    ("seal", "end a run that is open and make its trail; or of every run that was left", "trail_seal"),
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),
     ("verify", "check trails, byte by byte", "trail_verify"),

@@ -18,14 +18,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import entity_out
+    from periplus.cli.convert import entity_out, run_out
     from periplus.cli.trail_schemas import TrailListOut
 
     del arguments
     with face.open() as project:
+        troubles = [one for one in project.seal_abandoned() if one.trouble is not None]
         trails = list(project.trails())
+        runs = [run_out(run) for run in project.unsealed_runs()]
         face.warn(project.journal.damage)
-    result = TrailListOut([entity_out(trail) for trail in trails])
+    for one in troubles:
+        face.stderr.write(f"periplus: run {one.run.id} was left and cannot be sealed: {visible(str(one.trouble))}\n")
+    result = TrailListOut([entity_out(trail) for trail in trails], runs)
 
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
@@ -42,7 +46,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             rest = f"  {started:16}  {source:11} {steps:>7,} steps  "
             room = width - len(trail.item_id) - len(rest) if width else None
             yield f"{paint.name}{trail.item_id}{paint.end}{rest}{visible(title, room)}"
-        if not trails:
+        for run in runs:
+            label = f"{paint.warn}{run.state}{paint.end}"
+            yield f"{paint.name}{run.id}{paint.end}  {run.started[:16]}  {label} run of {visible(run.agent, 40)}  {visible(run.title, 60)}".rstrip()
+        if not trails and not runs:
             yield "No trails yet. Next: periplus trail import FILE, or --git, or --found"
 
     face.emit(result, lines)

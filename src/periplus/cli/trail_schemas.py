@@ -7,6 +7,7 @@ __all__ = [
     "AttestationOut",
     "FailureOut",
     "FileOut",
+    "RunOut",
     "SalvageOut",
     "SubjectOut",
     "TrailCheckOut",
@@ -16,6 +17,8 @@ __all__ = [
     "TrailListOut",
     "TrailOut",
     "TrailPartOut",
+    "TrailSealOut",
+    "TrailSealedOut",
     "TrailVerifyOut",
 ]
 
@@ -51,8 +54,43 @@ class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.imp
     left_out: int
 
 
+class RunOut(msgspec.Struct):
+    """A run without a trail yet; ``state`` is open or ended, ``process`` the one that carries it, 0 where none is named."""
+
+    id: str
+    state: str
+    agent: str
+    title: str
+    started: str
+    process: int
+    lineage: str
+
+
 class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/1"):
+    """``unsealed`` are the runs that are recorded now, or were left and could not be sealed."""
+
     trails: list[EntityOut]
+    unsealed: list[RunOut] = []
+
+
+class TrailSealedOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.record/1"):
+    """The trail that a run became; ``changed`` is false where it was sealed before. Of `trail record` the last line: the
+    first is ``{"run"}``, and each step is acknowledged by ``{"index", "seq", "repeated"}`` when it is durable.
+    """
+
+    run: str
+    trail: str
+    digest: str
+    status: str
+    steps: int
+    changed: bool
+
+
+class TrailSealOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.seal/1"):
+    """``failed`` are the runs that could not be sealed."""
+
+    sealed: list[TrailSealedOut]
+    failed: list[str]
 
 
 class TrailCheckOut(msgspec.Struct):
@@ -141,6 +179,8 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail export": TrailExportOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
+    "trail record": TrailSealedOut,
+    "trail seal": TrailSealOut,
     "trail verify": TrailVerifyOut,
     "verify (of an attestation)": AttestationOut,
 }

@@ -359,15 +359,21 @@ def _moment(values: Mapping[str, object], now_ms: int) -> int:
         value = values.get(key)
         if value is None:
             return now_ms
-        from periplus.base.clock import parse_ms
-
-        found = parse_ms(_text_of(value, key))
+        found = _read_moment(value, key)
         if found is None:
             raise UsageError(f"{key}: {str(value)[:40]!r} is no time as RFC 3339 writes it")
         at_ms = found
     if not CLOCK_MS_MIN <= at_ms <= CLOCK_MS_MAX:
         raise UsageError(f"{key}: outside the years 1 to 9999")
     return at_ms
+
+
+def _read_moment(value: object, key: str) -> int | None:
+    if key == "ts" and isinstance(value, int) and not isinstance(value, bool):
+        return 1000 * value  # as worklogs have it: seconds
+    from periplus.base.clock import parse_ms
+
+    return parse_ms(_text_of(value, key))
 
 
 def _hexadecimal(value: object, key: str, size: int) -> bytes:

@@ -1,0 +1,43 @@
+"""``periplus trail seal``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+
+from periplus.cli.face import Face, plain, visible
+
+_STATUSES = ("success", "error", "partial", "cancelled")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("run", metavar="RUN", nargs="?", help="a run that is open (default: every run that its process left)")
+    add("--status", choices=_STATUSES, default="partial", help="how RUN ended, if it has not ended (default: partial)")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.convert import sealed_out
+    from periplus.cli.trail_schemas import TrailSealOut
+
+    with face.open() as project:
+        if arguments.run is not None:
+            sealed, troubles = [project.seal_run(plain(arguments.run, "RUN"), arguments.status)], []
+        else:
+            found = project.seal_abandoned()
+            sealed = [one.sealed for one in found if one.sealed is not None]
+            troubles = [(one.run.id, one.trouble) for one in found if one.trouble is not None]
+    for run_id, trouble in troubles:
+        face.stderr.write(f"periplus: run {run_id} was not sealed: {visible(str(trouble))}\n{visible(trouble.mend)}\n")
+    result = TrailSealOut([sealed_out(one) for one in sealed], [run_id for run_id, _ in troubles])
+    nothing = "No run was left." if not troubles else "No run could be sealed."
+
+    def lines() -> list[str]:
+        return [
+            f"{one.trail}  {one.status}, {one.steps:,} steps{'' if one.changed else ' (sealed before)'}  {one.run}"
+            for one in result.sealed
+        ] or [nothing]
+
+    face.emit(result, lines)
+    return troubles[0][1].exit_code if troubles else 0
