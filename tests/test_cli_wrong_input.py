@@ -43,7 +43,7 @@ RIGHT = {
     "trail export": ("reads", ["{trail}"]),
     "trail import": ("writes", ["{session}"]),
     "trail list": ("reads", []),
-    "trail record": ("writes", ["--title", "A run"]),
+    "trail record": ("writes", ["--no-checkpoints"]),
     "trail seal": ("reads", []),
     "trail show": ("reads", ["{trail}"]),
     "trail verify": ("reads", []),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.errors import PeriplusError, UsageError
+from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.processes import is_gone, process_mark
 from periplus.base.secrets import mask_secrets
@@ -211,9 +211,9 @@ def open_recording(
     recorder = _recorder(project, maker)
     if facts is None:
         run = recorder.run(run_id)
-        worktree = worktree_of(run.facts.cwd or project.folder) if checkpoints else None
+        worktree = _worktree(run.facts.cwd or project.folder) if checkpoints else None
         return Recording(project, recorder, run, maker, worktree)
-    worktree = worktree_of(folder or project.folder) if checkpoints else None
+    worktree = _worktree(folder or project.folder) if checkpoints else None
     base = facts.base
     if worktree is not None and base is None:
         base = worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
@@ -222,6 +222,15 @@ def open_recording(
     recording = Recording(project, recorder, recorder.begin(facts, mark), maker, worktree)
     recording.checkpoint()
     return recording
+
+
+def _worktree(folder: str) -> Worktree | None:
+    try:
+        return worktree_of(folder)
+    except (EnvironmentFailure, FormatError) as error:
+        error.safe = "Nothing was recorded."
+        error.mend = f"{error.mend} Or record without the state of the files: --no-checkpoints.".strip()
+        raise
 
 
 def seal_run(project: Project, run_id: str, status: Status) -> Sealed:
