@@ -45,6 +45,7 @@ RIGHT = {
     "trail list": ("reads", []),
     "trail record": ("writes", ["--no-checkpoints"]),
     "trail seal": ("reads", []),
+    "trail prove": ("reads", ["{trail}", "--step", "0", "--out", "{work}/step.proof"]),
     "trail show": ("reads", ["{trail}"]),
     "trail verify": ("reads", []),
     "prove": ("reads", ["1"]),
@@ -61,7 +62,7 @@ RIGHT = {
     "doctor": ("reads", []),
 }
 
-WRITES_A_FILE = ("trail concat",)  # also of a damaged store, where what it needs is sound
+WRITES_A_FILE = ("trail concat", "trail prove")  # also of a damaged store, where what it needs is sound
 
 # What is typed wrongly, the exit code, and a part of what is said.
 WRONG = {
@@ -162,6 +163,20 @@ WRONG = {
         (["{trail}"], 1, "there is no run"),
         (["--status", "fine"], 2, "invalid choice"),
     ],
+    "trail prove": [
+        ([], 2, "required"),
+        (["trl_nothing", "--step", "0"], 1, "trl_nothing"),
+        (["{file}", "--step", "0"], 2, "not a trail"),
+        (["{trail}", "--step", "99999"], 1, "no step 99999"),
+        (["{trail}", "--step", "-1"], 2, "-1"),
+        (["{trail}", "--step", "0", "--withhold", "path"], 2, "nothing called 'path'"),
+        (["{trail}", "--step", "0", "--withhold", "text,"], 2, "a name is empty"),
+        (["{trail}", "--step", "0", "--header", "hat"], 2, "no trail's header has 'hat'"),
+        (["{trail}", "--step", "0", "--part", "2"], 1, "no part 2"),
+        (["{trail}", "--step", "0", "--out", "{folder}"], 2, "is a folder"),
+        (["{trail}", "--step", "0", "--out", "{absent}/x/y"], 2, "{absent}"),
+        (["{trail}", "--step", "0", "--out", "{file}"], 5, "is there already"),
+    ],
     "trail show": [
         ([], 2, "required"),
         (["trl_nothing"], 1, "trl_nothing"),
@@ -195,6 +210,7 @@ WRONG = {
         (["{proof}", "--key", "abc"], 2, "not a public key"),
         (["{proof}", "--head", "abc"], 2, "is not a tree head"),
         (["{proof}", "--head", "9:zz"], 2, "digest"),
+        (["{proof}", "--trail-digest", "ab"], 2, "--trail-digest goes with"),
     ],
     "redact": [
         ([], 2, "--reason"),

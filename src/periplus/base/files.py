@@ -6,7 +6,7 @@ particular to a system (which sync reaches the disk) stands here and nowhere els
 
 from __future__ import annotations
 
-__all__ = ["TEMPORARY_SUFFIX", "Files", "FolderWatch", "read_plain", "write_all", "write_atomic"]
+__all__ = ["TEMPORARY_SUFFIX", "Files", "FolderWatch", "read_plain", "write_all", "write_atomic", "write_new"]
 
 import errno
 import os
@@ -15,9 +15,10 @@ import sys
 import time
 from typing import Final
 
-from periplus.base.errors import environment_failure
+from periplus.base.errors import RefusedError, environment_failure
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
@@ -224,6 +225,41 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
     except OSError as error:
         _remove_quietly(temporary)
         raise environment_failure(error, "write", path) from error
+
+
+def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    """A new file ``path`` with all of ``data``, or none; what is there already keeps its name and its bytes.
+
+    Raises RefusedError where there is something of that name, EnvironmentFailure.
+    """
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            write_all(files, fd, data)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+        _name(files, temporary, path)
+        files.sync_folder(folder)
+    except FileExistsError as error:
+        raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
+    except OSError as error:
+        raise environment_failure(error, "write", path) from error
+    finally:
+        _remove_quietly(temporary)
+
+
+def _name(files: Files, temporary: str, path: str) -> None:
+    try:
+        files.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(path) from error
+        files.replace(temporary, path)  # a file system that knows no links
 
 
 def write_all(files: Files, fd: int, data: bytes | bytearray) -> None:

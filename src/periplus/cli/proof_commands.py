@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         add("--out", metavar="FILE", help="write it to a file as well, for `verify`; keep that outside this machine")
     else:
         add("proof", metavar="PROOF", help="a proof file, a head of `periplus head --out`, or an in-toto statement")
+        add("--trail-digest", metavar="HEX", help="of the proof of a step: the digest of the trail that it must be of")
         add("--key", metavar="HEX|FILE", help="the public key of the store that it must come from")
         add("--head", metavar="SIZE:ROOT|FILE", help="the tree head that it must speak of")
 
@@ -149,7 +150,7 @@ class _Compared(NamedTuple):
 
 
 def _verify(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import PeriplusError
+    from periplus.base.errors import PeriplusError, UsageError
     from periplus.cli.inputs import read_file, read_public_key
     from periplus.cli.schemas import VerifyOut
     from periplus.journal.proof import PROOF_BYTES_MAX, verify_proof
@@ -161,6 +162,14 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.cli.attestation import verify_attestation
 
         return verify_attestation(face, data, key)
+    from periplus.cli.step_proofs import may_be_step_proof, verify_step
+
+    if may_be_step_proof(data):
+        return verify_step(face, data, key, arguments)
+    if arguments.trail_digest is not None:
+        raise UsageError(
+            "--trail-digest goes with the proof of a step", mend="Leave it out, or make one: `periplus trail prove`."
+        )
     verdict = verify_proof(data, key=key, head=head)
     compared = _Compared("", "", is_bad=False)
     if verdict.holds and key is None and head is None:

@@ -21,6 +21,7 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
         "trail_record",
     ),
     ("seal", "end a run that is open and make its trail; or of every run that was left", "trail_seal"),
+    ("prove", "write a proof of one step that needs no trail to check", "trail_prove"),
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),
     ("verify", "check trails, byte by byte", "trail_verify"),

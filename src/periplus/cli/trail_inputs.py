@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["guarded", "named_trail", "trail_reader", "trail_readers"]
+__all__ = ["guarded", "named_trail", "part_of", "trail_reader", "trail_readers"]
 
 import os
 from collections.abc import Iterator
@@ -67,6 +67,23 @@ def trail_reader(found: TrailFile) -> TrailReader:
             safe="The file was only read.", mend="Name one of the trails that it was made of.",
         )  # fmt: skip
     return readers[0]
+
+
+def part_of(found: TrailFile, part: int | None) -> TrailReader:
+    """A reader of the trail, or of part ``part`` of a concatenation, counted from 1."""
+    from periplus.base.errors import NotFoundError, UsageError
+
+    readers = trail_readers(found)
+    if part is None and len(readers) > 1:
+        raise UsageError(
+            f"{found.name} is a concatenation of {len(readers):,} trails", safe="The file was only read.",
+            mend="Say which with --part.",
+        )  # fmt: skip
+    if part is not None and part > len(readers):
+        raise NotFoundError(
+            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
+        )
+    return readers[(part or 1) - 1]
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:

@@ -9,6 +9,7 @@ __all__ = [
     "FileOut",
     "RunOut",
     "SalvageOut",
+    "StepProofOut",
     "SubjectOut",
     "TrailCheckOut",
     "TrailConcatOut",
@@ -17,6 +18,7 @@ __all__ = [
     "TrailListOut",
     "TrailOut",
     "TrailPartOut",
+    "TrailProveOut",
     "TrailSealOut",
     "TrailSealedOut",
     "TrailVerifyOut",
@@ -174,6 +176,35 @@ class AttestationOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.at
     subjects: list[SubjectOut]
 
 
+class TrailProveOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.prove/1"):
+    """A file that was written; ``key`` is the one that signed the trail, empty where nobody did."""
+
+    path: str
+    digest: str
+    step: int
+    steps: int
+    key: str
+    bytes: int
+    withheld: int
+
+
+class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step/1"):
+    """``whose`` says by what the trail is known: a digest or key that was given, or a trail of the store at hand; empty
+    where nobody vouches for it. ``header`` and ``value`` are as in ``trail show --json``; empty where it does not hold.
+    """
+
+    holds: bool
+    reason: str
+    whose: str
+    digest: str
+    step: int
+    steps: int
+    status: str
+    key: str
+    header: dict[str, Any]
+    value: dict[str, Any]
+
+
 TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail concat": TrailConcatOut,
     "trail export": TrailExportOut,
@@ -181,6 +212,8 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail list": TrailListOut,
     "trail record": TrailSealedOut,
     "trail seal": TrailSealOut,
+    "trail prove": TrailProveOut,
     "trail verify": TrailVerifyOut,
     "verify (of an attestation)": AttestationOut,
+    "verify (of a step)": StepProofOut,
 }

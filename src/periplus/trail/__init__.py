@@ -26,6 +26,7 @@ from periplus.trail.redact import withhold
 from periplus.trail.salvage import Salvage, salvage
 from periplus.trail.selection import Selection, Sieve
 from periplus.trail.signing import sign, sign_with
+from periplus.trail.step_file import StepVerdict, is_step_proof, pack_step_proof, verify_step_proof
 from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Status",
     "Step",
     "StepProof",
+    "StepVerdict",
     "Text",
     "TextObject",
     "TrailBuilder",
@@ -66,14 +68,17 @@ __all__ = [
     "encode",
     "holds",
     "is_concatenation",
+    "is_step_proof",
     "listing",
     "opcode_name",
     "open_parts",
+    "pack_step_proof",
     "salvage",
     "sign",
     "sign_with",
     "step_proof",
     "verify",
+    "verify_step_proof",
     "visible",
     "withhold",
 ]

@@ -6,7 +6,7 @@ stands in a trail from doing harm to a terminal.
 
 from __future__ import annotations
 
-__all__ = ["FORMS", "Form", "ReadText", "listing", "visible"]
+__all__ = ["FORMS", "Form", "ReadText", "listing", "plain_step", "plain_value", "step_lines", "visible"]
 
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -169,17 +169,7 @@ def _verbose(one: _Listing) -> Iterator[str]:
     started_ms = one.reader.header.started_ms
     for index, elapsed, step in one.steps():
         yield ""
-        yield line_of([("dim", f"{index}  "), ("name", opcode_name(step.code))], view, is_cut=False)
-        for name, value in named_operands(step):
-            yield from _field(name, value, view)
-        outcome = step.outcome if step.exit_code is None else f"{step.outcome}, exit {step.exit_code}"
-        yield _part("outcome", outcome, view, "plain" if step.outcome == "ok" else "bad")
-        if step.error is not None:
-            yield from _field("error", step.error, view)
-        if step.result is not None:
-            yield _part("result", f"{whole(step.result)}, {step.result_size:,} bytes", view)
-        if step.note is not None:
-            yield from _field("note", step.note, view)
+        yield from step_lines(index, step, view)
         took = "" if step.duration_ms is None else f", took {step.duration_ms:,} ms"
         yield _part("began", format_ms(started_ms + elapsed) + took, view)
         if step.source is not None:
@@ -187,6 +177,21 @@ def _verbose(one: _Listing) -> Iterator[str]:
     if not one.is_bare:
         yield ""
         yield from _end(one, is_cut=False)
+
+
+def step_lines(index: int, step: Step, view: View) -> Iterator[str]:
+    """A step with its operands by name, outcome, error, result and note: a line or more each."""
+    yield line_of([("dim", f"{index}  "), ("name", opcode_name(step.code))], view, is_cut=False)
+    for name, value in named_operands(step):
+        yield from _field(name, value, view)
+    outcome = step.outcome if step.exit_code is None else f"{step.outcome}, exit {step.exit_code}"
+    yield _part("outcome", outcome, view, "plain" if step.outcome == "ok" else "bad")
+    if step.error is not None:
+        yield from _field("error", step.error, view)
+    if step.result is not None:
+        yield _part("result", f"{whole(step.result)}, {step.result_size:,} bytes", view)
+    if step.note is not None:
+        yield from _field("note", step.note, view)
 
 
 def _part(name: str, text: str, view: View, style: str = "plain") -> str:
@@ -216,16 +221,16 @@ def _json_lines(one: _Listing) -> Iterator[str]:
                 "kind": "trail",
                 "format": 2,
                 "digest": reader.digest.hex(),
-                "agent": _plain(header.agent, view),
-                "trail_id": _plain(header.trail_id, view),
-                "tool": _plain(header.tool, view),
-                "tool_version": _plain(header.tool_version, view),
-                "base": _plain(header.base, view),
-                "model": _plain(header.model, view),
-                "host": _plain(header.host, view),
-                "source": _plain(header.source, view),
-                "title": _plain(header.title, view),
-                "parents": [_plain(parent, view) for parent in header.parents],
+                "agent": plain_value(header.agent, view),
+                "trail_id": plain_value(header.trail_id, view),
+                "tool": plain_value(header.tool, view),
+                "tool_version": plain_value(header.tool_version, view),
+                "base": plain_value(header.base, view),
+                "model": plain_value(header.model, view),
+                "host": plain_value(header.host, view),
+                "source": plain_value(header.source, view),
+                "title": plain_value(header.title, view),
+                "parents": [plain_value(parent, view) for parent in header.parents],
                 "started_ms": header.started_ms,
                 "redacted": reader.is_redacted,
                 "signed": reader.signature is not None,
@@ -233,7 +238,7 @@ def _json_lines(one: _Listing) -> Iterator[str]:
             }
         )
     for index, elapsed, step in one.steps():
-        yield _json(_json_step(index, step, header.started_ms + elapsed, view))
+        yield _json(plain_step(index, step, view, header.started_ms + elapsed))
     if not one.is_bare:
         end: dict[str, Any] = {"kind": "end", "status": reader.status, "steps": reader.step_count}
         if sieve.is_choosy:
@@ -241,25 +246,27 @@ def _json_lines(one: _Listing) -> Iterator[str]:
         yield _json(end)
 
 
-def _json_step(index: int, step: Step, at_ms: int, view: View) -> dict[str, Any]:
+def plain_step(index: int, step: Step, view: View, at_ms: int | None = None) -> dict[str, Any]:
+    """A step as JSON says it, without its time where nobody knows that."""
     out: dict[str, Any] = {
         "kind": "step",
         "index": index,
         "op": opcode_name(step.code),
         "code": step.code,
-        "operands": {name: _plain(value, view) for name, value in named_operands(step)},
+        "operands": {name: plain_value(value, view) for name, value in named_operands(step)},
         "outcome": step.outcome,
-        "at_ms": at_ms,
     }
+    if at_ms is not None:
+        out["at_ms"] = at_ms
     if step.exit_code is not None:
         out["exit_code"] = step.exit_code
     if step.error is not None:
-        out["error"] = _plain(step.error, view)
+        out["error"] = plain_value(step.error, view)
     if step.result is not None:
-        out["result"] = _plain(step.result, view)
+        out["result"] = plain_value(step.result, view)
         out["result_bytes"] = step.result_size
     if step.note is not None:
-        out["note"] = _plain(step.note, view)
+        out["note"] = plain_value(step.note, view)
     if step.duration_ms is not None:
         out["duration_ms"] = step.duration_ms
     if step.source is not None:
@@ -267,7 +274,8 @@ def _json_step(index: int, step: Step, at_ms: int, view: View) -> dict[str, Any]
     return out
 
 
-def _plain(value: OperandValue, view: View) -> Any:
+def plain_value(value: OperandValue, view: View) -> Any:
+    """A value as JSON says it."""
     if isinstance(value, TextObject):
         out: dict[str, Any] = {"object": f"sha256:{value.sha256.hex()}", "bytes": value.length}
         preview = preview_of(value, view)

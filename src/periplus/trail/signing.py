@@ -5,7 +5,7 @@ The signature of a concatenation covers its digest, and times and sources of eac
 
 from __future__ import annotations
 
-__all__ = ["is_signed_soundly", "sign", "sign_with", "signed_message"]
+__all__ = ["is_signature_sound", "is_signed_soundly", "sign", "sign_with", "signed_message"]
 
 import hashlib
 from collections.abc import Callable
@@ -74,15 +74,23 @@ def _check_digest(reader: TrailReader, start: int) -> None:
 
 def is_signed_soundly(signed: TrailReader | Parts) -> bool:
     """Whether there is a signature, and it is by the public key beside it."""
+    return signed.signature is not None and _is_sound(signed.signature, signed_message(signed))
+
+
+def is_signature_sound(digest: bytes, signature: bytes, times: bytes, sources: bytes) -> bool:
+    """Whether ``signature``, with its public key before it, is that of the trail with this digest.
+
+    ``times`` and ``sources`` are the SHA-256 of its sections.
+    """
+    return _is_sound(signature, b"".join((_PREFIX, digest, times, sources)))
+
+
+def _is_sound(signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    signature = signed.signature
-    if signature is None:
-        return False
     try:
-        key = Ed25519PublicKey.from_public_bytes(signature[:_KEY_BYTES])
-        key.verify(signature[_KEY_BYTES:], signed_message(signed))
+        Ed25519PublicKey.from_public_bytes(signature[:_KEY_BYTES]).verify(signature[_KEY_BYTES:], message)
     except (InvalidSignature, ValueError):
         return False
     return True
