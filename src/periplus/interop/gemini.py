@@ -51,7 +51,7 @@ def is_mine(head: Head) -> bool:
 def _is_line(record: dict[str, object]) -> bool:
     if "projectHash" in record and "sessionId" in record:
         return True
-    is_message = record.get("type") in _TYPES and isinstance(record.get("id"), str) and "timestamp" in record
+    is_message = text_of(record.get("type")) in _TYPES and isinstance(record.get("id"), str) and "timestamp" in record
     return is_message and "content" in record and "message" not in record
 
 

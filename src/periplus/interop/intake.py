@@ -361,7 +361,7 @@ class Intake:
             format=source_format,
             agent=header.agent if isinstance(header.agent, str) else agent,
             session_id=self.mask(self.session_id or trail_id),
-            agent_id=self.agent_id,
+            agent_id=self.mask(self.agent_id) if self.agent_id else None,
             cwd=self.mask(self.cwd) if self.cwd else None,
             started_ms=self.started_ms,
             ended_ms=self.ended_ms,

@@ -21,6 +21,7 @@ from periplus.interop.values import decode_table
 
 _COLUMNS: Final = ("id", "parent_id", "directory", "version", "time_created", "time_updated")
 _NEEDED: Final = {"message": {"id", "session_id", "data"}, "part": {"id", "message_id", "data"}}
+_HEADER_BYTES: Final = 100
 _MESSAGES: Final = (
     "SELECT m.rowid, p.rowid FROM message m LEFT JOIN part p ON p.message_id = m.id WHERE m.session_id = ?"
 )
@@ -42,8 +43,8 @@ class Database:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with open_regular(path):
-            pass  # a pipe or a folder is refused before SQLite waits for it
+        with open_regular(path) as fd:  # a pipe or a folder is refused before SQLite waits for it
+            self._check_size(os.read(fd, _HEADER_BYTES), os.fstat(fd).st_size)
         # A log beside the file means that somebody may be writing; without one the file is taken as it lies, for
         # otherwise SQLite would make files beside it.
         mode = "mode=ro" if os.path.lexists(path + "-wal") else "mode=ro&immutable=1"
@@ -71,6 +72,17 @@ class Database:
             safe="Nothing was changed in it.",
             mend="If opencode is running, stop it and repeat the command.",
         )
+
+    def _check_size(self, header: bytes, size: int) -> None:
+        """SQLite takes what is missing at the end of a file for zeros."""
+        page_bytes = int.from_bytes(header[16:18], "big")
+        pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
+        whole = pages * (65536 if page_bytes == 1 else page_bytes)
+        if size < whole:
+            raise FormatError(
+                "the database is cut off", path=self.path, offset=size, safe="Nothing was imported.",
+                mend="Copy it anew, while opencode is not running.",
+            )  # fmt: skip
 
     def _check_tables(self) -> None:
         found = {

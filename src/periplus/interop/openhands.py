@@ -48,7 +48,7 @@ def is_mine(head: Head) -> bool:
 
 
 def _is_event(record: dict[str, object]) -> bool:
-    if record.get("source") not in _SOURCES or "timestamp" not in record:
+    if text_of(record.get("source")) not in _SOURCES or "timestamp" not in record:
         return False
     if isinstance(record.get("kind"), str) and isinstance(record.get("id"), str):
         return True
@@ -163,7 +163,10 @@ def _read_folder(source: Source) -> Imported:
     sha256 = hashlib.sha256()
     card = _bytes_of(source.path)
     sha256.update(card)
-    importer.learn(decode_table(card) or {})
+    values = decode_table(card)
+    if values is None:
+        intake.skip("card of the conversation, cut off")
+    importer.learn(values or {})
     paths = _event_files(os.path.join(os.path.dirname(source.path), "events"))
     for number, path in enumerate(paths, 1):
         data = _bytes_of(path)
@@ -175,7 +178,8 @@ def _read_folder(source: Source) -> Imported:
     intake.count("lines", len(paths))
     if not paths:
         intake.skip("state without events beside it")
-    return source.trail(intake, "openhands", sha256.digest(), importer.finish())
+    status = status_of(importer.finish(), is_torn=values is None)
+    return source.trail(intake, "openhands", sha256.digest(), status)
 
 
 def _event_files(folder: str) -> list[str]:

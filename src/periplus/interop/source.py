@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 _LINES_PROBED_MAX: Final = 64
 _START_BYTES: Final = 8192
+_LISTS: Final = ("events", "history", "messages", "samples", "trajectory")  # of records, as formats call them
 _COUNTED: Final = ("prompts", "says", "comments", "tools", "tools_paired", "model_calls", "duplicates", "labels")
 
 
 class HeadOfDocument(NamedTuple):
-    """The names of the root's members; those that are whole, decoded; where the root is a list, its first elements."""
+    """The names of the root's members; those that are whole, decoded, of lists of records the first of them; where the
+    root is a list, its first elements.
+    """
 
     names: tuple[str, ...]
     members: dict[str, object]
@@ -64,21 +67,26 @@ class Head:
 
         from periplus.interop.json_stream import JsonWalker
 
-        walker = JsonWalker(io.BytesIO(self.data).read, self.path)
+        walker = JsonWalker(io.BytesIO(self.data).read, self.path, [(name,) for name in _LISTS])
         members: dict[str, object] = {}
+        lists: dict[str, list[object]] = {}
         elements: list[object] = []
         for element in walker:
             try:
                 value: object = orjson.loads(element.data)
             except ValueError:
                 value = None
-            if element.name:
+            if element.path:
+                records = lists.setdefault(str(element.path[0]), [])
+                if len(records) < _LINES_PROBED_MAX:
+                    records.append(value)
+            elif element.name:
                 members[element.name] = value
             else:
                 elements.append(value)
             if len(members) + len(elements) >= _LINES_PROBED_MAX:
                 break
-        return HeadOfDocument(tuple(walker.names), members, elements)
+        return HeadOfDocument(tuple(walker.names), {**members, **lists}, elements)
 
     @property
     def start_of_large_record(self) -> bytes:

@@ -1,0 +1,343 @@
+"""One small session in each foreign format, with every kind of record that its importer knows, to be changed by tests."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+T = "2026-03-01T10:00:0{}.000Z"
+
+
+class Sample(NamedTuple):
+    """``data`` as the file's records or its document, and how to write that down; gives the path to import."""
+
+    format: str
+    data: Any
+    write: Callable[[Path, Any], Path]
+
+
+def as_lines(folder: Path, records: Any) -> Path:
+    path = folder / "session.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+def as_document(folder: Path, document: Any) -> Path:
+    path = folder / "session.json"
+    path.write_text(json.dumps(document, indent=1), "utf-8")
+    return path
+
+
+GEMINI_LINES = [
+    {"sessionId": "g1", "projectHash": "0" * 64, "startTime": T.format(0), "lastUpdated": T.format(9), "kind": "main"},
+    {"id": "m1", "timestamp": T.format(1), "type": "user", "content": [{"text": "list"}, {"inlineData": {"data": "x"}}]},
+    {"$set": {"lastUpdated": T.format(1)}},
+    {
+        "id": "m2", "timestamp": T.format(2), "type": "gemini", "content": "I list.", "model": "gemini-3",
+        "thoughts": [{"subject": "Plan", "description": "first ls", "timestamp": T.format(2)}],
+        "tokens": {"input": 100, "output": 7, "cached": 60, "thoughts": 3, "tool": 0, "total": 110},
+        "toolCalls": [
+            {"id": "c1", "name": "run_shell_command", "args": {"command": "ls", "directory": "/w"}, "status": "success",
+             "timestamp": T.format(3), "result": [{"functionResponse": {"response": {"output": "a\nExit Code: 2"}}}]},
+            {"id": "c2", "name": "replace", "args": {"file_path": "/w/a", "old_string": "1", "new_string": "2"}},
+        ],
+    },
+    {"id": "m2", "timestamp": T.format(4), "type": "gemini", "content": "I list.", "toolCalls": [
+        {"id": "c2", "name": "replace", "args": {}, "status": "cancelled", "resultDisplay": "no"}]},
+    {"id": "m3", "timestamp": T.format(5), "type": "info", "content": "Request cancelled."},
+    {"id": "m4", "timestamp": T.format(5), "type": "error", "content": "quota"},
+    {"$rewindTo": "m1"},
+    {"id": "m5", "timestamp": T.format(6), "type": "model", "parts": [
+        {"text": "hm", "thought": True}, {"functionCall": {"id": "c3", "name": "mcp__srv__tool", "args": {"a": "b"}}}]},
+    {"id": "m6", "timestamp": T.format(7), "type": "shiny", "content": "?"},
+]  # fmt: skip
+GEMINI_DOCUMENT = {
+    "sessionId": "g2", "projectHash": "1" * 64, "startTime": T.format(0), "lastUpdated": T.format(9),
+    "messages": [record for record in GEMINI_LINES[1:] if "type" in record],
+}  # fmt: skip
+
+MINI = {
+    "info": {
+        "exit_status": "Submitted", "submission": "diff", "mini_version": "1.9", "model_stats": {"api_calls": 2},
+        "config": {"model": {"model_name": "m-1"}, "environment": {"cwd": "/w"}},
+    },
+    "messages": [
+        {"role": "system", "content": "You run commands."},
+        {"role": "user", "content": "Please fix it."},
+        {"role": "assistant", "content": "THOUGHT: test\n\n```bash\npytest -q\n```", "extra": {
+            "timestamp": 1760000000.5, "response": {"model": "m-1", "usage": {
+                "prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 20}}}}},
+        {"role": "user", "content": "<returncode>1</returncode>\n<output>\n1 failed\n</output>"},
+        {"role": "assistant", "content": [{"type": "text", "text": "no command"}], "reasoning_content": "hm"},
+        {"role": "user", "content": "Please always provide EXACTLY ONE action."},
+        {"role": "assistant", "content": "two", "tool_calls": [
+            {"id": "t1", "function": {"name": "bash", "arguments": '{"command": "cat a"}'}}]},
+        {"role": "tool", "tool_call_id": "t1", "content": "text of a", "extra": {"returncode": 0}},
+        {"role": "assistant", "content": "```bash\na\n```\n```bash\nb\n```"},
+        {"role": "critic", "content": "?"},
+        {"role": "exit", "content": "", "extra": {"exit_status": "Submitted"}},
+    ],
+    "trajectory_format": "mini-swe-agent-1",
+}  # fmt: skip
+
+SWE = {
+    "environment": "main",
+    "trajectory": [
+        {"thought": "make", "response": "make", "action": "create a.py", "observation": "[File: a.py]", "execution_time": 0.25,
+         "state": {"open_file": "/w/a.py", "working_dir": "/w"}},
+        {"thought": "", "action": "edit 1:2\nprint(1)\nend_of_edit", "observation": "ok",
+         "state": '{"open_file": "/w/a.py", "working_dir": "/w"}'},
+        {"action": "open b.py 7", "observation": "…", "state": {}},
+        {"action": "str_replace_editor create /w/c.py --file_text 'x y'", "observation": "done"},
+        {"action": "str_replace_editor view /w/c.py --view_range 1 5", "observation": "x y"},
+        {"action": "search_dir word src", "observation": "none"},
+        {"action": "python a.py", "observation": None},
+        {"action": "", "response": "I am lost", "observation": "say a command"},
+    ],
+    "history": [
+        {"role": "system", "content": "A shell.", "message_type": "system_prompt"},
+        {"role": "user", "content": "a demonstration", "is_demo": True},
+        {"role": "user", "content": [{"type": "text", "text": "Solve the issue."}], "message_type": "observation"},
+        {"role": "assistant", "content": "make", "message_type": "action"},
+    ],
+    "info": {"exit_status": "submitted (exit_cost)", "submission": "diff", "swe_agent_version": "1.1",
+             "model_stats": {"tokens_sent": 900, "tokens_received": 80, "api_calls": 8}},
+    "replay_config": {"agent": {"model": {"name": "gpt-x"}}, "env": {"repo": {"base_commit": "a1" * 20}}},
+}  # fmt: skip
+SWE_HISTORY = {
+    "history": [
+        {"role": "system", "content": "A shell.", "message_type": "system_prompt"},
+        {"role": "user", "content": "Solve it.", "message_type": "observation"},
+        {"role": "assistant", "content": "find", "thought": "find", "message_type": "action", "tool_calls": [
+            {"id": "t1", "function": {"name": "find_file", "arguments": '{"file_name": "a.py"}'}}]},
+        {"role": "tool", "content": "a.py\n(Open file: /w/a.py)\n(Current directory: /w)\nbash-$", "tool_call_ids": ["t1"]},
+        {"role": "assistant", "content": "edit", "message_type": "action", "tool_calls": [
+            {"id": "t2", "function": {"name": "edit", "arguments": '{"search": "a", "replace": "b"}'}}]},
+        {"role": "tool", "content": "edited", "tool_call_ids": ["t2"]},
+        {"role": "assistant", "content": "run", "action": "ls -l"},
+        {"role": "user", "content": "total 0"},
+        {"role": "oracle", "content": "?"},
+    ]
+}  # fmt: skip
+
+
+def _zero(number: int, **fields: Any) -> dict[str, Any]:
+    return {"id": number, "timestamp": f"2026-03-01T10:00:{number:02}", "source": "agent", "message": "m", **fields}
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    usage = {"prompt_tokens": 40, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 10}}
+    return {"function_name": "f", "tool_call_id": "t", "model_response": {"id": name, "model": "llama", "usage": usage}}
+
+
+HANDS_ZERO = [
+    _zero(0, action="system", args={"content": "You are", "openhands_version": "0.35"}),
+    _zero(1, source="user", action="message", args={"content": "Fix it", "image_urls": ["http://x/i.png"]}),
+    _zero(2, source="user", action="recall", args={"query": "Fix it"}),
+    _zero(3, source="environment", observation="recall", cause=2, content="context", extras={}),
+    _zero(4, action="run", args={"command": "ls", "thought": "Look."}, tool_call_metadata=_metadata("r1")),
+    _zero(5, observation="run", cause=4, content="a", success=True, extras={
+        "metadata": {"exit_code": 0, "working_dir": "/w"}}),
+    _zero(6, action="edit", args={"command": "str_replace", "path": "/w/a", "old_str": "1", "new_str": "2", "thought": ""}),
+    _zero(7, observation="error", cause=6, content="no such text", extras={}),
+    _zero(8, action="read", args={"path": "/w/a", "start": 3, "end": 9}),
+    _zero(9, observation="read", cause=8, content="text", extras={}),
+    _zero(10, action="delegate", args={"agent": "Browser", "inputs": {"task": "look it up"}}),
+    _zero(11, observation="user_rejected", cause=10, content="no", extras={}),
+    _zero(12, action="call_tool_mcp", args={"name": "tool", "arguments": {"deep": ["value"]}}),
+    _zero(13, action="think", args={"thought": "Hm."}),
+    _zero(14, action="telepathy", args={"target": "you"}),
+    _zero(15, action="finish", args={"final_thought": "Done.", "task_completed": "true"}),
+    _zero(16, observation="success", cause=99, content="late", extras={}),
+    _zero(17, weather="rain"),
+]  # fmt: skip
+HANDS_EVALUATION = {
+    "instance_id": "proj-1", "test_result": {"git_patch": "diff"}, "instruction": "Fix it", "error": None,
+    "metadata": {"llm_config": {"model": "llama"}}, "history": HANDS_ZERO, "instance": {"base_commit": "b2" * 20},
+}  # fmt: skip
+
+
+def _one(number: int, kind: str, **fields: Any) -> dict[str, Any]:
+    stamp = f"2026-03-01T10:00:{number:02}.5"
+    return {"id": f"e{number}", "timestamp": stamp, "source": "agent", "kind": kind, **fields}
+
+
+def _text(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}]
+
+
+HANDS_ONE = [
+    _one(0, "ConversationStateUpdateEvent", source="environment", key="execution_status", value="running"),
+    _one(1, "MessageEvent", source="user", llm_message={"role": "user", "content": _text("Fix it")}),
+    _one(2, "ConversationStateUpdateEvent", source="environment", key="stats", value={"usage_to_metrics": {"default": {
+        "model_name": "mm", "accumulated_token_usage": {"prompt_tokens": 30, "completion_tokens": 4, "cache_read_tokens": 9}}}}),
+    _one(3, "ActionEvent", thought=_text("<think>hm</think>I run."), reasoning_content="hm", tool_name="terminal",
+         tool_call_id="t1", action={"kind": "TerminalAction", "command": "make test", "is_input": False}),
+    _one(4, "ObservationEvent", source="environment", action_id="e3", tool_call_id="t1", observation={
+        "kind": "TerminalObservation", "content": _text("ok"), "exit_code": 0, "metadata": {"working_dir": "/w"}}),
+    _one(5, "ActionEvent", thought=[], thinking_blocks=[{"thinking": "so"}], tool_name="file_editor", tool_call_id="t2",
+         action={"kind": "FileEditorAction", "command": "create", "path": "/w/n", "file_text": "new"}),
+    _one(6, "AgentErrorEvent", tool_call_id="t2", error="cannot"),
+    _one(7, "ActionEvent", tool_name="task_tracker", action={"kind": "TaskTrackerAction", "task_list": [{"title": "a"}]}),
+    _one(8, "UserRejectObservation", action_id="e7", rejection_reason="not now"),
+    _one(9, "ActionEvent", tool_name="srv_tool", action={"kind": "MCPToolAction", "data": {"q": ["v"]}}),
+    _one(10, "ActionEvent", tool_name="bad", action=None, tool_call={"name": "bad", "arguments": '{"a": "b"}'}),
+    _one(11, "ActionEvent", tool_name="think", action={"kind": "ThinkAction", "thought": "Hm."}),
+    _one(12, "MessageEvent", llm_message={"role": "assistant", "content": _text("I said."), "reasoning_content": "r"}),
+    _one(13, "Condensation", summary="short"),
+    _one(14, "BrandNewEvent", text="?"),
+    _one(15, "ActionEvent", tool_name="finish", action={"kind": "FinishAction", "message": "Done."}),
+    _one(16, "ConversationStateUpdateEvent", key="full_state", value={"id": "conv", "execution_status": "finished"}),
+]  # fmt: skip
+HANDS_FOLDER = {
+    "card": {"id": "conv-1", "persistence_dir": "/p", "execution_status": "idle", "workspace": {"working_dir": "/w"},
+             "agent": {"llm": {"model": "mm", "api_key": "**********"}}},
+    "events": HANDS_ONE,
+}  # fmt: skip
+
+
+def as_conversation(folder: Path, data: Any) -> Path:
+    events = folder / "events"
+    events.mkdir(exist_ok=True)
+    for old in events.iterdir():
+        old.unlink()
+    for number, event in enumerate(data["events"]):
+        (events / f"event-{number:05}-e{number}.json").write_text(json.dumps(event), "utf-8")
+    card = folder / "base_state.json"
+    card.write_text(json.dumps(data["card"], indent=1), "utf-8")
+    return card
+
+
+def _time(number: int) -> dict[str, int]:
+    return {"start": 1760000000000 + number * 1000, "end": 1760000000500 + number * 1000}
+
+
+OPENCODE = {
+    "session": [
+        {"id": "ses_a", "projectID": "p", "parentID": None, "directory": "/w", "version": "1.3", "title": "T",
+         "time": {"created": 1760000000000, "updated": 1760000009000}},
+        {"id": "ses_b", "projectID": "p", "parentID": "ses_a", "directory": "/w", "version": "1.3", "title": "C",
+         "time": {"created": 1760000003000, "updated": 1760000004000}},
+    ],
+    "message": [
+        {"id": "msg_1", "sessionID": "ses_a", "role": "user", "time": {"created": 1760000000000}},
+        {"id": "msg_2", "sessionID": "ses_a", "role": "assistant", "time": {"created": 1760000001000}, "modelID": "gpt",
+         "path": {"cwd": "/w", "root": "/w"}, "tokens": {"input": 9, "output": 2, "reasoning": 1,
+                                                        "cache": {"read": 5, "write": 3}}},
+        {"id": "msg_3", "sessionID": "ses_a", "role": "assistant", "time": {"created": 1760000005000},
+         "model": {"modelID": "gpt"}, "error": {"name": "MessageAbortedError", "data": {"message": "stop"}}},
+        {"id": "msg_4", "sessionID": "ses_b", "role": "user", "time": {"created": 1760000003000}},
+        {"id": "msg_5", "sessionID": "ses_b", "role": "narrator", "time": {"created": 1760000003500}},
+    ],
+    "part": [
+        {"id": "prt_1", "messageID": "msg_1", "type": "text", "text": "Fix it"},
+        {"id": "prt_2", "messageID": "msg_1", "type": "file", "filename": "a.png", "url": "file:///w/a.png"},
+        {"id": "prt_3", "messageID": "msg_1", "type": "text", "text": "made up", "synthetic": True},
+        {"id": "prt_4", "messageID": "msg_2", "type": "step-start"},
+        {"id": "prt_5", "messageID": "msg_2", "type": "reasoning", "text": "Hm."},
+        {"id": "prt_6", "messageID": "msg_2", "type": "text", "text": "I run."},
+        {"id": "prt_7", "messageID": "msg_2", "type": "tool", "tool": "bash", "callID": "c1", "state": {
+            "status": "completed", "input": {"command": "ls", "workdir": "/w"}, "output": "a", "metadata": {"exit": 3},
+            "time": _time(1)}},
+        {"id": "prt_8", "messageID": "msg_2", "type": "tool", "tool": "task", "callID": "c2", "state": {
+            "status": "completed", "input": {"prompt": "look", "subagent_type": "general"}, "output": "seen",
+            "metadata": {"sessionId": "ses_b"}, "time": _time(2)}},
+        {"id": "prt_9", "messageID": "msg_2", "type": "tool", "tool": "edit", "callID": "c3", "state": {
+            "status": "error", "input": {"filePath": "/w/a", "oldString": "1", "newString": "2"},
+            "error": "The user rejected permission to use this tool", "time": _time(3)}},
+        {"id": "prt_A", "messageID": "msg_2", "type": "tool", "tool": "question", "callID": "c4", "state": {
+            "status": "completed", "input": {"questions": [{"question": "Which?"}]}, "output": "x",
+            "metadata": {"answers": [["this"]]}, "time": _time(4)}},
+        {"id": "prt_B", "messageID": "msg_2", "type": "step-finish", "tokens": {"input": 9, "output": 2,
+                                                                               "cache": {"read": 5, "write": 3}}},
+        {"id": "prt_C", "messageID": "msg_3", "type": "tool", "tool": "write", "callID": "c5", "state": {
+            "status": "running", "input": {"filePath": "/w/n", "content": "new"}, "time": _time(5)}},
+        {"id": "prt_D", "messageID": "msg_3", "type": "hologram", "text": "?"},
+        {"id": "prt_E", "messageID": "msg_4", "type": "text", "text": "look"},
+    ],
+}  # fmt: skip
+
+
+def as_storage(folder: Path, data: Any) -> Path:
+    """The older files: each card, message and part in a file of its own."""
+    import shutil
+
+    storage = folder / "storage"
+    shutil.rmtree(storage, ignore_errors=True)
+
+    def put(name: str, value: Any) -> Path:
+        path = storage / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value), "utf-8")
+        return path
+
+    where = {part["id"]: part["messageID"] for part in OPENCODE["part"]}
+    for message, original in zip(data["message"], OPENCODE["message"], strict=True):
+        put(f"message/{original['sessionID']}/{original['id']}.json", message)
+    for part, original in zip(data["part"], OPENCODE["part"], strict=True):
+        put(f"part/{where[original['id']]}/{original['id']}.json", part)
+    paths = [
+        put(f"session/p/{original['id']}.json", card)
+        for card, original in zip(data["session"], OPENCODE["session"], strict=True)
+    ]
+    return paths[0]
+
+
+def as_database(folder: Path, data: Any) -> Path:
+    path = folder / "opencode.db"
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA synchronous=OFF")  # thousands of them are written, and none outlives its test
+        connection.execute("CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, version TEXT)")
+        connection.execute(
+            "CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT)"
+        )
+        connection.execute("CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, data TEXT)")
+        for card, one in zip(data["session"], OPENCODE["session"], strict=True):
+            facts = [str(card.get(name)) if isinstance(card, dict) else None for name in ("directory", "version")]
+            connection.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (one["id"], one["parentID"], *facts))
+        for message, original in zip(data["message"], OPENCODE["message"], strict=True):
+            row = (original["id"], original["sessionID"], original["time"]["created"], json.dumps(message))
+            connection.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+        for part, original in zip(data["part"], OPENCODE["part"], strict=True):
+            connection.execute(
+                "INSERT INTO part VALUES (?, ?, ?)", (original["id"], original["messageID"], json.dumps(part))
+            )
+    connection.close()
+    return path
+
+
+SAMPLES = {
+    "gemini-lines": Sample("gemini-cli", GEMINI_LINES, as_lines),
+    "gemini-document": Sample("gemini-cli", GEMINI_DOCUMENT, as_document),
+    "mini-swe-agent": Sample("mini-swe-agent", MINI, as_document),
+    "swe-agent": Sample("swe-agent-traj", SWE, as_document),
+    "swe-agent-history": Sample("swe-agent-traj", SWE_HISTORY, as_document),
+    "openhands-0-lines": Sample("openhands", HANDS_ZERO, as_lines),
+    "openhands-0-list": Sample("openhands", HANDS_ZERO, as_document),
+    "openhands-evaluation": Sample("openhands", [HANDS_EVALUATION], as_lines),
+    "openhands-1-lines": Sample("openhands", HANDS_ONE, as_lines),
+    "openhands-1-folder": Sample("openhands", HANDS_FOLDER, as_conversation),
+    "opencode-files": Sample("opencode", OPENCODE, as_storage),
+    "opencode-database": Sample("opencode", OPENCODE, as_database),
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value within ``value``, with the way to it."""
+    if path:
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield from places(inner, (*path, name))
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy of ``value`` with another value at the end of the way."""
+    result = copy.copy(value)
+    result[path[0]] = changed(value[path[0]], path[1:], new) if len(path) > 1 else new
+    return result

@@ -1,0 +1,222 @@
+"""What must hold for every importer: secrets are masked wherever they stand, and anything may stand anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from interop_samples import SAMPLES, changed, places
+from interop_support import KEY, Objects, check
+from periplus.base.errors import FormatError
+from periplus.interop import import_transcripts
+from periplus.interop.detect import detect_format
+from periplus.interop.source import Head
+from periplus.trail.reader import TrailReader
+
+SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
+STRIDE = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 4
+EVERY = pytest.mark.parametrize("name", sorted(SAMPLES))
+
+
+def take(path, objects=None):
+    """Everything that the file gives, checked; None where it is refused with an error that names it."""
+    objects = Objects() if objects is None else objects
+    try:
+        found = list(import_transcripts(str(path), trail_key=KEY, put_object=objects.put))
+    except FormatError as error:
+        assert str(path.parent) in str(error)  # noqa: PT017 - either is right
+        return None
+    for imported in found:
+        check(imported)
+        for child in imported.children:
+            check(child)
+    return found
+
+
+@EVERY
+def test_a_sample_is_of_its_format(name, tmp_path):
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    assert detect_format(Head.of(str(path))).name == sample.format
+    (imported,) = take(path)
+    assert imported.format == sample.format
+    assert imported.counts["prompts"] >= (name != "gemini-lines")
+    assert sum(imported.unknown.values()) + sum(sum(c.unknown.values()) for c in imported.children) >= (
+        name != "swe-agent"
+    )
+    assert take(path) == [imported]
+
+
+@EVERY
+def test_a_secret_is_masked_wherever_it_stands(name, tmp_path):
+    sample = SAMPLES[name]
+    planted = 0
+    for at, value in places(sample.data):
+        if not isinstance(value, str):
+            continue
+        for text in (f"{value} {SECRET}", SECRET):
+            path = sample.write(tmp_path, changed(sample.data, at, text))
+            objects = Objects()
+            found = take(path, objects)
+            planted += 1
+            for imported in found or ():
+                _has_no_secret(imported, objects, at)
+    assert planted > 40
+
+
+def _has_no_secret(imported, objects, at):
+    for one in (imported, *imported.children):
+        assert SECRET.encode() not in one.trail, at
+        assert SECRET not in repr(one._replace(trail=b"")), at
+    assert not any(SECRET.encode() in data for data in objects.values()), at
+
+
+@EVERY
+def test_a_secret_as_a_name_is_masked(name, tmp_path):
+    sample = SAMPLES[name]
+    for at, value in places(sample.data):
+        if isinstance(value, dict):
+            objects = Objects()
+            for imported in (
+                take(sample.write(tmp_path, changed(sample.data, at, {**value, SECRET: "x"})), objects) or ()
+            ):
+                _has_no_secret(imported, objects, at)
+
+
+DEEP: object = "end"
+for _ in range(300):
+    DEEP = [DEEP]
+OTHERS = (None, True, -1, 1e308, 2**70, "", "\ud83d", [], {}, [[]], {"text": 1}, [None, {"type": {}}], DEEP)
+
+
+@EVERY
+def test_any_value_may_be_of_any_type(name, tmp_path):
+    sample = SAMPLES[name]
+    for number, (at, _) in enumerate(places(sample.data)):
+        if len(at) < 2 and name.startswith(("opencode", "openhands-1-folder")):
+            continue  # those names are the test's, not the format's
+        for other in OTHERS[number % STRIDE :: STRIDE]:  # some of them, and at the next place others
+            take(sample.write(tmp_path, changed(sample.data, at, other)))
+
+
+@EVERY
+def test_any_member_may_be_missing(name, tmp_path):
+    sample = SAMPLES[name]
+    for at, value in places(sample.data):
+        if isinstance(value, dict) and not (name.startswith("op") and len(at) < 2):
+            for key in list(value)[len(at) % STRIDE :: STRIDE] if name.startswith("opencode") else value:
+                take(sample.write(tmp_path, changed(sample.data, at, {k: v for k, v in value.items() if k != key})))
+
+
+@EVERY
+def test_a_file_that_was_cut_gives_what_is_whole_and_says_so(name, tmp_path):
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    whole = path.read_bytes()
+    (full,) = take(path)
+    steps = 0
+    for end in range(1, len(whole) - 2, max(1, len(whole) // 150)):
+        path.write_bytes(whole[:end])
+        found = take(path)
+        if not found:
+            continue
+        (imported,) = found
+        assert imported.counts["steps"] <= full.counts["steps"] + 2
+        steps = max(steps, imported.counts["steps"])
+        is_told = imported.unreadable_lines or any("cut off" in kind or "rest of" in kind for kind in imported.skipped)
+        is_between = whole[end - 1 : end] == b"\n" or whole[end : end + 1] == b"\n"
+        status = TrailReader(imported.trail).status
+        assert is_told or is_between, (end, imported)
+        assert status != "success" or is_between or imported.unreadable_lines
+    assert steps > 5 or name.endswith(("files", "folder", "database"))
+
+
+@EVERY
+def test_two_sessions_in_one_file_are_no_disaster(name, tmp_path):
+    """Mixed files: each other's records behind one's own are counted, and what was good stays."""
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    whole = path.read_bytes()
+    (full,) = take(path)
+    for rubbish in (
+        b'{"a": 1}\n',
+        b"[1, 2]\n",
+        b"plain text\n",
+        b'{"type": "brand new", "uuid": "u"}\n',
+        b"\xff\xfe\n",
+        b"\0\n",
+    ):
+        path.write_bytes(whole + rubbish)
+        found = take(path)
+        if name.startswith("opencode"):
+            continue
+        assert found, rubbish
+        first = found[0]
+        assert first.counts["prompts"] == full.counts["prompts"]
+        if sample.write.__name__ == "as_document":
+            assert any("rest of the document" in kind for kind in first.skipped)
+        elif name.endswith("lines"):
+            assert first.unreadable_lines or first.unknown != full.unknown
+
+
+@EVERY
+def test_the_same_ids_everywhere(name, tmp_path):
+    sample = SAMPLES[name]
+    data = sample.data
+    for at, value in places(sample.data):
+        if at[-1] in ("id", "callID", "tool_call_id", "action_id", "uuid", "cause") and isinstance(value, (str, int)):
+            data = changed(data, at, "same" if isinstance(value, str) else 4)
+    take(sample.write(tmp_path, data))
+
+
+@EVERY
+def test_records_a_hundred_times_over(name, tmp_path):
+    """As of a session that was resumed and repeats itself: bounded, sound, and no result is counted twice."""
+    sample = SAMPLES[name]
+    if sample.write.__name__ == "as_lines" or isinstance(sample.data, list):
+        data = sample.data * 100
+    else:
+        data = {key: value * 100 if isinstance(value, list) and key in ("messages", "trajectory", "history") else value
+                for key, value in sample.data.items()}  # fmt: skip
+    found = take(sample.write(tmp_path, data))
+    for imported in found:
+        assert imported.counts["tools_paired"] <= imported.counts["tools"]
+
+
+def test_texts_of_two_hundred_kilobytes_take_linear_time(tmp_path):
+    """What the importers look for in texts, repeated: a search that begins anew at each of them would take minutes."""
+    hostile = [
+        "```bash\n" * 25_000, "<think>" * 30_000, "(Open file: " * 17_000, "Exit Code: " * 18_000,
+        "<returncode>" * 17_000, '\\"' * 100_000, "*** Begin Patch\n" * 13_000, "https://" * 25_000, " " * 200_000,
+    ]  # fmt: skip
+    for name in ("gemini-lines", "mini-swe-agent", "swe-agent-history", "openhands-0-lines", "openhands-1-lines"):
+        sample = SAMPLES[name]
+        texts = [at for at, value in places(sample.data) if isinstance(value, str) and " " in value]
+        for text in hostile:
+            data = sample.data
+            for at in texts:
+                data = changed(data, at, text)
+            take(sample.write(tmp_path, data))
+
+
+def test_a_document_deeper_than_any_decoder_goes(tmp_path):
+    path = tmp_path / "deep.json"
+    deep = b"[" * 100_000 + b"]" * 100_000
+    path.write_bytes(
+        b'{"sessionId": "s", "projectHash": "0", "messages": [{"type": "user", "content": "go"}, ' + deep + b"]}"
+    )
+    (imported,) = take(path)
+    assert imported.counts["prompts"] == 1
+    assert imported.skipped == {"rest of the document: nested too deep": 1}
+
+
+def test_an_element_over_the_limit_is_refused(tmp_path):
+    path = tmp_path / "long.json"
+    with path.open("wb") as file:
+        file.write(b'{"trajectory": [], "info": {}, "history": [{"role": "user", "content": "')
+        file.truncate(100 << 20)
+    with pytest.raises(FormatError, match="32 MiB") as caught:
+        list(import_transcripts(str(path), trail_key=KEY, put_object=Objects().put))
+    assert caught.value.offset == json.dumps({"trajectory": [], "info": {}, "history": [1]}).index("1")
