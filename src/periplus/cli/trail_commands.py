@@ -24,6 +24,7 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("prove", "write a proof of one step that needs no trail to check", "trail_prove"),
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),
+    ("replay", "carry a trail out again, dry or in a folder of its own, and compare", "trail_replay"),
     ("verify", "check trails, byte by byte", "trail_verify"),
 )
 

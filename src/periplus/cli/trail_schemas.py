@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "TRAIL_SCHEMAS",
     "AttestationOut",
+    "DifferenceOut",
     "FailureOut",
     "FileOut",
     "RunOut",
@@ -19,6 +20,7 @@ __all__ = [
     "TrailOut",
     "TrailPartOut",
     "TrailProveOut",
+    "TrailReplayOut",
     "TrailSealOut",
     "TrailSealedOut",
     "TrailVerifyOut",
@@ -124,6 +126,38 @@ class SalvageOut(msgspec.Struct):
     exact: bool
 
 
+class DifferenceOut(msgspec.Struct):
+    """Where a replay and its record part: ``what`` is outcome, exit code, result, tree, files or tests passed."""
+
+    step: int
+    op: str
+    what: str
+    expected: str
+    found: str
+
+
+class TrailReplayOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.replay/1"):
+    """``verdict`` is same, diverged, paused or limit; ``states`` counts the steps that were done, would be done, were
+    skipped or denied; ``next`` is the step to go on with; ``differences`` are the first hundred.
+    """
+
+    trail: str
+    world: str
+    verdict: str
+    steps: int
+    done: int
+    states: dict[str, int]
+    denied: int
+    difference_count: int
+    first: DifferenceOut | None
+    differences: list[DifferenceOut]
+    next: int
+    folder: str
+    left_out: list[str]
+    out: str
+    kept: str
+
+
 class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):
     """``salvage`` is what --salvage wrote."""
 
@@ -213,6 +247,7 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail record": TrailSealedOut,
     "trail seal": TrailSealOut,
     "trail prove": TrailProveOut,
+    "trail replay": TrailReplayOut,
     "trail verify": TrailVerifyOut,
     "verify (of an attestation)": AttestationOut,
     "verify (of a step)": StepProofOut,

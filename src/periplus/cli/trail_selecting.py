@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["add_filters", "selection_of"]
+__all__ = ["add_filters", "range_of", "selection_of"]
 
 import argparse
 from typing import TYPE_CHECKING, Final
@@ -30,13 +30,14 @@ def selection_of(arguments: argparse.Namespace) -> Selection:
     from periplus.trail import Selection
     from periplus.trail.selection import path_matcher
 
-    first, end = _range(getattr(arguments, "steps", None))
+    first, end = range_of(getattr(arguments, "steps", None))
     for glob in arguments.path or ():
         path_matcher(glob)
     return Selection(first, end, _opcodes(arguments.op), _outcomes(arguments.outcome), tuple(arguments.path or ()))
 
 
-def _range(text: str | None) -> tuple[int | None, int | None]:
+def range_of(text: str | None) -> tuple[int | None, int | None]:
+    """The two ends of ``--steps``. Raises UsageError."""
     from periplus.base.errors import UsageError
 
     if text is None:

@@ -16,7 +16,7 @@ from periplus.trail.replay.capability import CommandForm, plain_words
 from periplus.trail.replay.commands import CommandLimits, Ran, Runner
 from periplus.trail.replay.files import FileSteps
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent
-from periplus.trail.replay.scratch import Carried, GitFolder, SourceRepository, copy_folder, copy_tree
+from periplus.trail.replay.scratch import Carried, GitFolder, SourceRepository, copy_folder, copy_tree, no_progress
 from periplus.trail.replay.testing import judge_tests, read_junit
 
 _MADE: Final = "made.json"
@@ -55,7 +55,7 @@ class FolderWorld(FileSteps):
         read_content: ReadContent,
         *,
         files: Files | None = None,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
+        progress: Callable[[int, int], None] = no_progress,
     ) -> None:
         """Raises RefusedError for a folder that holds something else, NotFoundError for a base that is not there."""
         self.plan = plan
@@ -213,10 +213,7 @@ class FolderWorld(FileSteps):
             if self.plan.base:
                 if self._source is None:
                     raise UsageError("a base commit without its repository")
-                tree = self._source.tree_of(self.plan.base)
-                if not tree:
-                    raise NotFoundError(f"there is no commit {self.plan.base[:60]!r} in {self.plan.repository}",
-                                        safe="Nothing was replayed.", mend="Name another --base.")  # fmt: skip
+                tree = self._source.need_tree(self.plan.base)
                 object_format = "sha1" if len(tree) == 40 else "sha256"
                 carried = copy_tree(self._source, tree, target, progress)
             elif self.plan.copied:

@@ -5,14 +5,16 @@ from __future__ import annotations
 __all__ = ["Canned", "MemoryWorld"]
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from periplus.base.confined import judge_path
+from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import ConfinementError
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import CommandForm
+from periplus.trail.replay.commands import Runner
 from periplus.trail.replay.files import FileSteps, MemoryFolder
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent, digest_text
+from periplus.trail.replay.scratch import SourceRepository, copy_folder, copy_tree, no_progress
 from periplus.trail.replay.testing import judge_tests
 
 
@@ -47,6 +49,22 @@ class MemoryWorld(FileSteps):
         self.ran: list[str] = []
         self._canned = dict(canned or {})
         self._states = dict(states or {})
+
+    @classmethod
+    def filled(cls, read_content: ReadContent, *, path: str, base: str, repository: str, copied: str) -> Self:
+        """A world that begins with the files of a commit, or of a folder. Raises NotFoundError."""
+        world = cls(read_content)
+        if copied:
+            with Confined(copied) as source:
+                copy_folder(source, world.memory, no_progress)
+        elif base:
+            source_repository = SourceRepository(repository, Runner("/", "/", path).environment)
+            try:
+                tree = source_repository.need_tree(base)
+                copy_tree(source_repository, tree, world.memory, no_progress)
+            finally:
+                source_repository.close()
+        return world
 
     @property
     def files(self) -> dict[str, bytes]:

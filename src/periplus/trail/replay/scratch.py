@@ -15,7 +15,7 @@ record may have written whatever it liked into that repository.
 
 from __future__ import annotations
 
-__all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree"]
+__all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree", "no_progress"]
 
 import os
 from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files, write_atomic
 from periplus.trail.model import Digest
+from periplus.trail.replay.files import Folder
 
 if TYPE_CHECKING:
     import subprocess
@@ -86,6 +87,14 @@ class SourceRepository:
         name = f"{commit}^{{tree}}"
         done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
         return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+
+    def need_tree(self, commit: str) -> str:
+        """As ``tree_of``. Raises NotFoundError."""
+        tree = self.tree_of(commit)
+        if not tree:
+            raise NotFoundError(f"there is no commit {commit[:60]!r} in {self._folder}", safe="Nothing was replayed.",
+                                mend="Name another --base.")  # fmt: skip
+        return tree
 
     def blob(self, digest: Digest) -> bytes | None:
         """The bytes of a blob by its id of git; None where there is none or it is too large."""
@@ -150,8 +159,12 @@ class SourceRepository:
             raise _git_trouble(error) from error
 
 
+def no_progress(_done: int, _total: int) -> None:
+    """For who does not watch."""
+
+
 def copy_tree(
-    source: SourceRepository, tree: str, target: Confined, progress: Callable[[int, int], None]
+    source: SourceRepository, tree: str, target: Folder, progress: Callable[[int, int], None]
 ) -> tuple[Carried, ...]:
     """Write the files of a tree into a folder; what is no file there comes back. Raises ConfinementError for a tree
     with a path that no folder may have.
@@ -177,7 +190,7 @@ def copy_tree(
     return tuple(carried)
 
 
-def copy_folder(source: Confined, target: Confined, progress: Callable[[int, int], None]) -> int:
+def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int], None]) -> int:
     """Copy the plain files of one folder into another and count them; links and what belongs to git are left out."""
     count = 0
     for entry in source.walk():

@@ -1,0 +1,222 @@
+"""``periplus trail replay`` as a person types it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cli_support import Shell, claude_session, git, make_repository
+from periplus.journal import Writer
+from periplus.project import Project
+from periplus.trail import Digest, Header, TrailBuilder, TrailReader, verify
+from periplus.trail.replay.commands import Runner
+
+IS_OPEN = bool(Runner("/", "/", os.environ["PATH"]).why_not())  # the network cannot be kept from commands here
+
+
+@pytest.fixture
+def shell(tmp_path):
+    make_repository(tmp_path / "engine")
+    (tmp_path / "home").mkdir()
+    Project.init(os.fspath(tmp_path / "engine"))
+    return Shell(tmp_path / "engine", tmp_path / "home")
+
+
+def recorded(shell, *steps, base=True):
+    """A file of a trail on the repository's newest commit; FILE_WRITE takes its content as text."""
+    builder = TrailBuilder(bytes(32))
+    with Project.open(os.fspath(shell.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        for op, *operands in steps:
+            more = operands.pop() if operands and isinstance(operands[-1], dict) else {}
+            if op == "FILE_WRITE":
+                operands[1] = Digest("sha256", project.journal.objects.put(operands[1].encode()))
+            builder.add(op, *operands, **more)
+    commit = Digest("git-sha1", bytes.fromhex(git(shell.folder, "rev-parse", "HEAD").strip()))
+    path = shell.folder / "run.trail"
+    path.write_bytes(builder.finish(Header("agent-1", "run-1", base=commit if base else None)))
+    return path
+
+
+EDIT = ("FILE_EDIT", "engine.py", "revision = 1", "revision = 2")
+
+
+def test_dry_is_the_default_and_touches_nothing(shell):
+    session = claude_session(shell.home / "s.jsonl", steps=2)
+    name = shell.json("trail", "import", session).trails[0].id
+    done = shell("trail", "replay", name)
+    assert "would run by a shell: make cog0" in done.out
+    assert done.lines[-1].startswith("nothing was done: ")
+    result = shell.json("trail", "replay", name)
+    assert (result.world, result.verdict, result.states["would"]) == ("dry", "same", 2)
+    assert git(shell.folder, "status", "--porcelain", "--", "engine.py") == ""
+
+
+def test_a_folder_of_its_own_is_compared_and_kept(shell, tmp_path):
+    trail = recorded(shell, EDIT, ("FILE_WRITE", "new/a.txt", "new\n"), ("PROMPT", "go on"))
+    done = shell(
+        "trail",
+        "replay",
+        trail,
+        "--world",
+        "folder",
+        "--base",
+        "HEAD",
+        "--in",
+        "../r",
+        "--out",
+        "again.trail",
+        "--keep",
+    )
+    assert "no difference: 3 of 3 steps (2 done, 1 skipped)" in done.out
+    assert (tmp_path / "r" / "files" / "engine.py").read_text() == "revision = 2\n"
+    assert (tmp_path / "r" / "files" / "new" / "a.txt").read_text() == "new\n"
+    assert (shell.folder / "engine.py").read_text() == "revision = 1\n"
+    data = (shell.folder / "again.trail").read_bytes()
+    assert verify(data).ok
+    assert TrailReader(data).header.parents == (Digest("sha256", TrailReader(trail.read_bytes()).digest),)
+    kept = done.lines[-1].split()[-1]
+    assert kept in shell("trail", "list").out
+    assert shell("trail", "verify", kept)
+    shell.json("trail", "replay", kept, "--world", "folder", "--base", "HEAD")
+    shell.fails(
+        "trail",
+        "replay",
+        trail,
+        "--world",
+        "folder",
+        "--in",
+        "../r",
+        "--base",
+        "HEAD",
+        code=5,
+        wrong="holds a replay already",
+    )
+
+
+def test_a_difference_is_shown_and_is_the_exit_code(shell):
+    trail = recorded(shell, ("FILE_EDIT", "engine.py", "none", "x"), EDIT)
+    done = shell("trail", "replay", trail, "--world", "folder", "--base", "HEAD", code=1)
+    assert "step 0 FILE_EDIT, outcome: recorded ok, found failed: the old text is not in the file" in done.out
+    assert "The folder is removed" in done.out
+    result = shell.json("trail", "replay", trail, "--world", "memory", "--base", "HEAD", "--stop", code=1)
+    assert (result.verdict, result.done, result.next, result.first.step) == ("diverged", 1, 1, 0)
+
+
+def test_what_is_refused_is_exit_code_5(shell, tmp_path):
+    trail = recorded(shell, ("FILE_WRITE", "../../../harmed", "x"))
+    done = shell("trail", "replay", trail, "--world", "folder", code=5)
+    assert "it leads upwards" in done.out
+    assert not (tmp_path / "harmed").exists()
+    trail = recorded(shell, EDIT)
+    result = shell.json(
+        "trail", "replay", trail, "--world", "folder", "--base", "HEAD", "--allow", "write:src/**", code=5
+    )
+    assert result.denied == 1
+    assert result.first.found == "denied: write is not allowed on engine.py"
+
+
+def test_commands_need_consent(shell, tmp_path):
+    trail = recorded(
+        shell,
+        ("COMMAND_RUN", "cat engine.py > copy", {"exit_code": 0}),
+        ("TEST_RUN", "tests", None, {"note": "exit 0"}),
+    )
+    folder = ("trail", "replay", trail, "--world", "folder", "--base", "HEAD")
+    assert shell.json(*folder).states == {"skipped": 2}
+    network = ["--allow-network"] if IS_OPEN else []
+    result = shell.json(*folder, "--in", "../r", "--allow-commands", *network)
+    assert (result.verdict, result.states) == ("same", {"done": 2})
+    assert (tmp_path / "r" / "files" / "copy").read_text() == "revision = 1\n"
+
+
+def test_pause_and_resume(shell, tmp_path):
+    trail = recorded(shell, EDIT, ("FILE_WRITE", "a", "1"), ("FILE_WRITE", "b", "2"))
+    folder = ("trail", "replay", trail, "--world", "folder", "--base", "HEAD", "--in", "../r")
+    done = shell(*folder, "--pause-after", "1")
+    assert done.lines[-1] == "Next is step 1; go on with --resume"
+    assert not (tmp_path / "r" / "files" / "a").exists()
+    shell.fails(
+        "trail",
+        "replay",
+        trail,
+        "--world",
+        "folder",
+        "--in",
+        "../r",
+        "--resume",
+        code=5,
+        wrong="begun with --base 'HEAD'",
+    )
+    result = shell.json(*folder, "--resume")
+    assert (result.verdict, result.done) == ("same", 3)
+    assert (tmp_path / "r" / "files" / "b").read_text() == "2"
+    assert shell.json(*folder, "--resume").done == 3
+
+
+def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
+    """Ctrl-C in a terminal: the command ends with the replay."""
+    import signal
+    import subprocess
+
+    trail = recorded(
+        shell, ("FILE_WRITE", "a", "1"), ("COMMAND_RUN", "echo begun; sleep 1000"), ("FILE_WRITE", "b", "2")
+    )
+    network = ["--allow-network"] if IS_OPEN else []
+    folder = ("trail", "replay", trail, "--world", "folder", "--in", "../r", "--allow-commands", *network)
+    process = shell.start(*folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    log = tmp_path / "r" / "replay.log"
+    while not (log.exists() and b'"command":"runs"' in log.read_bytes()):
+        assert process.poll() is None
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, b"interrupted" in err) == (130, True)
+    result = shell.json(*folder, "--resume", code=1)
+    assert (result.first.step, result.first.op, result.done) == (1, "COMMAND_RUN", 3)
+    assert "not known" in result.first.found
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "wrong"),
+    [
+        (["--resume"], 2, "--resume needs"),
+        (["--in", "x"], 2, "--in is for --world folder"),
+        (["--allow-commands"], 2, "--allow-commands is for"),
+        (["--world", "folder", "--in", "none", "--resume"], 1, "no replay to go on with"),
+        (["--world", "folder", "--base", "HEAD", "--from", "."], 2, "do not go together"),
+        (["--base", "HEAD"], 2, "other worlds than dry"),
+        (["--world", "folder", "--base", "none"], 1, "no commit"),
+        (["--world", "folder", "--base=--output=x"], 1, "no commit"),
+        (["--world", "folder", "--from", "none"], 1, "no folder"),
+        (["--world", "folder", "--in", "full"], 5, "no folder of a replay"),
+        (["--steps", "x"], 2, "no range"),
+        (["--allow", "fly"], 2, "no action is called"),
+        (["--out", "none/x"], 2, "no folder"),
+        (["--world", "folder", "--test-command", "'"], 2, "--test-command"),
+    ],
+)
+def test_wrong_input(shell, words, code, wrong):
+    trail = recorded(shell, EDIT)
+    full = shell.folder / "full"
+    full.mkdir()
+    (full / "mine").write_text("mine")
+    before = sorted(shell.folder.rglob("*"))
+    shell.fails("trail", "replay", trail, *words, code=code, wrong=wrong)
+    assert [path for path in sorted(shell.folder.rglob("*")) if ".periplus" not in path.parts] == [
+        path for path in before if ".periplus" not in path.parts
+    ]
+
+
+def test_a_concatenation_is_one_run(shell, tmp_path):
+    trail = recorded(shell, ("FILE_WRITE", "a", "1"))
+    shell("trail", "concat", trail, trail, "--out", "two.trail")
+    result = shell.json("trail", "replay", "two.trail", "--world", "memory")
+    assert (result.steps, result.done, result.verdict) == (2, 2, "same")
+
+
+def test_a_git_history_is_replayed_to_the_same_files(shell, tmp_path):
+    name = shell.json("trail", "import", "--git").trails[0].id
+    result = shell.json("trail", "replay", name, "--world", "folder", "--in", "../r")
+    assert (result.verdict, result.difference_count) == ("same", 0)
+    assert (tmp_path / "r" / "files" / "engine.py").read_text() == "revision = 1\n"
