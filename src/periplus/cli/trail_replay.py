@@ -26,8 +26,8 @@ _SHOWN_DIFFERENCES: Final = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
-    add("--world", choices=("dry", "memory", "folder"), default="dry", help="dry says what would happen (the default); memory has "
-        "files that are nowhere; folder has a folder of its own that no step leads out of")  # fmt: skip
+    add("--world", choices=("dry", "memory", "folder"), default="dry", help="dry says what would happen; memory has "
+        "files that are nowhere; folder has a folder of its own that no step leads out of (default: dry)")  # fmt: skip
     add("--in", dest="folder", metavar="FOLDER", help="the folder of the replay, new or empty; without it a folder world is "
         "removed at the end")  # fmt: skip
     add("--base", metavar="COMMIT", help="begin with the files of this commit of the repository")
