@@ -148,6 +148,47 @@ def test_a_concatenation_comes_back_from_the_values_of_its_parts(files, is_signe
     assert verify(hidden).ok
 
 
+FORGED = {
+    "agent": "another",
+    "trail_id": "another",
+    "tool": "another",
+    "tool_version": "9",
+    "base": "another",
+    "model": None,
+    "host": "another",
+    "source": None,
+    "title": "another",
+    "parents": (),
+    "started_ms": 1,
+}
+
+
+@pytest.mark.parametrize("field", [*FORGED, "status", "step", "order", "time", "duration", "source number"])
+def test_a_signature_covers_the_header_the_steps_and_the_times(field):
+    """The forger computes everything anew that can be computed, and keeps the signature."""
+    signed = sign(golden_trail(), KEY)
+    reader = TrailReader(signed)
+    header, status, found = reader.header, reader.status, list(reader.steps())
+    changes = {
+        "status": lambda: (header, "success", found),
+        "step": lambda: (header, status, found[:-1]),
+        "order": lambda: (header, status, [found[1], found[0], *found[2:]]),
+        "time": lambda: (header, status, [found[0]._replace(delta_ms=found[0].delta_ms + 1), *found[1:]]),
+        "duration": lambda: (header, status, [found[0]._replace(duration_ms=77_777), *found[1:]]),
+        "source number": lambda: (header, status, [found[0]._replace(source=77_777), *found[1:]]),
+    }
+    if field in FORGED:
+        assert getattr(header, field) != FORGED[field]
+        changed = header._replace(**{field: FORGED[field]}), status, found
+    else:
+        changed = changes[field]()
+    kept = {layout.TAG_SIGNATURE: reader.signature}
+    new_header, new_status, new_steps = changed
+    forged = encode(new_header, new_steps, new_status, SECRET, extra=kept)
+    assert [check.name for check in verify(forged).checks if check.verdict == "error"] == ["signature"]
+    assert verify(encode(header, found, status, SECRET, extra=kept)).ok
+
+
 def test_the_golden_trail_needs_no_other_secret():
     assert TrailReader(golden_trail()).secret == SECRET
     assert again(golden_trail()) == golden_trail()
