@@ -4,11 +4,21 @@ Prints the SHA-256 of everything that can be made of the trails in the files, fr
 """
 
 import hashlib
+import importlib.util
 import sys
+import types
+
+
+class Struct:
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__()
 
 
 def main(source, *paths):
     sys.path.insert(0, source)
+    if importlib.util.find_spec("msgspec") is None:  # a bare Python: proofs of steps need it, nothing here does
+        sys.modules["msgspec"] = types.ModuleType("msgspec")
+        sys.modules["msgspec"].Struct = Struct
     from periplus.trail import Digest, Header, TrailBuilder, TrailReader, concat, encode, listing, salvage, withhold
 
     made = []
