@@ -298,7 +298,8 @@ def as_database(folder: Path, data: Any) -> Path:
         )
         connection.execute("CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, data TEXT)")
         for card, one in zip(data["session"], OPENCODE["session"], strict=True):
-            facts = [str(card.get(name)) if isinstance(card, dict) else None for name in ("directory", "version")]
+            given = [card.get(name) if isinstance(card, dict) else None for name in ("directory", "version")]
+            facts = [str(fact).encode("utf-8", "replace").decode() for fact in given]
             connection.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (one["id"], one["parentID"], *facts))
         for message, original in zip(data["message"], OPENCODE["message"], strict=True):
             row = (original["id"], original["sessionID"], original["time"]["created"], json.dumps(message))
