@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,13 @@ def test_the_table_is_whole():
     assert format_of("codex").grows
     with pytest.raises(KeyError):
         format_of("git")
+
+
+def test_every_format_is_explained():
+    text = (Path(__file__).parents[1] / "docs" / "importing.md").read_text("utf-8")
+    for row in FORMATS:
+        assert f"| {row.agent} | `{row.name}` |" in text
+        for place in row.places:
+            assert f"~/{'/'.join(place.folder[:2])}" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line and "--format" not in line]
+    assert len(rows) == len(FORMATS) + 1  # and git
