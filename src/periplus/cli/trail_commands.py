@@ -12,6 +12,9 @@ from periplus.cli.face import Face
 
 # Name, help, module of this package: it has ``configure(parser)`` and ``execute(face, arguments)``.
 ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("compile", "make a trail of a worklog, the steps of a run in JSON", "trail_compile"),
+    ("encode", "write a trail, or what `decode` wrote, in version 2 or 1", "trail_encode"),
+    ("decode", "write a trail of version 2 or 1 as a worklog, and tell what is damaged", "trail_decode"),
     ("concat", "one file of several trails, in order", "trail_concat"),
     ("import", "make trails of agents' session files, or of git history", "trail_import"),
     ("list", "the trails of this store", "trail_list"),

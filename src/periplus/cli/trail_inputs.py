@@ -51,6 +51,10 @@ def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
         safe = "The file was only read."
         if kind_of(found.data) not in (KIND_TRAIL, KIND_TRAILS):
             mend = "Make a trail of a session with `periplus trail import`."
+            if found.data[:1] == b"\xa0":
+                mend = (
+                    "If it is of version 1 (Trail-FLUX), make version 2 of it: periplus trail encode FILE --out TRAIL"
+                )
             raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
         raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe,
                           mend="`periplus trail verify` says more.") from error  # fmt: skip

@@ -7,13 +7,17 @@ __all__ = [
     "AttestationOut",
     "DifferenceOut",
     "FailureOut",
+    "FaultOut",
     "FileOut",
     "RunOut",
     "SalvageOut",
     "StepProofOut",
     "SubjectOut",
     "TrailCheckOut",
+    "TrailCompileOut",
     "TrailConcatOut",
+    "TrailDecodeOut",
+    "TrailEncodeOut",
     "TrailExportOut",
     "TrailImportOut",
     "TrailListOut",
@@ -239,8 +243,63 @@ class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step
     value: dict[str, Any]
 
 
+class FaultOut(msgspec.Struct):
+    """What is damaged in a trail of version 1; ``step`` counts from 0, which is TRAIL_BEGIN."""
+
+    kind: str
+    offset: int
+    step: int | None
+    text: str
+
+
+class TrailCompileOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.compile/1"):
+    """``digest`` is the trail digest of version 2, the SHA-256 of a file of version 1. ``told`` has what a lenient
+    compile guessed, ``left_out`` what version 1 has no place for, ``masked`` counts secrets.
+    """
+
+    path: str
+    version: int
+    digest: str
+    bytes: int
+    steps: int
+    told: list[str]
+    left_out: list[str]
+    masked: int
+
+
+class TrailEncodeOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.encode/1"):
+    """As of ``trail compile``. ``told`` has what version 1 had lost, where the trail was of that version, and
+    ``faults`` what is damaged in it.
+    """
+
+    path: str
+    version: int
+    digest: str
+    bytes: int
+    steps: int
+    told: list[str]
+    left_out: list[str]
+    faults: list[FaultOut]
+
+
+class TrailDecodeOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.decode/1"):
+    """``entries`` is a worklog; ``fault_count`` counts also the faults that are not listed. ``path`` is empty where
+    the entries were not written to a file.
+    """
+
+    path: str
+    version: int
+    entries: list[dict[str, Any]]
+    told: list[str]
+    faults: list[FaultOut]
+    fault_count: int
+
+
 TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    "trail compile": TrailCompileOut,
     "trail concat": TrailConcatOut,
+    "trail decode": TrailDecodeOut,
+    "trail encode": TrailEncodeOut,
     "trail export": TrailExportOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,

@@ -49,6 +49,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     selection = _selection(arguments)
     found, store = named_trail(face, arguments.trail)
+    if found.data[:1] == b"\xa0" and arguments.form != "hex" and not arguments.salvage:
+        from periplus.cli.trail_flux import as_version_2
+
+        found = as_version_2(found)
     lost: tuple[str, ...] = ()
     if arguments.salvage:
         from periplus.cli.trail_salvage import salvaged

@@ -99,9 +99,35 @@ def _verified(
 
     if trouble:
         return FileOut(found.name, "", False, trouble, None, [TrailCheckOut("object", "error", trouble)])
+    if found.data[:1] == b"\xa0":
+        return _verified_flux(found)
     report = verify(found.data, store=store, key=key, parent_of=parents if store is not None else None)
     checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
     return FileOut(found.name, report.digest.hex(), report.ok, report.summary, report.offset, checks)
+
+
+def _verified_flux(found: TrailFile) -> FileOut:
+    """A trail of version 1, which has neither digest nor signature: what is damaged in it."""
+    import hashlib
+
+    from periplus.base.errors import FormatError
+    from periplus.cli.trail_schemas import FileOut, TrailCheckOut
+    from periplus.trail.flux import FluxReader
+
+    digest = hashlib.sha256(found.data).hexdigest()
+    try:
+        reader = FluxReader(found.data)
+    except FormatError as error:
+        check = TrailCheckOut("framing", "error", error.wrong)
+        return FileOut(found.name, digest, False, f"not sound: {error.wrong}", error.offset, [check])
+    checks = [TrailCheckOut(fault.kind, "error", f"byte {fault.offset}: {fault.text}") for fault in reader.faults]
+    if reader.is_sound:
+        checks = [TrailCheckOut("framing", "ok", "steps, totals, keys and strings are those of version 1")]
+    checks.append(TrailCheckOut("digest", "skipped", "version 1 has no digest and no signature: its SHA-256 is given"))
+    steps = f"{reader.step_count:,} steps, version 1"
+    first = reader.faults[0] if reader.faults else None
+    summary = f"sound: {steps}" if first is None else f"not sound: {reader.fault_count:,} faults in {steps}"
+    return FileOut(found.name, digest, first is None, summary, None if first is None else first.offset, checks)
 
 
 def _to_verify(face: Face, names: list[str]) -> Iterator[tuple[TrailFile, ObjectReader | None, str]]:

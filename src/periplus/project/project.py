@@ -475,6 +475,13 @@ class Project:
             )
         raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
 
+    def trail_secret(self, source_sha256: bytes) -> bytes:
+        """The secret of a trail made of a source with that SHA-256: the same source has the same bytes in this store."""
+        import hashlib
+        import hmac
+
+        return hmac.digest(self._trail_key(), source_sha256, hashlib.sha256)
+
     def _trail_key(self) -> bytes:
         from periplus.journal.keys import trail_key
 

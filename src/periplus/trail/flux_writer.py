@@ -19,7 +19,7 @@ from periplus.base.errors import UsageError
 from periplus.trail.flux import FLUX_STATUSES, FluxReader, agent_byte_of, flux_key
 from periplus.trail.flux_convert import for_flux, program_of_flux
 from periplus.trail.model import Digest, OperandValue, TextObject, Withheld
-from periplus.trail.opcodes import FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, Opcode, opcode_name
+from periplus.trail.opcodes import BY_CODE, FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, Opcode, opcode_name
 from periplus.trail.program import Instruction, Program
 
 FLUX_STEPS_MAX: Final = 0xFFFF
@@ -253,10 +253,10 @@ def _losses(program: Program) -> list[str]:
         "outcome": "outcomes other than ok", "exit_code": "exit codes", "error": "error texts", "result": "results",
         "note": "notes", "at_ms": "times of steps", "duration_ms": "durations", "source": "numbers of source records",
     }  # fmt: skip
-    return [f"{counts[name]:,} {words[name]}" for name in _LOSSES if counts[name]]
+    return [f"{words[name]} ({counts[name]:,})" for name in _LOSSES if counts[name]]
 
 
 def _meaning(code: int) -> str | None:
     """What the lenient compiler takes for the description of a step that has none."""
-    opcode = FLUX_BY_CODE.get(code)
+    opcode = BY_CODE.get(code)
     return None if opcode is None else opcode.meaning

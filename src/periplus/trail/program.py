@@ -178,19 +178,24 @@ class Program:
         return self.steps[0]
 
 
-def trail_of_program(program: Program, secret: bytes, put_object: Callable[[bytes], bytes] | None = None) -> bytes:
-    """The bytes of a trail of version 2; ``put_object`` keeps a text over 4,096 bytes, and the content of a written
-    file, and gives its SHA-256.
+def trail_of_program(
+    program: Program,
+    secret: bytes,
+    put_text: Callable[[bytes], bytes] | None = None,
+    put_content: Callable[[bytes], bytes] | None = None,
+) -> bytes:
+    """The bytes of a trail of version 2. ``put_text`` keeps a text over 4,096 bytes and gives its SHA-256, and
+    ``put_content`` the content of a written file; without the latter there is the digest only.
 
     Raises UsageError, naming the step, for what the table or the format does not allow.
     """
-    builder = TrailBuilder(secret, put_object)
+    builder = TrailBuilder(secret, put_text)
     header = (program.header or Header("", ""))._replace(agent=program.agent, trail_id=program.trail_id)
     for index, step in enumerate(program.steps[1:-1], 1):
         operands = step.operands
         if step.code == _FILE_WRITE and len(operands) > 1 and isinstance(operands[1], str):
             content = operands[1].encode("utf-8", "replace")
-            digest = hashlib.sha256(content).digest() if put_object is None else put_object(content)
+            digest = hashlib.sha256(content).digest() if put_content is None else put_content(content)
             operands = (operands[0], Digest("sha256", digest))
         if isinstance(step.result, Withheld):
             raise UsageError(f"step {index}: result: withheld; only a whole trail can be written")

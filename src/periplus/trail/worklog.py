@@ -33,11 +33,13 @@ from periplus.trail.model import (
 )
 from periplus.trail.opcodes import BY_NAME, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, Opcode, OperandKind
 from periplus.trail.program import Instruction, Program
-from periplus.trail.worklog_json import read_worklog
+from periplus.trail.worklog_json import TEXT_OBJECT, WITHHELD, read_worklog
 from periplus.trail.worklog_values import SAFE, Fields, WorklogValues, hexadecimal, name_of, whole_number
 
 Target: TypeAlias = Literal[1, 2]
 
+_MEND_BEGIN: Final = "Say it in an entry of TRAIL_BEGIN, or with --agent and --trail-id."
+_MEND_END: Final = "Say it in an entry of TRAIL_END, or with --status."
 _AGENT: Final = "unknown"
 _TRAIL_ID: Final = "untitled"
 _COMMENT: Final = BY_NAME["COMMENT"]
@@ -238,7 +240,7 @@ class _Compiler:
             if given is not None:
                 value = given
             if value is None:
-                self._values.guess(f"{where}: required", f"{default!r} is taken")
+                self._values.guess(f"{where}: required", f"{default!r} is taken", _MEND_BEGIN)
                 value = default
             names.append(self._values.text(value, where))
         at_ms = self._values.moment(fields, TRAIL_BEGIN.keys(2))
@@ -310,7 +312,7 @@ class _Compiler:
         if status is None:
             status = "success" if value is None else "error"
             wrong = "required" if value is None else f"one of {', '.join(STATUSES)} was expected"
-            self._values.guess(f"{where or 'status'}: {wrong}", f"{status!r} is taken")
+            self._values.guess(f"{where or 'status'}: {wrong}", f"{status!r} is taken", _MEND_END)
         return Instruction(TRAIL_END.code, (status,))
 
     # Values
@@ -332,7 +334,8 @@ class _Compiler:
             return self._values.digest(value, where)
         if operand.kind in ("uint", "int"):
             return self._values.number(value, where, is_signed=operand.kind == "int")
-        if operand.kind == "json" and not isinstance(value, str):
+        is_marked = isinstance(value, dict) and not {TEXT_OBJECT, WITHHELD}.isdisjoint(value)
+        if operand.kind == "json" and not isinstance(value, str) and not is_marked:
             return self._values.json(value, where)
         is_number = opcode.flux is not None and place < len(opcode.flux) and opcode.flux[place].kind == "n"
         if is_number and isinstance(value, int) and not isinstance(value, bool):

@@ -7,7 +7,15 @@ FormatError that says where.
 
 from __future__ import annotations
 
-__all__ = ["WORKLOG_BYTES_MAX", "RawWorklog", "entries_of_program", "entry_line", "read_worklog"]
+__all__ = [
+    "TEXT_OBJECT",
+    "WITHHELD",
+    "WORKLOG_BYTES_MAX",
+    "RawWorklog",
+    "entries_of_program",
+    "entry_line",
+    "read_worklog",
+]
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -18,6 +26,9 @@ from periplus.trail.opcodes import BY_CODE, TRAIL_BEGIN, TRAIL_END, Opcode, opco
 from periplus.trail.program import Instruction, Program
 
 WORKLOG_BYTES_MAX: Final = 64 << 20
+# What stands in place of a text that is not in the trail; no key of a worklog, and in no JSON of a tool.
+TEXT_OBJECT: Final = "$object"
+WITHHELD: Final = "$withheld"
 _INTEGER_DIGITS_MAX: Final = 20
 _SAFE: Final = "Nothing was written."
 _FILE_WRITE: Final = 0x93
@@ -241,11 +252,11 @@ def digest_text(digest: Digest) -> str:
 
 def _plain(value: OperandValue) -> Any:
     if isinstance(value, TextObject):
-        return {"object": f"sha256:{value.sha256.hex()}", "bytes": value.length}
+        return {TEXT_OBJECT: f"sha256:{value.sha256.hex()}", "bytes": value.length}
     if isinstance(value, Digest):
         return digest_text(value)
     if isinstance(value, Withheld):
-        return {"withheld": value.commitment.hex()}
+        return {WITHHELD: value.commitment.hex()}
     return value if value is None or isinstance(value, str) else int(value)
 
 

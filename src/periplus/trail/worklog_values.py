@@ -15,6 +15,7 @@ from periplus.base.errors import FormatError
 from periplus.trail import layout
 from periplus.trail.flux_convert import digest_of_text
 from periplus.trail.model import Digest, DigestAlgorithm, TextObject
+from periplus.trail.worklog_json import TEXT_OBJECT, WITHHELD
 
 TOLD_MAX: Final = 1000
 SAFE: Final = "Nothing was written."
@@ -63,10 +64,10 @@ class WorklogValues:
             self._mask = mask_secrets
 
     def text(self, value: object, where: str) -> str | TextObject:
-        if isinstance(value, dict) and "object" in value:
+        if isinstance(value, dict) and TEXT_OBJECT in value:
             return self._text_object(value, where)
         if not isinstance(value, str):
-            if isinstance(value, dict) and "withheld" in value:
+            if isinstance(value, dict) and WITHHELD in value:
                 raise FormatError(f"{where}: withheld; only a whole trail can be written", safe=SAFE)
             self.guess(f"{where}: a text was expected, not {name_of(value)}", "written out")
             value = self.json(value, where) if isinstance(value, (dict, list)) else str(value)
@@ -89,7 +90,7 @@ class WorklogValues:
         return None if value is None else self.text(value, where)
 
     def _text_object(self, value: Mapping[str, object], where: str) -> TextObject:
-        digest = self.digest(value["object"], where)
+        digest = self.digest(value[TEXT_OBJECT], where)
         length = value.get("bytes")
         if digest.algorithm != "sha256" or not isinstance(length, int) or isinstance(length, bool):
             raise FormatError(f"{where}: a text object has a SHA-256 and its number of bytes", safe=SAFE)
@@ -104,7 +105,7 @@ class WorklogValues:
             found = digest_of_text(text) or (digest_of_text(f"{bare}:{text}") if bare is not None else None)
             if found is not None:
                 return found
-        if isinstance(value, dict) and "withheld" in value:
+        if isinstance(value, dict) and WITHHELD in value:
             raise FormatError(f"{where}: withheld; only a whole trail can be written", safe=SAFE)
         wrong = f"{where}: a digest was expected, such as sha256: and 64 hexadecimal digits, not {name_of(value)}"
         if not self.lenient:
@@ -183,10 +184,10 @@ class WorklogValues:
             return {self.text(key, where): self._copied(item, where, depth + 1) for key, item in value.items()}
         return value
 
-    def guess(self, wrong: str, instead: str) -> None:
+    def guess(self, wrong: str, instead: str, mend: str = "Correct the worklog, or compile with --lenient.") -> None:
         """Raise what is wrong; in a lenient compile, say what is done instead."""
         if not self.lenient:
-            raise FormatError(wrong, safe=SAFE, mend="Correct the worklog, or compile with --lenient.")
+            raise FormatError(wrong, safe=SAFE, mend=mend)
         if len(self.told) < TOLD_MAX:
             self.told.append(f"{wrong}; {instead}")
 
