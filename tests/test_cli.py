@@ -123,7 +123,7 @@ def test_init_says_which_agents_have_sessions_of_this_project(sh):
     assert "periplus trail import" not in sh("init").out
     claude_session(sh.home / ".claude" / "projects" / "p" / "s.jsonl", cwd=str(sh.folder))
     assert sh.json("init").agents == ["Claude Code"]
-    assert "  1 session of Claude Code in this project: periplus trail import --found" in sh("init").lines
+    assert "  1 session of Claude Code in this project: periplus trail import --all" in sh("init").lines
     assert sh("trail", "import", "--found").code == 0
 
 

@@ -83,5 +83,4 @@ def sessions_of(folder: str, home: str) -> list[FoundSession]:
     """The agents' sessions under ``home`` that were held in ``folder`` or below it, the newest first."""
     from periplus.interop import find_sessions
 
-    here = os.path.realpath(folder) + os.sep
-    return [one for one in find_sessions(home) if one.cwd and (os.path.realpath(one.cwd) + os.sep).startswith(here)]
+    return find_sessions(home, folder)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from periplus.journal.yard import Repair
 
 _FILES_SHOWN_MAX: Final = 10
-_AGENTS = (("Claude Code", "claude-code"), ("Codex", "codex"))
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -49,6 +48,7 @@ def _init(face: Face, folder: str | None) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
+    from periplus.interop.formats import FORMATS
     from periplus.project import Project
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
@@ -59,7 +59,7 @@ def _init(face: Face, folder: str | None) -> int:
     store = face.store_option if folder else face.store
     created = Project.init(start, store=store)
     sessions = sessions_of(os.path.dirname(created.root), face.home)
-    agents = [name for name, source in _AGENTS if any(one.format == source for one in sessions)]
+    agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
     result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents)
 
     def lines() -> Iterator[str]:
@@ -67,7 +67,7 @@ def _init(face: Face, folder: str | None) -> int:
         yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if agents:
             count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
-            yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --found"
+            yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"
         yield 'Next: periplus remember "…" --type decision, or periplus tour'
 
     face.emit(result, lines)

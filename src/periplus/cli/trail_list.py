@@ -50,7 +50,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             label = f"{paint.warn}{run.state}{paint.end}"
             yield f"{paint.name}{run.id}{paint.end}  {run.started[:16]}  {label} run of {visible(run.agent, 40)}  {visible(run.title, 60)}".rstrip()
         if not trails and not runs:
-            yield "No trails yet. Next: periplus trail import FILE, or --git, or --found"
+            yield "No trails yet. Next: periplus trail import FILE, or --git, or --all"
 
     face.emit(result, lines)
     return 0

@@ -54,12 +54,23 @@ class FailureOut(msgspec.Struct):
     next: str
 
 
+class ImportedFileOut(msgspec.Struct):
+    """A file that was imported, with the ids of its trails; ``changed`` where one of them is new or another one now."""
+
+    path: str
+    trails: list[str]
+    changed: bool
+
+
 class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.import/1"):
-    """``left_out``: how many more sessions ``--found`` found than it imports at a time."""
+    """``left_out``: how many more sessions ``--all`` found than it imports at a time. With ``--follow`` there is one such
+    document a line, for each file that was imported once more.
+    """
 
     trails: list[TrailOut]
     failed: list[FailureOut]
     left_out: int
+    files: list[ImportedFileOut] = []
 
 
 class RunOut(msgspec.Struct):

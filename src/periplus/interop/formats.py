@@ -23,13 +23,20 @@ Shape: TypeAlias = Literal["lines", "document", "folder", "database"]
 
 class Place(NamedTuple):
     """Where an agent leaves its sessions: files called ``pattern`` and not ``not_pattern``, in ``folder`` of the home
-    folder and down to ``depth`` folders below it.
+    folder and down to ``depth`` folders below it; or of the project's own folder, where ``in_project``.
+
+    ``held_in`` is the JSON member in the beginning of a file that names the folder in which the session was held;
+    ``projectHash`` is the SHA-256 of its path. Empty: the file holds sessions of many folders, and the importer leaves
+    out what is of another one. ``card`` replaces the end of the file's name where another file beside it says so.
     """
 
     folder: tuple[str, ...]
     depth: int
     pattern: str
     not_pattern: str = ""
+    held_in: str = "cwd"
+    card: tuple[str, str] = ("", "")
+    in_project: bool = False
 
 
 class Format(NamedTuple):
@@ -70,25 +77,29 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format(
         "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "gemini", "lines", grows=True,
-        places=(Place((".gemini", "tmp"), 2, "session-*.json*"),),
+        places=(Place((".gemini", "tmp"), 2, "session-*.json*", held_in="projectHash"),),
     ),
     Format("openhands", "OpenHands", "events of OpenHands", "openhands", "lines", grows=True,
-           places=(Place((".openhands", "conversations"), 1, "base_state.json"),)),
+           places=(Place((".openhands", "conversations"), 1, "base_state.json", held_in="working_dir"),)),
     Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "mini_swe", "document", grows=False,
            places=(Place((".config", "mini-swe-agent"), 0, "*.traj.json"),)),
     Format("swe-agent-traj", "SWE-agent", "a trajectory of SWE-agent", "swe_agent", "document", grows=False),
     Format(
         "opencode", "opencode", "sessions of opencode", "opencode_files", "database", grows=False,
-        places=(Place((".local", "share", "opencode"), 0, "opencode.db"),
-                Place((".local", "share", "opencode", "storage", "session"), 1, "ses_*.json")),
+        places=(Place((".local", "share", "opencode"), 0, "opencode.db", held_in=""),
+                Place((".local", "share", "opencode", "storage", "session"), 1, "ses_*.json",
+                      held_in="directory")),
     ),
     Format(
         "cline", "Cline", "a session of Cline", "cline", "folder", grows=False,
-        places=(Place((".cline", "data", "sessions"), 1, "*.messages.json"),),
+        places=(Place((".cline", "data", "sessions"), 1, "*.messages.json", card=(".messages.json", ".json")),),
     ),
     Format("inspect", "Inspect", "a log of Inspect", "inspect_log", "document", grows=False),
     Format("otel", "OpenTelemetry", "a trace of OpenTelemetry", "otel", "document", grows=False),
-    Format("aider", "aider", "a chat history of aider", "aider", "lines", grows=True),
+    Format(
+        "aider", "aider", "a chat history of aider", "aider", "lines", grows=True,
+        places=(Place((), 0, ".aider.chat.history.md", held_in="", in_project=True),),
+    ),
 )  # fmt: skip
 
 
@@ -112,6 +123,6 @@ def kinds_of_files() -> str:
     """For a sentence: what can be imported, and where it lies."""
     kinds = []
     for row in FORMATS:
-        place = f" (~/{'/'.join(row.places[0].folder)})" if row.places else ""
+        place = f" (~/{'/'.join(row.places[0].folder)})" if row.places and not row.places[0].in_project else ""
         kinds.append(f"{row.agent}{place}")
     return f"{', '.join(kinds[:-1])} and {kinds[-1]}"

@@ -59,6 +59,8 @@ def read(source: Source) -> Iterator[Imported]:
 def _sessions_of(source: Source, sessions: _Sessions) -> Iterator[Imported]:
     count = sessions.count
     for number, card in enumerate(sessions.roots(), 1):
+        if source.is_elsewhere(card.values.get("directory")):
+            continue
         yield _session_of(source, sessions, card, ())
         if source.progress is not None:
             source.progress(number, max(number, count))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Head", "HeadOfDocument", "LineImporter", "Source", "status_of"]
+__all__ = ["Head", "HeadOfDocument", "LineImporter", "Source", "is_within", "status_of"]
 
+import os
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -106,7 +107,8 @@ class LineImporter(Protocol):
 
 class Source:
     """A file to import, and what its trail needs: a key, a place for large texts. ``progress`` gets the bytes read and
-    the bytes in all.
+    the bytes in all. Of a file that holds the sessions of many folders, those outside of ``folder`` are left out before
+    anything of them is kept.
     """
 
     def __init__(
@@ -115,8 +117,10 @@ class Source:
         trail_key: bytes,
         put_object: Callable[[bytes], bytes],
         progress: Callable[[int, int], None] | None = None,
+        folder: str | None = None,
     ) -> None:
         self.path = path
+        self.folder = folder
         self.put_object = put_object
         self.progress = progress
         self._trail_key = trail_key
@@ -124,6 +128,10 @@ class Source:
     def beside(self, path: str) -> Source:
         """Another file of the same import, whose reading is no progress of its own."""
         return Source(path, self._trail_key, self.put_object)
+
+    def is_elsewhere(self, folder: object) -> bool:
+        """Whether a session that was held in ``folder`` is one to leave out; so is one of which that is not known."""
+        return self.folder is not None and not (isinstance(folder, str) and is_within(folder, self.folder))
 
     def secret(self, digest: bytes) -> bytes:
         """The secret of the trail of a source with this SHA-256."""
@@ -180,6 +188,14 @@ class Source:
                 intake.note_unreadable(number)
         intake.count("lines", reader.line_count)
         return reader.digest, status_of(importer.finish(), is_torn=is_torn)
+
+
+def is_within(folder: str, outer: str) -> bool:
+    """Whether ``folder`` is ``outer`` or lies in it."""
+    try:
+        return (os.path.realpath(folder) + os.sep).startswith(os.path.realpath(outer).rstrip(os.sep) + os.sep)
+    except ValueError:  # a NUL in what a file says
+        return False
 
 
 def status_of(status: Status, *, is_torn: bool) -> Status:

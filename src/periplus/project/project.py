@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue
-from periplus.base.clock import Clock, SystemClock, format_ms
+from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.files import Files
 from periplus.base.ids import derived_id
@@ -45,6 +45,7 @@ from periplus.memory import (
     recall,
     remember,
 )
+from periplus.project.cards import card_of, is_later
 
 if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
     from periplus.memory.candidates import Accepted
+    from periplus.project.following import FollowedFile
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.syncing import Synced
@@ -68,7 +70,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
-_FILES_LISTED_MAX: Final = 200
 _LOOK_SHARE: Final = 20
 
 
@@ -350,9 +351,16 @@ class Project:
         return imported[0]
 
     def import_transcripts(
-        self, path: str, *, source_format: SourceFormat | None = None, progress: Progress | None = None
+        self,
+        path: str,
+        *,
+        source_format: SourceFormat | None = None,
+        progress: Progress | None = None,
+        only_here: bool = False,
     ) -> list[ImportedTrail]:
-        """Make trails of the sessions in an agent's file. Raises FormatError for what is none, and changes nothing then."""
+        """Make trails of the sessions in an agent's file; with ``only_here`` of those that were held in this project, where
+        the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
+        """
         from periplus.interop import import_transcripts
 
         sessions = import_transcripts(
@@ -361,8 +369,29 @@ class Project:
             put_object=self.journal.objects.put,
             format=source_format,
             progress=progress,
+            folder=self.folder if only_here else None,
         )
         return [self._announce(imported, "") for imported in sessions]
+
+    def follow_transcripts(
+        self,
+        find: Callable[[], Sequence[str]],
+        *,
+        wait: Callable[[float], bool],
+        source_format: SourceFormat | None = None,
+        is_found: Callable[[str], bool] = lambda _: False,
+        timeout_s: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> Iterator[FollowedFile]:
+        """Import the files that ``find`` names, and each again when it changed; see ``project.following``. Of a file that
+        ``is_found`` (and nobody named) only sessions of this project are taken.
+        """
+        from periplus.project.following import follow_files
+
+        def take(path: str) -> list[ImportedTrail]:
+            return self.import_transcripts(path, source_format=source_format, only_here=is_found(path))
+
+        return follow_files(find, take, wait=wait, timeout_s=timeout_s, now=now)
 
     def import_git(
         self, repository: str, *, commits_max: int = 10_000, progress: Progress | None = None
@@ -494,12 +523,12 @@ class Project:
         session = imported.session_id or imported.source_sha256.hex()
         item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
         children = tuple(self._announce(child, item_id) for child in imported.children)
-        card = _card(imported, parent)
+        card = card_of(imported, parent)
         card["object"] = self.journal.objects.put(imported.trail).hex()  # an object that was lost is healed by it
 
         def write(transaction: Transaction) -> None:
             held = transaction.get("trail", item_id)
-            if held is None or held.deleted or _is_later(card, held.value):
+            if held is None or held.deleted or is_later(card, held.value):
                 summary = f"trail: {card['title'] or session}"
                 transaction.put("trail", item_id, card, action="import", summary=summary)
 
@@ -691,45 +720,6 @@ class Project:
                 yield Problem("error", f"trail {entity.item_id}: {report.summary}", self.root)
             elif report.digest.hex() != entity.value.get("digest"):
                 yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", self.root)
-
-
-def _is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
-    """Whether a session's trail should take the place of the one that is held: a session grows, an old copy does not."""
-    if card["digest"] == held.get("digest"):
-        return False
-    steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
-    ends = [str(one.get("ended", "")) for one in (card, held)]
-    return (ends[0], steps[0]) >= (ends[1], steps[1])
-
-
-def _card(imported: Imported, parent: str) -> dict[str, JSONValue]:
-    from periplus.trail import TrailReader
-
-    reader = TrailReader(imported.trail)
-    card: dict[str, JSONValue] = {
-        "v": 1,
-        "digest": reader.digest.hex(),
-        "object": "",
-        "bytes": len(imported.trail),
-        "format": imported.format,
-        "agent": imported.agent,
-        "session_id": imported.session_id,
-        "source_sha256": imported.source_sha256.hex(),
-        "title": imported.title or "",
-        "cwd": imported.cwd or "",
-        "model": imported.model or "",
-        "started": format_ms(imported.started_ms) if imported.started_ms else "",
-        "ended": format_ms(imported.ended_ms) if imported.ended_ms else "",
-        "status": reader.status,
-        "counts": dict(imported.counts),
-        "skipped": dict(imported.skipped),
-        "unknown": dict(imported.unknown),
-        "masked": imported.masked,
-        "files": list(imported.files[:_FILES_LISTED_MAX]),
-    }
-    if parent:
-        card["parent"] = parent
-    return card
 
 
 def _read_file(path: str) -> bytes:
