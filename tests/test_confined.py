@@ -417,6 +417,17 @@ def test_any_paths_touch_nothing_outside(tmp_path_factory, writes):
     assert (outside / "secret").read_text() == "secret"
 
 
+def test_what_a_stopped_write_left_behind_is_swept_away(folder):
+    for at in range(4):
+        with Confined(os.fspath(folder), files=StoppingFiles(at)) as confined, pytest.raises(Stop):
+            confined.write("a.tmp", b"new")
+    assert len(list(folder.iterdir())) == 3
+    (folder / "mine.tmp").write_text("")
+    with Confined(os.fspath(folder)) as confined:
+        assert confined.sweep() == 3
+    assert [path.name for path in folder.iterdir()] == ["mine.tmp"]
+
+
 def test_a_digest_of_what_was_walked(folder):
     with Confined(os.fspath(folder)) as confined:
         for name in ("b", "a", "c/d"):

@@ -649,6 +649,12 @@ def test_an_edit_is_a_replacement_or_a_reason(data, old, new, is_every):
         assert isinstance(found, str)
 
 
+def test_an_edit_that_would_fill_the_memory_is_a_failure():
+    data = b"a" * 1_000_000
+    assert edited(data, "a", "b" * 100, is_every=True) == "the file would have over 67,108,864 bytes"
+    assert edited(data, "a", "bb", is_every=True) == b"bb" * 1_000_000
+
+
 def test_one_replay_at_a_time_in_a_folder(tmp_path):
     taped = a_run()
     log = open_log(tmp_path, taped)

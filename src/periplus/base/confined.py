@@ -44,6 +44,7 @@ ENTRIES_MAX: Final = 200_000
 _RESERVED: Final = (".git", ".periplus")
 _SLASHES: Final = frozenset("\\\u2044\u2215\u2216\u29f5\u29f8\u29f9\ufe68\uff0f\uff3c")
 _DOTS: Final = frozenset(".\u2024\u2025\u2026\u3002\ufe12\ufe52\uff0e\uff61\u00b7\u0701\u0702\u30fb ")
+_TEMPORARY_PREFIX: Final = ".periplus-write."
 _COMMON: Final = {ord(char): None for char in "._-"}
 _MODE: Final = 0o777
 
@@ -267,7 +268,7 @@ class Confined:
             mode = stat.S_IMODE(held.st_mode) & _MODE if held is not None else 0o644
             if is_executable is not None:
                 mode = mode | 0o111 if is_executable else mode & ~0o111
-            temporary = f".{os.getpid()}.{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
+            temporary = f"{_TEMPORARY_PREFIX}{os.getpid()}.{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
             try:
                 self._write_at(folder, temporary, names[-1], data, mode)
             except OSError as error:
@@ -323,6 +324,17 @@ class Confined:
                     self._settle(source_folder)
                 except OSError as error:
                     raise self._failure(error, "move", source) from error
+
+    def sweep(self) -> int:
+        """Remove what writes left behind that were stopped; for who knows that nobody else writes here now."""
+        left = [
+            entry.path
+            for entry in self.walk()
+            if (name := os.path.basename(entry.path)).startswith(_TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+        ]
+        for path in left:
+            self.delete(path)
+        return len(left)
 
     # How
 

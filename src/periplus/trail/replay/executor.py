@@ -29,7 +29,7 @@ from periplus.trail.reader import TrailReader
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
 from periplus.trail.replay.model import Call, Did, Difference, ReadContent, Verdict, operands_of
-from periplus.trail.replay.world import World, perform
+from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 1_000_000
 _DIFFERENCES_MAX: Final = 100
@@ -45,6 +45,7 @@ _NEEDS: Final[dict[str, tuple[tuple[Action, int | None], ...]]] = {  # opcode â†
     "SEARCH_CODE": (("search", 1),),
     "GIT_COMMIT": (("commit", None),),
 }
+_ACTED: Final = _CONTROL | PERFORMED
 _LABEL: Final = BY_NAME["LABEL"].code
 _CAP_ISSUE: Final = BY_NAME["CAP_ISSUE"].code
 
@@ -168,7 +169,7 @@ class Replay:
 
     def _step(self, index: int) -> None:
         step = self._steps.at(index)
-        call = operands_of(index, step, self._local, self._read_content)
+        call = operands_of(index, step, self._local, self._read_content, is_performed=opcode_name(step.code) in _ACTED)
         begun_ms = self._clock.now_ms()
         following, is_change = index + 1, False
         if call.op in _CONTROL:

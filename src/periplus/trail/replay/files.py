@@ -136,6 +136,8 @@ def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
         return "the old text is not in the file"
     if count > 1 and not is_every:
         return f"the old text is in the file {count:,} times"
+    if len(data) + count * (len(after) - len(before)) > FILE_BYTES_MAX:
+        return f"the file would have over {FILE_BYTES_MAX:,} bytes"
     return data.replace(before, after)
 
 

@@ -82,6 +82,7 @@ class FolderWorld(FileSteps):
         self.left_out = tuple(entry.path for entry in carried)
         self.git = GitFolder(self.root, own, carried)
         self.confined = Confined(self.root, files=self._files)
+        self.confined.sweep()
         super().__init__(self.confined, self._content)
 
     def __enter__(self) -> Self:

@@ -28,6 +28,7 @@ Fate: TypeAlias = Literal["done", "not_done", "unknown"]
 ReadContent: TypeAlias = Callable[[Digest], bytes | None]
 
 ABSENT: Final = ""  # in the place of a digest: nothing is there
+TEXT_BYTES_MAX: Final = 64 << 20
 EVERY: Final = "every occurrence"  # the note of an edit that replaces all of them
 
 
@@ -100,23 +101,34 @@ def digest_text(digest: Digest) -> str:
     return f"{digest.algorithm}:{digest.value.hex()}"
 
 
-def operands_of(index: int, step: Step, local: Callable[[str], str], read_content: ReadContent) -> Call:
-    """The call that a step asks for; ``local`` turns a recorded path into one of the world."""
+def operands_of(
+    at: int, step: Step, local: Callable[[str], str], read_content: ReadContent, *, is_performed: bool
+) -> Call:
+    """The call that a step asks for; ``local`` turns a recorded path into one of the world. Of a step that is
+    not ``is_performed`` long texts are left out.
+    """
     row = BY_CODE.get(step.code)
     values: list[str | Digest | int | None] = []
     missing = ""
     for place, value in enumerate(step.operands):
-        name = row.operands[place].name if row is not None else f"operand {place}"
-        ready = value if not isinstance(value, Withheld | TextObject) else None
-        if isinstance(value, Withheld):
-            missing = f"{name} is withheld"
-        elif isinstance(value, TextObject):
-            data = read_content(Digest("sha256", value.sha256))
-            if data is None:
-                missing = f"the object of {name} is not at hand"
-            else:
-                ready = data.decode("utf-8", "replace")
+        ready: str | Digest | int | None
+        if isinstance(value, Withheld | TextObject):
+            ready, trouble = _fetched(value, read_content) if is_performed else (None, "")
+            if trouble:
+                missing = f"{row.operands[place].name if row is not None else place}: {trouble}"
+        else:
+            ready = value
         is_path = row is not None and row.operands[place].kind == "path"
         values.append(local(ready) if is_path and isinstance(ready, str) else ready)
     note = step.note if isinstance(step.note, str) else ""
-    return Call(index, opcode_name(step.code), tuple(values), note, step, missing)
+    return Call(at, opcode_name(step.code), tuple(values), note, step, missing)
+
+
+def _fetched(value: Withheld | TextObject, read_content: ReadContent) -> tuple[str | None, str]:
+    """The text of an operand, or why it cannot be had."""
+    if isinstance(value, Withheld):
+        return None, "withheld"
+    if value.length > TEXT_BYTES_MAX:
+        return None, f"over {TEXT_BYTES_MAX:,} bytes"
+    data = read_content(Digest("sha256", value.sha256))
+    return (data.decode("utf-8", "replace"), "") if data is not None else (None, "its object is not at hand")

@@ -7,7 +7,7 @@ other agents, remotes) is no world's to repeat: ``observe`` gets it, and perform
 
 from __future__ import annotations
 
-__all__ = ["DryWorld", "World", "judge_pattern", "perform"]
+__all__ = ["PERFORMED", "DryWorld", "World", "judge_pattern", "perform"]
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -83,6 +83,9 @@ _METHODS: Final[dict[str, Callable[[World, Call, CommandForm], Did]]] = {
     "GIT_COMMIT": lambda world, call, _: world.commit(call.text(1), call.digest(2)),
     "CHECKPOINT": _checkpoint,
 }
+
+
+PERFORMED: Final = frozenset(_METHODS)  # opcodes that a world is asked to carry out; others it only observes
 
 
 def judge_pattern(path: str) -> tuple[str, ...]:
