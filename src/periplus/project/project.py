@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.files import Files
