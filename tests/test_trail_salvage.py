@@ -44,7 +44,7 @@ EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 
 def leaves(reader):
     data = reader.to_bytes()
-    return [leaf for leaf, _ in step_leaves(data, *reader.span(layout.TAG_STEPS), reader.commitments())]
+    return list(step_leaves(data, *reader.span(layout.TAG_STEPS), reader.commitments()))
 
 
 def without_times(step):

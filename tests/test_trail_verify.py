@@ -379,7 +379,7 @@ def test_the_tree_in_parts_is_the_tree_of_all_leaves(count):
     for number in range(count):
         builder.add("LEVEL_UP", number)
     reader = TrailReader(builder.finish(Header("a", "t")))
-    leaves = [leaf for leaf, _ in step_leaves(reader.to_bytes(), *reader.span(layout.TAG_STEPS), reader.commitments())]
+    leaves = list(step_leaves(reader.to_bytes(), *reader.span(layout.TAG_STEPS), reader.commitments()))
     assert len(leaves) == count
     assert reader.stored_identity.root == root_of(leaves)
 

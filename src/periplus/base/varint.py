@@ -12,6 +12,8 @@ from typing import Final
 from periplus.base.errors import FormatError
 
 UINT_MAX: Final = 2**64 - 1
+_ONE_BYTE: Final = [bytes((value,)) for value in range(128)]
+_CONTINUED: Final = [bytes((value | 0x80,)) for value in range(128)]
 
 
 def append_uint(out: bytearray, value: int) -> None:
@@ -24,6 +26,12 @@ def append_uint(out: bytearray, value: int) -> None:
 
 
 def uint_bytes(value: int) -> bytes:
+    if 0 <= value < 128:
+        return _ONE_BYTE[value]
+    if 128 <= value < 1 << 14:
+        return _CONTINUED[value & 0x7F] + _ONE_BYTE[value >> 7]
+    if 128 <= value < 1 << 21:
+        return _CONTINUED[value & 0x7F] + _CONTINUED[value >> 7 & 0x7F] + _ONE_BYTE[value >> 14]
     out = bytearray()
     append_uint(out, value)
     return bytes(out)

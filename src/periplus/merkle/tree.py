@@ -31,6 +31,7 @@ from hashlib import sha256
 from typing import Final
 
 from periplus.base.errors import UsageError
+from periplus.base.speed import sha256_nodes
 
 EMPTY_ROOT: Final = sha256(b"").digest()
 _HASH_BYTES: Final = 32
@@ -203,8 +204,4 @@ def _complete(lower: bytearray, upper: bytearray) -> None:
     """Append to ``upper`` the parents that ``lower`` has the children of."""
     begin = 2 * len(upper)
     end = len(lower) // (2 * _HASH_BYTES) * (2 * _HASH_BYTES)
-    children = bytes(memoryview(lower)[begin:end])
-    hasher = sha256
-    upper += b"".join(
-        [hasher(b"\x01" + children[at : at + 64]).digest() for at in range(0, len(children), 2 * _HASH_BYTES)]
-    )
+    upper += sha256_nodes(bytes(memoryview(lower)[begin:end]))

@@ -16,7 +16,7 @@ from __future__ import annotations
 __all__ = ["TrailBuilder"]
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.container import KIND_TRAIL, pack
 from periplus.base.errors import UsageError
@@ -33,6 +33,7 @@ from periplus.trail.model import (
     Outcome,
     Signed,
     Status,
+    Step,
     Text,
     TextObject,
     Withheld,
@@ -52,42 +53,42 @@ _CARRIED: Final[dict[OperandKind, int]] = {
     "uint": _UINT,
     "int": _INT,
 }
-_ONE_BYTE: Final = tuple(bytes((number,)) for number in range(128))
+_ONE_BYTE: Final = [bytes((number,)) for number in range(128)]
+_SETTLED_AT_ONCE: Final = 1024
+_DIGEST_HEADS: Final[dict[str, bytes]] = {
+    name: bytes((layout.FORM_DIGEST, code)) for name, code in layout.CODE_BY_ALGORITHM.items()
+}
 _META: Final[dict[str, int]] = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 
-class _Slot(NamedTuple):
+class _Slot:
     """One operand's place, ready for the loop: how it is carried, and how an error names it."""
 
-    carried: int
-    where: str
-    optional: bool
+    __slots__ = ("carried", "is_optional", "where")
+
+    def __init__(self, opcode: str, operand: Operand) -> None:
+        self.carried: int = _CARRIED[operand.kind]
+        self.is_optional: bool = operand.optional
+        self.where: str = f"{opcode}: operand {operand.name}"
 
 
-class _Shape(NamedTuple):
-    opcode: Opcode
-    slots: tuple[tuple[int, _Slot], ...]
-    required: int  # operands up to and with the last one that may not be absent
-    result_where: str
+class _Shape:
+    """A row of the table, ready for the loop."""
+
+    __slots__ = ("code", "name", "opcode", "required", "slots")
+
+    def __init__(self, opcode: Opcode) -> None:
+        self.opcode: Opcode = opcode
+        self.code: int = opcode.code
+        self.name: str = opcode.name
+        self.slots: tuple[_Slot, ...] = tuple([_Slot(opcode.name, operand) for operand in opcode.operands])
+        # Operands up to and with the last one that may not be absent.
+        self.required: int = max(
+            (at + 1 for at, operand in enumerate(opcode.operands) if not operand.optional), default=0
+        )
 
 
-def _shape(opcode: Opcode) -> _Shape:
-    required = max((at + 1 for at, operand in enumerate(opcode.operands) if not operand.optional), default=0)
-    slots = tuple(
-        _Slot(_CARRIED[operand.kind], f"{opcode.name}: operand {operand.name}", operand.optional)
-        for operand in opcode.operands
-    )
-    return _Shape(opcode, tuple((slot.carried, slot) for slot in slots), required, f"{opcode.name}: result")
-
-
-_SHAPES: Final[dict[str | int, _Shape]] = {key: _shape(row) for row in OPCODES for key in (row.name, row.code)}
-
-
-class _Mark(NamedTuple):
-    texts: int
-    digests: int
-    wires: int
-    entries: int
+_SHAPES: Final[dict[str | int, _Shape]] = {key: _Shape(row) for row in OPCODES for key in (row.name, row.code)}
 
 
 class TrailBuilder:
@@ -104,14 +105,20 @@ class TrailBuilder:
         self._entries = bytearray()
         self._steps = bytearray()
         self._times = bytearray()
+        self._heads: dict[int, bytes] = {}  # what stands before the operands of a step; few differ
         self._sources = bytearray()
+        self._has_sources = False
+        self._new_steps: list[bytes] = []  # not yet behind those before them: see _settle
+        self._new_times: list[bytes] = []
+        self._new_sources: list[bytes] = []
         self._step_count = 0
         self._first_ms: int | None = None
         self._first_at = 0  # where in the times the difference to the beginning of the trail belongs
         self._now_ms = 0
         self._source = 0
         self._mark_step = -1
-        self._mark = _Mark(0, 0, 0, 0)
+        # How many texts, digests, entries and bytes of entries there were before the step at hand.
+        self._mark: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._finished = False
 
     @property
@@ -160,12 +167,17 @@ class TrailBuilder:
         source: int | None = None,
     ) -> int:
         """As ``add``, for a step that a newer version wrote: its operands are carried as they are."""
-        if code in BY_CODE or code in layout.NEVER_STEPS or not 0 <= code <= 0xFF:
-            raise UsageError(f"{code:#04x} is not the code of an opcode that this version does not know")
-        if len(operands) > layout.OPERANDS_MAX:
-            raise UsageError(f"OP_{code:02X}: over {layout.OPERANDS_MAX} operands")
-        row = tuple(Operand(str(at), _kind_of(value), optional=True) for at, value in enumerate(operands))
-        shape = _shape(Opcode(code, f"OP_{code:02X}", row, ""))
+        return self._append(
+            _carrying(code, operands),
+            operands, outcome, exit_code, error, result, result_size, note, at_ms, duration_ms, source,
+        )  # fmt: skip
+
+    def add_step(self, step: Step, at_ms: int) -> int:
+        """As ``add``, or ``add_unknown``, for a step as a reader gives it, which began at ``at_ms``."""
+        code, operands, outcome, exit_code, error, result, result_size, note, _, duration_ms, source = step
+        shape = _SHAPES.get(code)
+        if shape is None:
+            shape = _carrying(code, operands)
         return self._append(
             shape, operands, outcome, exit_code, error, result, result_size, note, at_ms, duration_ms, source
         )
@@ -188,12 +200,14 @@ class TrailBuilder:
             raise UsageError("the trail is finished already")
         if status not in STATUSES:
             raise UsageError(f"unknown status {status!r}", mend=f"One of: {', '.join(STATUSES)}.")
-        _checked_clock(started_ms, "started_ms")
+        if type(started_ms) is not int or not layout.CLOCK_MS_MIN <= started_ms <= layout.CLOCK_MS_MAX:
+            raise _wrong_clock(started_ms, "started_ms")
         if extra and not {*extra}.isdisjoint({*layout.REQUIRED_TAGS, layout.TAG_SOURCES}):
             raise UsageError("an extra section has the tag of one that the trail writes itself")
         if self._mark_step == self._step_count:
             self._roll_back()
         head = self._header(header)
+        self._settle()
         self._finished = True
         steps = uint_bytes(self._step_count) + self._steps
         self._steps.clear()
@@ -204,7 +218,7 @@ class TrailBuilder:
         sections[layout.TAG_STRINGS] = strings
         sections[layout.TAG_STEPS] = steps
         sections[layout.TAG_TIMES] = self._times_section(started_ms)
-        if self._sources:
+        if self._has_sources:
             sections[layout.TAG_SOURCES] = self._sources
         sections[layout.TAG_RECEIPTS] = identity.receipts_section()
         return pack(KIND_TRAIL, sections)
@@ -218,7 +232,7 @@ class TrailBuilder:
         outcome: str,
         exit_code: int | None,
         error: Text | None,
-        result: Digest | None,
+        result: Digest | Withheld | None,
         result_size: int,
         note: Text | None,
         at_ms: int | None,
@@ -230,18 +244,22 @@ class TrailBuilder:
             self._roll_back()
         if self._finished:
             raise UsageError("the trail is finished already")
-        while operands and operands[-1] is None:
-            operands = operands[:-1]
+        slots = shape.slots
         count = len(operands)
-        if not shape.required <= count <= len(shape.slots):
+        while count and operands[count - 1] is None:
+            count -= 1
+        if not shape.required <= count <= len(slots):
             raise _wrong_count(shape, count)
         body = b""
-        texts = self._texts
+        texts, wires = self._texts, self._wires
         try:
-            for (carried, slot), value in zip(shape.slots, operands, strict=False):
+            for place in range(count):
+                slot = slots[place]
+                value = operands[place]
+                carried = slot.carried
                 if carried == _TEXT:
                     known = texts.get(value)
-                    body += self._wires[known] if known is not None else self._text_operand(slot, value)
+                    body += wires[known] if known is not None else self._text_operand(slot, value)
                 elif carried == _UINT and type(value) is int and 0 <= value < 32:
                     body += _ONE_BYTE[value << 2 | layout.WIRE_UNSIGNED]
                 else:
@@ -251,7 +269,7 @@ class TrailBuilder:
             raise
         meta = _META.get(outcome, -1)
         if meta < 0:
-            raise UsageError(f"{shape.opcode.name}: unknown outcome {outcome!r}")
+            raise UsageError(f"{shape.name}: unknown outcome {outcome!r}")
         if exit_code is not None or error is not None or result is not None or note is not None or result_size:
             flags, tail = self._tail(shape, exit_code, error, result, result_size, note)
             meta |= flags
@@ -259,30 +277,43 @@ class TrailBuilder:
         times = self._time(shape, at_ms, duration_ms)
         if index >= layout.STEPS_MAX:
             raise UsageError(f"over {layout.STEPS_MAX:,} steps in a trail")
-        if source is not None or self._sources:
+        if source is not None or self._has_sources:
             self._add_source(shape, source)
         length = len(body) + 2
-        if length < 128:
-            self._steps += bytes((shape.opcode.code, length, meta, count))
-        else:
-            self._steps += bytes((shape.opcode.code, *uint_bytes(length), meta, count))
-        self._steps += body
+        head_key = shape.code | meta << 8 | count << 16 | length << 24
+        head = self._heads.get(head_key)
+        if head is None:
+            head = self._heads[head_key] = bytes((shape.code, *uint_bytes(length), meta, count))
+        self._new_steps.append(head)
+        self._new_steps.append(body)
         if at_ms is not None:
             if self._first_ms is None:
+                self._settle()
                 self._first_ms = at_ms
                 self._first_at = len(self._times)
             self._now_ms = at_ms
-        self._times += times
+        self._new_times.append(times)
+        if len(self._new_times) >= _SETTLED_AT_ONCE:
+            self._settle()
         self._step_count = index + 1
         return index
 
+    def _settle(self) -> None:
+        """Put the bytes of the steps since the last time behind those before them."""
+        self._steps += b"".join(self._new_steps)
+        self._times += b"".join(self._new_times)
+        self._sources += b"".join(self._new_sources)
+        self._new_steps.clear()
+        self._new_times.clear()
+        self._new_sources.clear()
+
     def _text_operand(self, slot: _Slot, value: OperandValue) -> bytes:
-        if value is None and slot.optional:
+        if value is None and slot.is_optional:
             return _ONE_BYTE[0]
         return self._wires[self._text(value, slot.where)]
 
     def _other_operand(self, slot: _Slot, value: OperandValue) -> bytes:
-        if value is None and slot.optional:
+        if value is None and slot.is_optional:
             return _ONE_BYTE[0]
         if slot.carried == _DIGEST:
             return self._wires[self._digest(value, slot.where)]
@@ -305,46 +336,48 @@ class TrailBuilder:
         shape: _Shape,
         exit_code: int | None,
         error: Text | None,
-        result: Digest | None,
+        result: Digest | Withheld | None,
         result_size: int,
         note: Text | None,
     ) -> tuple[int, bytes]:
-        name = shape.opcode.name
-        out = bytearray()
+        out = b""
         flags = 0
         if exit_code is not None:
             flags |= layout.HAS_EXIT_CODE
-            _checked_integer(exit_code, -layout.INTEGER_MAX, f"{name}: exit_code")
-            append_uint(out, zigzag(exit_code))
+            if type(exit_code) is not int or not -layout.INTEGER_MAX <= exit_code <= layout.INTEGER_MAX:
+                raise _wrong_integer(exit_code, -layout.INTEGER_MAX, f"{shape.name}: exit_code")
+            out += uint_bytes(zigzag(exit_code))
         if error is not None:
             flags |= layout.HAS_ERROR
-            append_uint(out, self._text(error, f"{name}: error"))
+            out += uint_bytes(self._text(error, f"{shape.name}: error"))
         if result is not None:
             flags |= layout.HAS_RESULT
-            append_uint(out, self._digest(result, shape.result_where))
-            append_uint(out, _checked_integer(result_size, 0, f"{name}: result_size"))
+            out += uint_bytes(self._digest(result, f"{shape.name}: result"))
+            if type(result_size) is not int or not 0 <= result_size <= layout.INTEGER_MAX:
+                raise _wrong_integer(result_size, 0, f"{shape.name}: result_size")
+            out += uint_bytes(result_size)
         elif result_size:
-            raise UsageError(f"{name}: result_size without a result")
+            raise UsageError(f"{shape.name}: result_size without a result")
         if note is not None:
             flags |= layout.HAS_NOTE
-            append_uint(out, self._text(note, f"{name}: note"))
-        return flags, bytes(out)
+            out += uint_bytes(self._text(note, f"{shape.name}: note"))
+        return flags, out
 
     # Times and sources
 
     def _time(self, shape: _Shape, at_ms: int | None, duration_ms: int | None) -> bytes:
-        if duration_ms is None:
-            duration = _ONE_BYTE[0]
-        else:
-            _checked_integer(duration_ms, 0, f"{shape.opcode.name}: duration_ms")
-            duration = _ONE_BYTE[duration_ms + 1] if duration_ms < 127 else uint_bytes(duration_ms + 1)
+        duration = _ONE_BYTE[0]
+        if duration_ms is not None:
+            if type(duration_ms) is not int or not 0 <= duration_ms <= layout.INTEGER_MAX:
+                raise _wrong_integer(duration_ms, 0, f"{shape.name}: duration_ms")
+            duration = uint_bytes(duration_ms + 1)
         if at_ms is None:
             return _ONE_BYTE[0] + duration
-        _checked_clock(at_ms, f"{shape.opcode.name}: at_ms")
+        if type(at_ms) is not int or not layout.CLOCK_MS_MIN <= at_ms <= layout.CLOCK_MS_MAX:
+            raise _wrong_clock(at_ms, f"{shape.name}: at_ms")
         if self._first_ms is None:
             return duration  # the difference comes in when the beginning is known: _times_section
-        delta = zigzag(at_ms - self._now_ms)
-        return (_ONE_BYTE[delta] if delta < 128 else uint_bytes(delta)) + duration
+        return uint_bytes(zigzag(at_ms - self._now_ms)) + duration
 
     def _times_section(self, started_ms: int) -> bytes:
         started = uint_bytes(zigzag(started_ms))
@@ -354,10 +387,15 @@ class TrailBuilder:
         return b"".join((started, self._times[: self._first_at], first, self._times[self._first_at :]))
 
     def _add_source(self, shape: _Shape, source: int | None) -> None:
-        number = 0 if source is None else _checked_integer(source, 1, f"{shape.opcode.name}: source")
-        if not self._sources:
-            self._sources += bytes(self._step_count)
-        append_uint(self._sources, zigzag(number - self._source))
+        number = 0
+        if source is not None:
+            if type(source) is not int or not 1 <= source <= layout.INTEGER_MAX:
+                raise _wrong_integer(source, 1, f"{shape.name}: source")
+            number = source
+        if not self._has_sources:
+            self._has_sources = True
+            self._new_sources.append(bytes(self._step_count))
+        self._new_sources.append(uint_bytes(zigzag(number - self._source)))
         self._source = number
 
     # Entries
@@ -402,13 +440,12 @@ class TrailBuilder:
             return known
         if len(value.value) != DIGEST_SIZES.get(value.algorithm):
             raise UsageError(f"{where}: not a digest of {value.algorithm!r}: {len(value.value)} bytes")
-        entry = bytes((layout.FORM_DIGEST, layout.CODE_BY_ALGORITHM[value.algorithm])) + value.value
-        return self._place(self._digests, value, entry)
+        return self._place(self._digests, value, _DIGEST_HEADS[value.algorithm] + value.value)
 
     def _place(self, table: dict[OperandValue, int], value: OperandValue, entry: bytes) -> int:
         if self._mark_step != self._step_count:
             self._mark_step = self._step_count
-            self._mark = _Mark(len(self._texts), len(self._digests), len(self._wires), len(self._entries))
+            self._mark = (len(self._texts), len(self._digests), len(self._wires), len(self._entries))
         index = len(self._wires)
         if index >= layout.STRINGS_MAX:
             raise UsageError(f"over {layout.STRINGS_MAX:,} different strings in a trail")
@@ -419,11 +456,12 @@ class TrailBuilder:
 
     def _roll_back(self) -> None:
         """Forget the entries that came in with a step, or a header, that was refused half way."""
-        for table, size in ((self._texts, self._mark.texts), (self._digests, self._mark.digests)):
+        texts, digests, entries, entry_bytes = self._mark
+        for table, size in ((self._texts, texts), (self._digests, digests)):
             while len(table) > size:
                 table.popitem()
-        del self._wires[self._mark.wires :]
-        del self._entries[self._mark.entries :]
+        del self._wires[entries:]
+        del self._entries[entry_bytes:]
         self._mark_step = -1
 
     def _header(self, header: Header) -> bytes:
@@ -472,19 +510,26 @@ def _kind_of(value: OperandValue) -> OperandKind:
     return "uint" if isinstance(value, int) else "str"
 
 
-def _checked_integer(value: int, least: int, where: str) -> int:
-    if type(value) is not int:
-        raise UsageError(f"{where}: a whole number was expected, not {type(value).__name__}")
-    if not least <= value <= layout.INTEGER_MAX:
-        raise UsageError(f"{where}: {value} is not within {least} and 2^53 - 1")
-    return value
+def _carrying(code: int, operands: tuple[OperandValue, ...]) -> _Shape:
+    """The shape of a step that a newer version wrote: its operands are carried as they are."""
+    if code in BY_CODE or code in layout.NEVER_STEPS or not 0 <= code <= 0xFF:
+        raise UsageError(f"{code:#04x} is not the code of an opcode that this version does not know")
+    if len(operands) > layout.OPERANDS_MAX:
+        raise UsageError(f"OP_{code:02X}: over {layout.OPERANDS_MAX} operands")
+    row = tuple([Operand(str(at), _kind_of(value), optional=True) for at, value in enumerate(operands)])
+    return _Shape(Opcode(code, f"OP_{code:02X}", row, ""))
 
 
-def _checked_clock(value: int, where: str) -> None:
+def _wrong_integer(value: object, least: int, where: str) -> UsageError:
     if type(value) is not int:
-        raise UsageError(f"{where}: a whole number was expected, not {type(value).__name__}")
-    if not layout.CLOCK_MS_MIN <= value <= layout.CLOCK_MS_MAX:
-        raise UsageError(f"{where}: {value} ms lies outside the years 1 to 9999")
+        return UsageError(f"{where}: a whole number was expected, not {type(value).__name__}")
+    return UsageError(f"{where}: {value} is not within {least} and 2^53 - 1")
+
+
+def _wrong_clock(value: object, where: str) -> UsageError:
+    if type(value) is not int:
+        return UsageError(f"{where}: a whole number was expected, not {type(value).__name__}")
+    return UsageError(f"{where}: {value} ms lies outside the years 1 to 9999")
 
 
 def _wrong_count(shape: _Shape, count: int) -> UsageError:
@@ -505,6 +550,6 @@ def _not_a(kind: str, value: object, where: str) -> UsageError:
 
 def _explain(shape: _Shape, operands: tuple[object, ...], failure: TypeError) -> None:
     """Raise UsageError where the failure came of a value that cannot even be looked up."""
-    for (_, slot), value in zip(shape.slots, operands, strict=False):
+    for slot, value in zip(shape.slots, operands, strict=False):
         if isinstance(value, (list, dict, set, bytearray)):
             raise UsageError(f"{slot.where}: {type(value).__name__} cannot be carried") from failure

@@ -10,10 +10,8 @@ __all__ = ["encode"]
 
 from collections.abc import Callable, Iterable, Mapping
 
-from periplus.base.errors import UsageError
 from periplus.trail.builder import TrailBuilder
-from periplus.trail.model import Digest, Header, Status, Step, Withheld
-from periplus.trail.opcodes import BY_CODE
+from periplus.trail.model import Header, Status, Step
 
 
 def encode(
@@ -33,24 +31,5 @@ def encode(
     at_ms = header.started_ms
     for step in steps:
         at_ms += step.delta_ms
-        add = builder.add if step.code in BY_CODE else builder.add_unknown
-        add(
-            step.code,
-            *step.operands,
-            outcome=step.outcome,
-            exit_code=step.exit_code,
-            error=step.error,
-            result=_whole(step.result),
-            result_size=step.result_size,
-            note=step.note,
-            at_ms=at_ms,
-            duration_ms=step.duration_ms,
-            source=step.source,
-        )
+        builder.add_step(step, at_ms)
     return builder.seal(header, status, header.started_ms, extra)
-
-
-def _whole(result: Digest | Withheld | None) -> Digest | None:
-    if isinstance(result, Withheld):
-        raise UsageError("result: withheld; only a whole trail can be written")
-    return result

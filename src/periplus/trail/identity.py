@@ -22,11 +22,11 @@ __all__ = [
     "trail_identity",
 ]
 
-import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError
+from periplus.base.speed import sha256, sha256_chained, sha256_joined
 from periplus.base.varint import read_uint, uint_bytes
 from periplus.merkle.tree import root_of
 from periplus.trail import layout
@@ -34,11 +34,16 @@ from periplus.trail import layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mypy_extensions import i64
+
 _LEAF_PREFIX: Final = b"\x00PPLT"
-_SUBTREE_LEAVES: Final = 1 << 12
+_SUBTREE_LEAVES: Final = 1 << 10
 _RECEIPT_PREFIX: Final = b"PPLR"
 _DIGEST_PREFIX: Final = b"PPLS/trail/2\x00"
 _HMAC_BLOCK_BYTES: Final = 64
+_HEADS: Final = [_LEAF_PREFIX + bytes((code,)) for code in range(256)]
+_RECEIPT_ENDS: Final = [bytes((meta & layout.OUTCOME_MASK,)) for meta in range(256)]
+_WIRE: Final = [bytes((wire,)) for wire in range(4)]
 
 
 class Identity(NamedTuple):
@@ -59,18 +64,17 @@ def identify(header: bytes, strings: bytes, steps: bytes, status: int) -> Identi
 
 def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments: bytes, status: int) -> Identity:
     """As ``identify``, with the steps section at ``start … end`` of ``data`` and the commitments known."""
-    sha256 = hashlib.sha256
-    count, _ = read_uint(data, start, end)
+    count, at = read_uint(data, start, end)
+    committed = _operands(commitments)
     receipt = bytes(32)
     roots: list[bytes] = []  # of whole subtrees of _SUBTREE_LEAVES, and at last of what is left
-    leaves: list[bytes] = []
-    for leaf, outcome in step_leaves(data, start, end, commitments):
-        receipt = sha256(_RECEIPT_PREFIX + receipt + leaf + outcome).digest()
-        leaves.append(leaf)
-        if len(leaves) == _SUBTREE_LEAVES:
-            roots.append(root_of(leaves))
-            leaves.clear()
-    if leaves:
+    left = count
+    while left:
+        leaves: list[bytes] = []
+        links: list[bytes] = []
+        at = _hash_steps(data, at, min(left, _SUBTREE_LEAVES), end, committed, leaves, links)
+        left -= len(leaves)
+        receipt = sha256_chained(_RECEIPT_PREFIX, receipt, links)
         roots.append(root_of(leaves))
     root = root_of(roots)  # nodes of one height combine as leaves do
     head = committed_header(header, commitments)
@@ -79,23 +83,18 @@ def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments
 
 def trail_digest(head: bytes, count: int, root: bytes, receipt: bytes, status: int) -> bytes:
     """The trail digest; ``head`` is the committed header."""
-    return hashlib.sha256(b"".join((_DIGEST_PREFIX, head, uint_bytes(count), root, receipt, bytes((status,))))).digest()
+    return sha256(b"".join((_DIGEST_PREFIX, head, uint_bytes(count), root, receipt, bytes((status,)))))
 
 
 def salting(secret: bytes) -> Callable[[int], bytes]:
     """The function that gives the salt of entry *i*: HMAC-SHA-256(secret, i as u64)."""
+    inner, outer = _hmac_blocks(secret)
+    return lambda index: sha256(outer + sha256(inner + index.to_bytes(8, "big")))
+
+
+def _hmac_blocks(secret: bytes) -> tuple[bytes, bytes]:
     key = secret.ljust(_HMAC_BLOCK_BYTES, b"\0")
-    inner = hashlib.sha256(key.translate(bytes(byte ^ 0x36 for byte in range(256))))
-    outer = hashlib.sha256(key.translate(bytes(byte ^ 0x5C for byte in range(256))))
-
-    def salt(index: int) -> bytes:
-        message = inner.copy()
-        message.update(index.to_bytes(8, "big"))
-        whole = outer.copy()
-        whole.update(message.digest())
-        return whole.digest()
-
-    return salt
+    return bytes([byte ^ 0x36 for byte in key]), bytes([byte ^ 0x5C for byte in key])
 
 
 def entry_salt(secret: bytes, index: int) -> bytes:
@@ -104,74 +103,100 @@ def entry_salt(secret: bytes, index: int) -> bytes:
 
 def commit_entries(data: bytes, start: int, end: int) -> bytes:
     """The commitments of the strings section at ``start … end`` of ``data``, 32 bytes each, in order."""
-    sha256 = hashlib.sha256
-    redacted = data[start] == layout.MODE_REDACTED
-    at = start + 1
-    salt_of = None
-    if not redacted:
-        salt_of = salting(data[at : at + layout.SECRET_BYTES])
-        at += layout.SECRET_BYTES
-    count, at = read_uint(data, at, end)
-    out = bytearray()
+    is_redacted = data[start] == layout.MODE_REDACTED
+    begin = start + 1
+    inner = outer = b""
+    if not is_redacted:
+        inner, outer = _hmac_blocks(data[begin : begin + layout.SECRET_BYTES])
+        begin += layout.SECRET_BYTES
+    count, begin = read_uint(data, begin, end)
+    at: i64 = begin
+    length: i64
+    out: list[bytes] = []
     for index in range(count):
-        form = data[at]
+        form: i64 = data[at]
         at += 1
         if form == layout.FORM_WITHHELD:
-            out += data[at : at + 32]
+            out.append(data[at : at + 32])
             at += 32
             continue
-        if salt_of is not None:
-            salt = salt_of(index)
-        else:
+        if is_redacted:
             salt = data[at : at + 32]
             at += 32
+        else:
+            salt = sha256(outer + sha256(inner + index.to_bytes(8, "big")))
         if form == layout.FORM_TEXT:
             length = data[at]
             at += 1
             if length > 127:
                 length, at = read_uint(data, at - 1, end)
-            out += sha256(salt + b"\x00" + data[at : at + length]).digest()
+            out.append(sha256(salt + b"\x00" + data[at : at + length]))
             at += length
         elif form == layout.FORM_TEXT_OBJECT:
-            length, after = read_uint(data, at + 32, end)
-            out += sha256(salt + b"\x01" + data[at : at + 32] + length.to_bytes(8, "big")).digest()
+            size, after = read_uint(data, at + 32, end)
+            out.append(sha256(salt + b"\x01" + data[at : at + 32] + size.to_bytes(8, "big")))
             at = after
         else:
-            size = 21 if data[at] == 2 else 33
-            out += sha256(salt + b"\x02" + data[at : at + size]).digest()
-            at += size
-    return bytes(out)
+            length = 21 if data[at] == 2 else 33
+            out.append(sha256(salt + b"\x02" + data[at : at + length]))
+            at += length
+    return b"".join(out)
 
 
-def step_leaves(data: bytes, start: int, end: int, commitments: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """``(leaf, outcome u8)`` of each step of the steps section at ``start … end`` of ``data``."""
-    sha256 = hashlib.sha256
+def step_leaves(data: bytes, start: int, end: int, commitments: bytes) -> Iterator[bytes]:
+    """The leaf of each step of the steps section at ``start … end`` of ``data``."""
     count, at = read_uint(data, start, end)
+    committed = _operands(commitments)
+    while count:
+        leaves: list[bytes] = []
+        at = _hash_steps(data, at, min(count, _SUBTREE_LEAVES), end, committed, leaves, [])
+        count -= len(leaves)
+        yield from leaves
+
+
+def _operands(commitments: bytes) -> list[bytes]:
+    """What stands in a leaf for an operand that is an entry, for each entry: its wire and its commitment."""
+    return [b"\x01" + commitments[at : at + 32] for at in range(0, len(commitments), 32)]
+
+
+def _hash_steps(
+    data: bytes, start: int, count: int, end: int, committed: list[bytes], leaves: list[bytes], links: list[bytes]
+) -> int:
+    """Add the leaves of the ``count`` steps from ``start`` on, and what each adds to the receipts; the offset behind."""
+    joined = sha256_joined
+    at: i64 = start
     for _ in range(count):
-        length = data[at + 1]
-        body = at + 2
+        pieces = [_HEADS[data[at]]]
+        length: i64 = data[at + 1]
+        body: i64 = at + 2
         if length > 127:
             length, body = read_uint(data, at + 1, end)
-        opcode = data[at : at + 1]
         at = body + length
-        yield sha256(leaf_input(data, opcode, body, at, commitments)).digest(), _OUTCOME[data[body] & 7]
-
-
-_OUTCOME: Final = tuple(bytes((code,)) for code in range(8))
-_WIRE: Final = tuple(bytes((wire,)) for wire in range(4))
+        _add_body(pieces, data, body, at, committed)
+        leaf = joined(pieces)
+        leaves.append(leaf)
+        links.append(leaf + _RECEIPT_ENDS[data[body]])
+    return at
 
 
 def leaf_input(data: bytes, opcode: bytes, body: int, end: int, commitments: bytes) -> bytes:
     """What the leaf of the step with its body at ``body … end`` hashes, the prefix of the tree included."""
-    meta = data[body]
-    pieces = [_LEAF_PREFIX, opcode, data[body : body + 2]]
-    at = body + 2
+    pieces = [_LEAF_PREFIX, opcode]
+    _add_body(pieces, data, body, end, _operands(commitments))
+    return b"".join(pieces)
+
+
+def _add_body(pieces: list[bytes], data: bytes, body: i64, end: i64, committed: list[bytes]) -> None:
+    """Add the committed body of the step with its body at ``body … end`` to ``pieces``."""
+    at: i64 = body + 2
+    pieces.append(data[body:at])
     for _ in range(data[body + 1]):
-        number = data[at]
+        byte: i64 = data[at]
         at += 1
-        if number > 127:
-            number &= 127
-            shift = 7
+        wire: i64 = byte & 3
+        number: i64 = (byte & 127) >> 2
+        if byte > 127:
+            shift: i64 = 5
             while True:
                 byte = data[at]
                 at += 1
@@ -179,34 +204,37 @@ def leaf_input(data: bytes, opcode: bytes, body: int, end: int, commitments: byt
                 if byte < 128:
                     break
                 shift += 7
-        wire = number & 3
-        number >>= 2
         if wire == 1:
-            pieces.append(b"\x01")
-            pieces.append(commitments[32 * number : 32 * number + 32])
+            pieces.append(committed[number])
         else:
             pieces.append(_WIRE[wire])
             if wire:
                 pieces.append(uint_bytes(number))
+    meta: i64 = data[body]
     if meta > 7:
-        _commit_tail(pieces, data, meta, at, end, commitments)
-    return b"".join(pieces)
+        _add_tail(pieces, data, meta, at, end, committed)
 
 
-def _commit_tail(pieces: list[bytes], data: bytes, meta: int, at: int, end: int, commitments: bytes) -> None:
-    for flag in (layout.HAS_EXIT_CODE, layout.HAS_ERROR, layout.HAS_RESULT, layout.HAS_NOTE):
-        if not meta & flag:
-            continue
+def _add_tail(pieces: list[bytes], data: bytes, meta: i64, start: i64, end: i64, committed: list[bytes]) -> None:
+    at: i64 = start
+    number: i64
+    after: i64
+    if meta & layout.HAS_EXIT_CODE:
         number, after = read_uint(data, at, end)
-        if flag == layout.HAS_EXIT_CODE:
-            pieces.append(data[at:after])
-        else:
-            pieces.append(commitments[32 * number : 32 * number + 32])
+        pieces.append(data[at:after])
         at = after
-        if flag == layout.HAS_RESULT:
-            _, after = read_uint(data, at, end)
-            pieces.append(data[at:after])
-            at = after
+    if meta & layout.HAS_ERROR:
+        number, at = read_uint(data, at, end)
+        pieces.append(committed[number][1:])
+    if meta & layout.HAS_RESULT:
+        number, at = read_uint(data, at, end)
+        _, after = read_uint(data, at, end)
+        pieces.append(committed[number][1:])
+        pieces.append(data[at:after])
+        at = after
+    if meta & layout.HAS_NOTE:
+        number, at = read_uint(data, at, end)
+        pieces.append(committed[number][1:])
 
 
 def ref_offsets(leaf: bytes) -> list[int]:

@@ -51,7 +51,7 @@ def step_proof(reader: TrailReader, index: int) -> StepProof:
     data = reader.to_bytes()
     start, end = reader.span(layout.TAG_STEPS)
     commitments = reader.commitments()
-    tree = Tree(leaf for leaf, _ in step_leaves(data, start, end, commitments))
+    tree = Tree(step_leaves(data, start, end, commitments))
     _, at = read_uint(data, start, end)
     for _ in range(index):
         length, at = read_uint(data, at + 1, end)

@@ -60,7 +60,7 @@ class TrailReader:
         refs, used = _check_header(data, *self._sections[layout.TAG_HEADER], forms, checked.entries_used)
         if used != len(forms):
             raise FormatError(f"entry {used} is used by nothing", offset=self._strings.offset(used))
-        self._step_count = checked.step_count
+        self._checked = checked
         started_ms = check_times(data, *self._sections[layout.TAG_TIMES], checked.step_count)
         if layout.TAG_SOURCES in self._sections:
             check_sources(data, *self._sections[layout.TAG_SOURCES], checked.step_count)
@@ -92,7 +92,17 @@ class TrailReader:
 
     @property
     def step_count(self) -> int:
-        return self._step_count
+        return self._checked.step_count
+
+    @property
+    def unknown_opcodes(self) -> dict[int, int]:
+        """The opcodes that this version does not know, and how many steps have each."""
+        return dict(self._checked.unknown)
+
+    @property
+    def unknown_at(self) -> int | None:
+        """The byte offset of the first step with an unknown opcode."""
+        return self._checked.unknown_at
 
     @property
     def is_redacted(self) -> bool:
@@ -206,7 +216,7 @@ _PRESENT = (
 _PRESENT_ALL = 0x1F
 
 
-def _check_header(data: bytes, start: int, end: int, forms: bytearray, used: int) -> tuple[_HeaderRefs, int]:
+def _check_header(data: bytes, start: int, end: int, forms: bytes, used: int) -> tuple[_HeaderRefs, int]:
     _, at = read_uint(data, start, end)
 
     def ref(mask: int) -> int:

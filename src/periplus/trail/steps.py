@@ -18,16 +18,15 @@ __all__ = [
     "check_times",
     "decode_steps",
     "digest_at",
-    "numbers",
     "text_at",
 ]
 
 from collections.abc import Iterator
-from itertools import repeat
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError
-from periplus.base.varint import UINT_MAX, read_uint, unzigzag
+from periplus.base.speed import record
+from periplus.base.varint import read_uint, unzigzag
 from periplus.trail import layout
 from periplus.trail.model import (
     OUTCOMES,
@@ -42,7 +41,11 @@ from periplus.trail.model import (
 from periplus.trail.opcodes import OPCODES, OperandKind, opcode_name
 from periplus.trail.strings import StringTable
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 _CACHED_VALUES_MAX: Final = 4096
+_TAKEN_AT_ONCE: Final = 256  # steps that are made together, so that the loop over them is not left for each
 
 # What an operand may be, a bit each: absent, an entry of form 0 … 3, unsigned, signed.
 _ABSENT: Final = 1
@@ -61,115 +64,152 @@ _MASKS: Final[dict[OperandKind, int]] = {
     "uint": _UNSIGNED,
     "int": _SIGNED,
 }
-_UNKNOWN_ROW: Final = (_ANYTHING,) * layout.OPERANDS_MAX
+_LARGEST: Final = 1 << 54  # of the numbers of times and sources; what each may be is checked of its own
+_UNKNOWN: Final = 0xFF  # in place of a row's length: an opcode that this version does not know
 
 
-class _Row(NamedTuple):
-    masks: tuple[int, ...]
-    required: int
+def _flat_table() -> tuple[bytes, bytes, bytes]:
+    """What each operand of each code may be, and how many each code must and may have; of codes without a row, anything."""
+    masks = bytearray([_ANYTHING]) * (256 * layout.OPERANDS_MAX)
+    least = bytearray(256)
+    most = bytearray([_UNKNOWN]) * 256
+    for opcode in OPCODES:
+        begin = opcode.code * layout.OPERANDS_MAX
+        for at, operand in enumerate(opcode.operands):
+            masks[begin + at] = _MASKS[operand.kind] | (_ABSENT if operand.optional else 0)
+            least[opcode.code] = least[opcode.code] if operand.optional else at + 1
+        most[opcode.code] = len(opcode.operands)
+    return bytes(masks), bytes(least), bytes(most)
 
 
-_ROWS: Final = {
-    opcode.code: _Row(
-        tuple(_MASKS[operand.kind] | (_ABSENT if operand.optional else 0) for operand in opcode.operands),
-        max((at + 1 for at, operand in enumerate(opcode.operands) if not operand.optional), default=0),
-    )
-    for opcode in OPCODES
-}
-_CARRIED_ROW: Final = _Row(_UNKNOWN_ROW, 0)
-_PADS: Final = {opcode.code: (None,) * len(opcode.operands) for opcode in OPCODES}
-
-
-_TAIL: Final = (
-    (layout.HAS_EXIT_CODE, 0),
-    (layout.HAS_ERROR, TEXT_FORMS),
-    (layout.HAS_RESULT, DIGEST_FORMS),
-    (layout.HAS_NOTE, TEXT_FORMS),
-)
+_ROWS: Final = _flat_table()
+_ROW_MASKS: Final[bytes] = _ROWS[0]
+_ROW_LEAST: Final[bytes] = _ROWS[1]
+_ROW_MOST: Final[bytes] = _ROWS[2]
 
 
 class CheckedSteps(NamedTuple):
     step_count: int
     entries_used: int
+    unknown: dict[int, int]  # code → steps of it, for codes of a newer version
+    unknown_at: int | None  # where the first of these stands
 
 
-def check_steps(data: bytes, start: int, end: int, forms: bytes | bytearray) -> CheckedSteps:
+def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps:
     """Check the steps section at ``start … end``; ``forms`` are those of the string table."""
     count, at = read_uint(data, start, end)
     if count > layout.STEPS_MAX or count > (end - at) // 4:
         raise FormatError(f"{count:,} steps announced, more than there is room for", offset=start)
-    used = 0
-    step = at
+    check = _StepsCheck(data, at, end, forms)
     try:
-        for _ in range(count):
-            step = at
-            at, used = _check_step(data, at, end, forms, used)
+        check.pass_over(count)
     except IndexError:  # a number that runs over the end of the whole file
-        raise FormatError("step cut off", offset=step) from None
-    if at != end:
-        raise FormatError("bytes after the last step", offset=at)
-    return CheckedSteps(count, used)
+        raise FormatError("step cut off", offset=check.step) from None
+    if check.at != end:
+        raise FormatError("bytes after the last step", offset=check.at)
+    return CheckedSteps(count, check.used, check.unknown, check.unknown_at)
 
 
-def _check_step(data: bytes, at: int, end: int, forms: bytes | bytearray, used: int) -> tuple[int, int]:
-    step = at
-    code = data[at]
-    length = data[at + 1]
-    at += 2
-    if length > 127:
-        length, at = read_uint(data, step + 1, end)
-        if length > layout.STEP_BYTES_MAX:
-            raise FormatError(f"step of {length:,} bytes", offset=step)
-    stop = at + length
-    if stop > end or length < 2:
-        raise FormatError("step cut off", offset=step)
-    meta = data[at]
-    count = data[at + 1]
-    at += 2
-    row = _ROWS.get(code, _CARRIED_ROW)
-    if meta & 0x80 or meta & 7 >= len(OUTCOMES) or not row.required <= count <= len(row.masks):
-        raise _odd_head(code, meta, count, step)
-    kind = _UNSIGNED
-    for mask in row.masks[:count]:
-        number = data[at]
-        at += 1
-        if number > 127:
-            number &= 127
-            shift = 7
-            while True:
-                byte = data[at]
+class _StepsCheck:
+    """The state of a check: ``step`` is where the one at hand begins, ``at`` where the next does."""
+
+    def __init__(self, data: bytes, at: int, end: int, forms: bytes) -> None:
+        self._data = data
+        self._end = end
+        self._forms = forms
+        self.at: i64 = at
+        self.step: i64 = at
+        self.used: i64 = 0
+        self.unknown: dict[int, int] = {}
+        self.unknown_at: int | None = None
+
+    def pass_over(self, steps: int) -> None:
+        data, forms, end = self._data, self._forms, self._end
+        form_count: i64 = len(forms)
+        at: i64 = self.at
+        used: i64 = self.used
+        for _ in range(steps):
+            step: i64 = at
+            self.step = at
+            code: i64 = data[at]
+            length: i64 = data[at + 1]
+            at += 2
+            if length > 127:
+                length, at = _length_of_step(data, step, end)
+            stop: i64 = at + length
+            if stop > end or length < 2:
+                raise FormatError("step cut off", offset=step)
+            meta: i64 = data[at]
+            count: i64 = data[at + 1]
+            at += 2
+            most: i64 = _ROW_MOST[code]
+            if most == _UNKNOWN:
+                self._carry(code, count)
+            elif count > most:
+                raise _odd_head(code, meta, count, step)
+            if meta & 0x80 or meta & 7 > 4 or count < _ROW_LEAST[code]:
+                raise _odd_head(code, meta, count, step)
+            kind: i64 = _UNSIGNED
+            row: i64 = code * layout.OPERANDS_MAX
+            for place in range(row, row + count):
+                byte: i64 = data[at]
                 at += 1
-                number |= (byte & 127) << shift
-                if byte < 128:
-                    break
-                shift += 7
-                if shift > 63:
-                    raise FormatError("number over 10 bytes", offset=step)
-            if byte == 0 or number > UINT_MAX:
-                raise FormatError("number not in its shortest form, or over 64 bits", offset=step)
-        wire = number & 3
-        number >>= 2
-        if wire == 1:
-            if number >= used:
-                if number > used or number >= len(forms):
-                    raise FormatError(f"entry {number} is not in the order of first use", offset=step)
-                used += 1
-            kind = 2 << forms[number]
-        else:
-            if wire == 0 and number:
-                raise FormatError("absent operand with a number", offset=step)
-            kind = 8 << wire if wire else _ABSENT
-        if not kind & mask:
-            raise FormatError(f"{opcode_name(code)}: operand of the wrong kind", offset=step)
-    if kind == _ABSENT:
-        raise FormatError("absent operand at the end", offset=step)
-    if code in layout.NEVER_STEPS:
-        raise FormatError(f"opcode {code:#04x} is no step", offset=step)
-    if meta > 7:
-        at, used = _check_tail(data, at, stop, meta, forms, used)
-    if at != stop:
-        raise FormatError("step is not as long as it says", offset=step)
-    return stop, used
+                wire: i64 = byte & 3
+                number: i64 = (byte & 127) >> 2
+                if byte > 127:
+                    shift: i64 = 5
+                    while True:
+                        byte = data[at]
+                        at += 1
+                        number |= (byte & 127) << shift
+                        if byte < 128:
+                            break
+                        shift += 7
+                        if shift > 61:
+                            raise FormatError("number over 10 bytes", offset=step)
+                    if byte == 0 or (shift == 61 and byte > 1):
+                        raise FormatError("number not in its shortest form, or over 64 bits", offset=step)
+                if wire == 1:
+                    if number >= used:
+                        if number > used or number >= form_count:
+                            raise FormatError(f"entry {number} is not in the order of first use", offset=step)
+                        used += 1
+                    kind = 2 << forms[number]
+                elif wire:
+                    kind = 8 << wire
+                else:
+                    if number:
+                        raise FormatError("absent operand with a number", offset=step)
+                    kind = _ABSENT
+                if not kind & _ROW_MASKS[place]:
+                    raise FormatError(f"{opcode_name(code)}: operand of the wrong kind", offset=step)
+            if kind == _ABSENT:
+                raise FormatError("absent operand at the end", offset=step)
+            if meta > 7:
+                at, used = _check_tail(data, at, stop, meta, forms, used)
+            if at != stop:
+                wrong = "step is longer than what it holds" if meta > 7 else "step is not as long as it says"
+                raise FormatError(wrong, offset=step)
+        self.at = at
+        self.used = used
+
+    def _carry(self, code: int, count: int) -> None:
+        """Count a step whose opcode this version does not know."""
+        if code in layout.NEVER_STEPS:
+            raise FormatError(f"opcode {code:#04x} is no step", offset=self.step)
+        if count > layout.OPERANDS_MAX:
+            raise FormatError(f"{opcode_name(code)} with {count} operands", offset=self.step)
+        if self.unknown_at is None:
+            self.unknown_at = self.step
+        self.unknown[code] = self.unknown.get(code, 0) + 1
+
+
+def _length_of_step(data: bytes, step: int, end: int) -> tuple[int, int]:
+    """The length of the step at ``step``, of two bytes or more, and where its body begins."""
+    length, at = read_uint(data, step + 1, end)
+    if length > layout.STEP_BYTES_MAX:
+        raise FormatError(f"step of {length:,} bytes", offset=step)
+    return length, at
 
 
 def _odd_head(code: int, meta: int, count: int, offset: int) -> FormatError:
@@ -178,56 +218,25 @@ def _odd_head(code: int, meta: int, count: int, offset: int) -> FormatError:
     return FormatError(f"{opcode_name(code)} with {count} operands", offset=offset)
 
 
-def _check_tail(data: bytes, at: int, stop: int, meta: int, forms: bytes | bytearray, used: int) -> tuple[int, int]:
-    begin = at
-    stream = numbers(data, at, stop)
-    for flag, mask in _TAIL:
-        if not meta & flag:
-            continue
-        number = next(stream, None)
-        if number is None:
-            raise FormatError("step cut off", offset=begin)
-        if not mask:
-            if abs(unzigzag(number)) > layout.INTEGER_MAX:
-                raise FormatError("exit code over 53 bits", offset=begin)
-            continue
-        if number >= used:
-            if number > used or number >= len(forms):
-                raise FormatError(f"entry {number} is not in the order of first use", offset=begin)
-            used += 1
-        if not 2 << forms[number] & mask:
-            raise FormatError(f"entry {number} is of the wrong form here", offset=begin)
-        if flag == layout.HAS_RESULT and not 0 <= next(stream, -1) <= layout.INTEGER_MAX:
-            raise FormatError("result size cut off, or over 53 bits", offset=begin)
-    if next(stream, None) is not None:
-        raise FormatError("step is longer than what it holds", offset=begin)
-    return stop, used
+def _check_tail(data: bytes, begin: int, stop: int, meta: int, forms: bytes, used: int) -> tuple[int, int]:
+    at = begin
+    if meta & layout.HAS_EXIT_CODE:
+        number, at = read_uint(data, at, stop)
+        if abs(unzigzag(number)) > layout.INTEGER_MAX:
+            raise FormatError("exit code over 53 bits", offset=begin)
+    if meta & layout.HAS_ERROR:
+        at, used = check_ref(data, at, stop, forms, used, TEXT_FORMS)
+    if meta & layout.HAS_RESULT:
+        at, used = check_ref(data, at, stop, forms, used, DIGEST_FORMS)
+        number, at = read_uint(data, at, stop)
+        if number > layout.INTEGER_MAX:
+            raise FormatError("result size over 53 bits", offset=begin)
+    if meta & layout.HAS_NOTE:
+        at, used = check_ref(data, at, stop, forms, used, TEXT_FORMS)
+    return at, used
 
 
-def numbers(data: bytes, at: int, end: int) -> Iterator[int]:
-    """The numbers that fill ``at … end``. Raises FormatError where one is cut off, too long or too large."""
-    while at < end:
-        begin = at
-        number = data[at]
-        at += 1
-        if number > 127:
-            number &= 127
-            shift = 7
-            while True:
-                if at >= end or shift > 63:
-                    raise FormatError("number cut off, or over 10 bytes", offset=begin)
-                byte = data[at]
-                at += 1
-                number |= (byte & 127) << shift
-                if byte < 128:
-                    break
-                shift += 7
-            if byte == 0 or number > UINT_MAX:
-                raise FormatError("number not in its shortest form, or over 64 bits", offset=begin)
-        yield number
-
-
-def check_ref(data: bytes, at: int, stop: int, forms: bytes | bytearray, used: int, mask: int) -> tuple[int, int]:
+def check_ref(data: bytes, at: int, stop: int, forms: bytes, used: int, mask: int) -> tuple[int, int]:
     """Check one ref: ``(next offset, entries used)``; ``mask`` says which forms may stand there."""
     begin = at
     number, at = read_uint(data, at, stop)
@@ -242,34 +251,51 @@ def check_ref(data: bytes, at: int, stop: int, forms: bytes | bytearray, used: i
 
 def check_times(data: bytes, start: int, end: int, count: int) -> int:
     """Check the times section against the number of steps; the beginning of the trail in ms."""
-    stream = numbers(data, start, end)
-    started = now = unzigzag(next(stream, 1 << 63))
-    if not layout.CLOCK_MS_MIN <= now <= layout.CLOCK_MS_MAX:
-        raise FormatError("time of the beginning missing, or outside the years 1 to 9999", offset=start)
-    seen = 0
-    for delta in stream:
-        duration = next(stream, -1)
-        now += -((delta + 1) >> 1) if delta & 1 else delta >> 1
-        if not layout.CLOCK_MS_MIN <= now <= layout.CLOCK_MS_MAX:
-            raise FormatError("time outside the years 1 to 9999", offset=_offset_of(data, start, end, 2 * seen + 1))
-        if not 0 <= duration <= layout.INTEGER_MAX + 1:
-            raise FormatError("duration missing, or over 53 bits", offset=_offset_of(data, start, end, 2 * seen + 2))
+    first, begin = read_uint(data, start, end)
+    started = unzigzag(first)
+    if not layout.CLOCK_MS_MIN <= started <= layout.CLOCK_MS_MAX:
+        raise FormatError("time of the beginning outside the years 1 to 9999", offset=start)
+    now: i64 = started
+    at: i64 = begin
+    stop: i64 = end
+    seen: i64 = 0
+    while at < stop:
+        place: i64 = at
+        number: i64 = data[at]
+        at += 1
+        if number > 127:
+            number, at = _large(data, place, end)
+        if seen & 1:
+            if number > layout.INTEGER_MAX + 1:
+                raise FormatError("duration over 53 bits", offset=place)
+        else:
+            now += -((number + 1) >> 1) if number & 1 else number >> 1
+            if not layout.CLOCK_MS_MIN <= now <= layout.CLOCK_MS_MAX:
+                raise FormatError("time outside the years 1 to 9999", offset=place)
         seen += 1
-    if seen != count:
-        raise FormatError(f"times of {seen:,} steps, and there are {count:,}", offset=start)
+    if seen != 2 * count:
+        raise FormatError(f"{seen:,} numbers for the times of {count:,} steps, two each", offset=start)
     return started
 
 
 def check_sources(data: bytes, start: int, end: int, count: int) -> None:
     """Check the sources section against the number of steps."""
-    source = seen = 0
+    source: i64 = 0
+    at: i64 = start
+    stop: i64 = end
+    seen: i64 = 0
     has_any = False
-    for delta in numbers(data, start, end):
-        source += -((delta + 1) >> 1) if delta & 1 else delta >> 1
-        if not 0 <= source <= layout.INTEGER_MAX:
-            raise FormatError(f"source number {source}", offset=_offset_of(data, start, end, seen))
-        if source:
+    while at < stop:
+        place: i64 = at
+        number: i64 = data[at]
+        at += 1
+        if number > 127:
+            number, at = _large(data, place, end)
+        if number:
             has_any = True
+            source += -((number + 1) >> 1) if number & 1 else number >> 1
+            if not 0 <= source <= layout.INTEGER_MAX:
+                raise FormatError(f"source number {source}", offset=place)
         seen += 1
     if seen != count:
         raise FormatError(f"sources of {seen:,} steps, and there are {count:,}", offset=start)
@@ -277,12 +303,15 @@ def check_sources(data: bytes, start: int, end: int, count: int) -> None:
         raise FormatError("sources without any source", offset=start)
 
 
-def _offset_of(data: bytes, at: int, end: int, place: int) -> int:
-    """Where number ``place`` (from 0) of those that fill ``at … end`` begins."""
-    for _ in range(place):
-        if at < end:
-            _, at = read_uint(data, at, end)
-    return at
+def _large(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A number of two bytes or more that is a time, a duration or the difference of two sources, and where it ends."""
+    byte: i64 = data[at + 1] if at + 1 < end else 128
+    if 0 < byte < 128:
+        return data[at] & 127 | byte << 7, at + 2
+    number, after = read_uint(data, at, end)
+    if number > _LARGEST:
+        raise FormatError(f"number {number}: a time, duration or source outside its bounds", offset=at)
+    return number, after
 
 
 def decode_steps(
@@ -293,96 +322,147 @@ def decode_steps(
     strings: StringTable,
 ) -> Iterator[Step]:
     """The steps of checked sections, one at a time."""
-    _, at = read_uint(data, *steps)
-    clock = numbers(data, *times)
-    next(clock)
-    records = repeat(0) if sources is None else numbers(data, *sources)
-    source = 0
-    values: dict[int, OperandValue] = {}
-    new = tuple.__new__
-    for delta, duration, record in zip(clock, clock, records, strict=False):
-        code = data[at]
-        length = data[at + 1]
-        at += 2
-        if length > 127:
-            length, at = read_uint(data, at - 1, steps[1])
-        stop = at + length
-        meta = data[at]
-        count = data[at + 1]
-        at += 2
-        pad = _PADS.get(code)
-        operands: list[OperandValue] = []
-        for _ in range(count):
-            number = data[at]
-            at += 1
-            if number > 127:
-                number &= 127
-                shift = 7
-                while True:
-                    byte = data[at]
-                    at += 1
-                    number |= (byte & 127) << shift
-                    if byte < 128:
-                        break
-                    shift += 7
-            wire = number & 3
-            number >>= 2
-            if wire == 1:
-                value = values.get(number)
-                if value is None:
-                    value = strings.value(number)
-                    if len(values) >= _CACHED_VALUES_MAX:
-                        values.clear()
-                    values[number] = value
-                operands.append(value)
-            elif wire == 2:
-                operands.append(number)
-            elif wire:
-                operands.append(unzigzag(number) if pad is not None else Signed(unzigzag(number)))
-            else:
-                operands.append(None)
-        if pad is not None and count < len(pad):
-            operands.extend(pad[count:])
-        if record:
-            source += -((record + 1) >> 1) if record & 1 else record >> 1
-        tail = _NO_TAIL if meta < 8 else _decode_tail(data, at, stop, meta, strings)
-        at = stop
-        yield new(
-            Step,
-            (
-                code,
-                tuple(operands),
-                OUTCOMES[meta & 7],
-                *tail,
-                -((delta + 1) >> 1) if delta & 1 else delta >> 1,
-                duration - 1 if duration else None,
-                source or None,
-            ),
-        )
+    left, at = read_uint(data, *steps)
+    _, clock = read_uint(data, *times)
+    decoder = _Decoder(data, at, clock, -1 if sources is None else sources[0], strings)
+    while left:
+        taken = decoder.take(min(left, _TAKEN_AT_ONCE))
+        left -= len(taken)
+        yield from taken
 
 
-class _Tail(NamedTuple):
-    exit_code: int | None
-    error: Text | None
-    result: Digest | Withheld | None
-    result_size: int
-    note: Text | None
+class _Decoder:
+    """Where a reader of steps stands in the sections: ``at`` in the steps, ``clock`` in the times, ``record`` in the
+    sources (-1 without them).
+    """
+
+    def __init__(self, data: bytes, at: int, clock: int, record: int, strings: StringTable) -> None:
+        self._data = data
+        self._at: i64 = at
+        self._clock: i64 = clock
+        self._record: i64 = record
+        self._source: i64 = 0
+        self._strings = strings
+        self._values: dict[int, OperandValue] = {}
+
+    def take(self, steps: int) -> list[Step]:
+        """The next ``steps`` steps, which must be there."""
+        data, values, made, outcomes, step = self._data, self._values, record, OUTCOMES, Step
+        end = len(data)
+        at: i64 = self._at
+        clock: i64 = self._clock
+        out: list[Step] = []
+        for _ in range(steps):
+            code: i64 = data[at]
+            length: i64 = data[at + 1]
+            at += 2
+            if length > 127:
+                length, at = read_uint(data, at - 1, end)
+            stop: i64 = at + length
+            meta: i64 = data[at]
+            count: i64 = data[at + 1]
+            at += 2
+            most: i64 = _ROW_MOST[code]
+            operands: list[OperandValue] = []
+            for _ in range(count):
+                byte: i64 = data[at]
+                at += 1
+                wire: i64 = byte & 3
+                number: i64 = (byte & 127) >> 2
+                if byte > 127:
+                    shift: i64 = 5
+                    while True:
+                        byte = data[at]
+                        at += 1
+                        number |= (byte & 127) << shift
+                        if byte < 128:
+                            break
+                        shift += 7
+                if wire == 1:
+                    value = values.get(number)
+                    operands.append(self._value(number) if value is None else value)
+                elif wire == 2:
+                    operands.append(number)
+                elif wire:
+                    signed = unzigzag(number)
+                    operands.append(Signed(signed) if most == _UNKNOWN else signed)
+                else:
+                    operands.append(None)
+            if count < most and most != _UNKNOWN:
+                operands.extend([None] * (most - count))
+            tail = _NO_TAIL if meta < 8 else self._tail(at, stop, meta)
+            at = stop
+            delta: i64 = data[clock]
+            clock += 1
+            if delta > 127:
+                delta, clock = _large(data, clock - 1, end)
+            duration: i64 = data[clock]
+            clock += 1
+            if duration > 127:
+                duration, clock = _large(data, clock - 1, end)
+            out.append(
+                made(
+                    step,
+                    (
+                        code,
+                        tuple(operands),
+                        outcomes[meta & 7],
+                        tail[0],
+                        tail[1],
+                        tail[2],
+                        tail[3],
+                        tail[4],
+                        -((delta + 1) >> 1) if delta & 1 else delta >> 1,
+                        duration - 1 if duration else None,
+                        self._next_source() if self._record >= 0 else None,
+                    ),
+                )
+            )
+        self._at = at
+        self._clock = clock
+        return out
+
+    def _next_source(self) -> int | None:
+        data = self._data
+        at = self._record
+        number: i64 = data[at]
+        at += 1
+        if number > 127:
+            number, at = _large(data, at - 1, len(data))
+        self._record = at
+        if number:
+            self._source += -((number + 1) >> 1) if number & 1 else number >> 1
+        return self._source or None
+
+    def _value(self, index: int) -> OperandValue:
+        value = self._strings.value(index)
+        if len(self._values) >= _CACHED_VALUES_MAX:
+            self._values.clear()
+        self._values[index] = value
+        return value
+
+    def _tail(self, at: int, stop: int, meta: int) -> _Tail:
+        data, strings = self._data, self._strings
+        exit_code = error = result = note = None
+        size = 0
+        if meta & layout.HAS_EXIT_CODE:
+            number, at = read_uint(data, at, stop)
+            exit_code = unzigzag(number)
+        if meta & layout.HAS_ERROR:
+            number, at = read_uint(data, at, stop)
+            error = text_at(strings, number)
+        if meta & layout.HAS_RESULT:
+            number, at = read_uint(data, at, stop)
+            result = digest_at(strings, number)
+            size, at = read_uint(data, at, stop)
+        if meta & layout.HAS_NOTE:
+            number, at = read_uint(data, at, stop)
+            note = text_at(strings, number)
+        return exit_code, error, result, size, note
 
 
-_NO_TAIL: Final = _Tail(None, None, None, 0, None)
-
-
-def _decode_tail(data: bytes, at: int, stop: int, meta: int, strings: StringTable) -> _Tail:
-    stream = numbers(data, at, stop)
-    exit_code = unzigzag(next(stream)) if meta & layout.HAS_EXIT_CODE else None
-    error = text_at(strings, next(stream)) if meta & layout.HAS_ERROR else None
-    result = None
-    size = 0
-    if meta & layout.HAS_RESULT:
-        result = digest_at(strings, next(stream))
-        size = next(stream)
-    note = text_at(strings, next(stream)) if meta & layout.HAS_NOTE else None
-    return _Tail(exit_code, error, result, size, note)
+_Tail: TypeAlias = tuple[int | None, Text | None, Digest | Withheld | None, int, Text | None]
+_NO_TAIL: Final[_Tail] = (None, None, None, 0, None)
 
 
 def text_at(strings: StringTable, index: int) -> Text:

@@ -10,13 +10,17 @@ __all__ = ["Entry", "StringTable"]
 
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.base.errors import FormatError
+from periplus.base.speed import record
 from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.identity import entry_salt
 from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 
 class Entry(NamedTuple):
@@ -33,14 +37,15 @@ class StringTable:
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self._data = data
         self._end = end
-        self.forms = bytearray()
         self._contents = array("Q")
         at = self._read_mode(data, start, end)
         count, after = read_uint(data, at, end)
         least = 33 if self.is_redacted else 2
         if count > layout.STRINGS_MAX or count > (end - after) // least:
             raise FormatError(f"{count:,} strings announced, more than there is room for", offset=at)
-        at = self._read_entries(after, count)
+        forms = bytearray()
+        at = self._read_entries(after, count, forms)
+        self.forms = bytes(forms)
         if at != end:
             raise FormatError("bytes after the last string", offset=at)
 
@@ -57,23 +62,27 @@ class StringTable:
         self.secret = data[start + 1 : at]
         return at
 
-    def _read_entries(self, at: int, count: int) -> int:
+    def _read_entries(self, start: int, count: int, forms: bytearray) -> int:
         data, end, is_redacted = self._data, self._end, self.is_redacted
+        contents = self._contents
         texts: set[bytes] = set()
         others: set[bytes] = set()
+        at: i64 = start
+        length: i64
         for _ in range(count):
-            entry = at
+            entry: i64 = at
             if at >= end:
                 raise FormatError("string cut off", offset=entry)
-            form = data[at]
+            form: i64 = data[at]
             at += 1
             if is_redacted and form != layout.FORM_WITHHELD:
                 at += 32
-            content = at
+            content: i64 = at
             if form == layout.FORM_TEXT:
-                length, at = read_uint(data, at, end)
-                if length > layout.INLINE_TEXT_BYTES_MAX:
-                    raise FormatError(f"text of {length:,} bytes inside the trail", offset=entry)
+                length = data[at] if at < end else 128
+                at += 1
+                if length > 127:
+                    length, at = self._length_of_text(content, entry)
                 seen, value = texts, data[at : at + length]
                 at += length
                 if at <= end and not value.isascii():
@@ -86,9 +95,16 @@ class StringTable:
             if value in seen:
                 raise FormatError("string stands twice in the table", offset=entry)
             seen.add(value)
-            self.forms.append(form)
-            self._contents.append(content)
+            forms.append(form)
+            contents.append(content)
         return at
+
+    def _length_of_text(self, at: int, entry: int) -> tuple[int, int]:
+        """The length of a text, of two bytes or more, and where the text begins."""
+        length, after = read_uint(self._data, at, self._end)
+        if length > layout.INLINE_TEXT_BYTES_MAX:
+            raise FormatError(f"text of {length:,} bytes inside the trail", offset=entry)
+        return length, after
 
     def _skip(self, form: int, entry: int, at: int) -> int:
         data, end = self._data, self._end
@@ -127,7 +143,7 @@ class StringTable:
             return data[at : at + length].decode()
         if form == layout.FORM_DIGEST:
             algorithm = layout.ALGORITHM_BY_CODE[data[at]]
-            return Digest(algorithm, data[at + 1 : at + 1 + DIGEST_SIZES[algorithm]])
+            return record(Digest, (algorithm, data[at + 1 : at + 1 + DIGEST_SIZES[algorithm]]))
         if form == layout.FORM_TEXT_OBJECT:
             length, _ = read_uint(data, at + 32, self._end)
             return TextObject(data[at : at + 32], length)

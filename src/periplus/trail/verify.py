@@ -14,11 +14,10 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from periplus.base.container import KIND_TRAIL, unpack
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, NotFoundError
-from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.identity import Identity
 from periplus.trail.model import Digest, TextObject, Withheld
-from periplus.trail.opcodes import BY_CODE, opcode_name
+from periplus.trail.opcodes import opcode_name
 from periplus.trail.parts import Parts, is_concatenation, parts_digest
 from periplus.trail.reader import TrailReader
 from periplus.trail.signing import is_signed_soundly
@@ -104,7 +103,7 @@ def _verify_trail(
     checks = (
         Check("framing", "ok", f"{len(data):,} bytes; {_counted(len(reader.extra), 'section')} of a newer version"),
         _check_strings(reader),
-        _check_steps(data, reader),
+        _check_steps(reader),
         Check("header", "ok", "every entry has its use, in the order of first use"),
         _check_times(reader),
         *_check_identity(reader, identity),
@@ -183,22 +182,14 @@ def _check_strings(reader: TrailReader) -> Check:
     return Check("strings", "ok", f"redacted: {withheld:,} of {_counted(count, 'string')} withheld")
 
 
-def _check_steps(data: bytes, reader: TrailReader) -> Check:
-    start, end = reader.span(layout.TAG_STEPS)
-    unknown: dict[int, int] = {}
-    first = None
-    count, at = read_uint(data, start, end)
-    for _ in range(count):
-        code = data[at]
-        if code not in BY_CODE:
-            unknown[code] = unknown.get(code, 0) + 1
-            first = at if first is None else first
-        length, at = read_uint(data, at + 1, end)
-        at += length
+def _check_steps(reader: TrailReader) -> Check:
+    count, unknown = reader.step_count, reader.unknown_opcodes
     if not unknown:
         return Check("steps", "ok", f"{_counted(count, 'step')}, opcodes and operands as in the table")
     named = ", ".join(f"{opcode_name(code)} ×{unknown[code]:,}" for code in sorted(unknown)[:_NAMED_MAX])
-    return Check("steps", "warning", f"{_counted(count, 'step')}; opcodes of a newer version: {named}", first)
+    return Check(
+        "steps", "warning", f"{_counted(count, 'step')}; opcodes of a newer version: {named}", reader.unknown_at
+    )
 
 
 def _check_times(reader: TrailReader) -> Check:

@@ -1,0 +1,46 @@
+"""The few operations that the codecs do millions of times: here in Python, in the native build in C (``_speed.c``).
+
+Nobody has to have the native build: the functions are the same and so are their results, bit for bit.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IS_NATIVE", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes"]
+
+import hashlib
+from typing import Final
+
+
+def _sha256(data: bytes) -> bytes:
+    """The SHA-256 of ``data``; for short ones: what is long is fed to hashlib in place."""
+    return hashlib.sha256(data).digest()
+
+
+def _sha256_joined(pieces: list[bytes]) -> bytes:
+    """The SHA-256 of all pieces, one after the other."""
+    return hashlib.sha256(b"".join(pieces)).digest()
+
+
+def _sha256_chained(prefix: bytes, first: bytes, items: list[bytes]) -> bytes:
+    """The last hash of a chain that begins with ``first``: each is the SHA-256 of prefix, hash before it, and item."""
+    hasher = hashlib.sha256
+    last = first
+    for item in items:
+        last = hasher(prefix + last + item).digest()
+    return last
+
+
+def _sha256_nodes(children: bytes) -> bytes:
+    """The hashes of the nodes of a Merkle tree (RFC 9162 §2.1.1) over their children's hashes, two by two."""
+    hasher = hashlib.sha256
+    return b"".join([hasher(b"\x01" + children[at : at + 64]).digest() for at in range(0, len(children), 64)])
+
+
+try:
+    from periplus.base._speed import record, sha256, sha256_chained, sha256_joined, sha256_nodes
+except ImportError:
+    sha256, sha256_joined = _sha256, _sha256_joined
+    sha256_chained, sha256_nodes = _sha256_chained, _sha256_nodes
+    record = tuple.__new__  # makes an instance of any of its subclasses
+
+IS_NATIVE: Final = sha256 is not _sha256
