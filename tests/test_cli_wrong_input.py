@@ -46,6 +46,7 @@ RIGHT = {
     "trail record": ("writes", ["--no-checkpoints"]),
     "trail seal": ("reads", []),
     "trail prove": ("reads", ["{trail}", "--step", "0", "--out", "{work}/step.proof"]),
+    "trail redact": ("reads", ["{trail}", "--text", "cog0", "--out", "{work}/redacted.trail"]),
     "trail show": ("reads", ["{trail}"]),
     "trail verify": ("reads", []),
     "prove": ("reads", ["1"]),
@@ -62,7 +63,7 @@ RIGHT = {
     "doctor": ("reads", []),
 }
 
-WRITES_A_FILE = ("trail concat", "trail prove")  # also of a damaged store, where what it needs is sound
+WRITES_A_FILE = ("trail concat", "trail prove", "trail redact")  # also of a damaged store, where what it needs is sound
 
 # What is typed wrongly, the exit code, and a part of what is said.
 WRONG = {
@@ -176,6 +177,24 @@ WRONG = {
         (["{trail}", "--step", "0", "--out", "{folder}"], 2, "is a folder"),
         (["{trail}", "--step", "0", "--out", "{absent}/x/y"], 2, "{absent}"),
         (["{trail}", "--step", "0", "--out", "{file}"], 5, "is there already"),
+    ],
+    "trail redact": [
+        ([], 2, "required"),
+        (["{trail}", "--out", "{absent}"], 2, "nothing is said to be withheld"),
+        (["{trail}", "--out", "{absent}", "--text", ""], 2, "--text is empty"),
+        (["{trail}", "--out", "{absent}", "--text-file", "{empty}"], 2, "is empty"),
+        (["{trail}", "--out", "{absent}", "--text-file", "{absent}"], 1, "there is no file"),
+        (["{trail}", "--out", "{absent}", "--pattern", "("], 2, "the pattern"),
+        (["{trail}", "--out", "{absent}", "--pattern", ""], 2, "a pattern has 1 to"),
+        (["{trail}", "--out", "{absent}", "--path", ""], 2, "path pattern"),
+        (["{trail}", "--out", "{absent}", "--step", "99999"], 1, "no step 99,999"),
+        (["{trail}", "--out", "{absent}", "--step", "0", "--part", "2"], 1, "no part 2"),
+        (["{trail}", "--out", "{absent}", "--header", "hat"], 2, "no trail's header has 'hat'"),
+        (["trl_nothing", "--out", "{absent}", "--secrets"], 1, "trl_nothing"),
+        (["{file}", "--out", "{absent}", "--secrets"], 2, "not a trail"),
+        (["{trail}", "--out", "{folder}", "--secrets"], 2, "is a folder"),
+        (["{trail}", "--out", "{absent}/x/y", "--secrets"], 2, "{absent}"),
+        (["{trail}", "--out", "{file}", "--text", "cog0"], 5, "is there already"),
     ],
     "trail show": [
         ([], 2, "required"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["check_file", "check_target", "read_file", "read_public_key", "read_time", "sessions_of"]
+__all__ = ["check_file", "check_target", "read_file", "read_public_key", "read_secret", "read_time", "sessions_of"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,7 @@ from periplus.base.errors import NotFoundError, UsageError, environment_failure
 
 _KEY_BYTES: Final = 32
 _KEY_TEXT_MAX: Final = 200
+_SECRET_BYTES_MAX: Final = 64 * 1024
 
 if TYPE_CHECKING:
     from periplus.interop import FoundSession
@@ -64,6 +65,23 @@ def read_public_key(text: str) -> bytes:
     if len(key) != _KEY_BYTES:
         raise UsageError(f"not a public key: {text[:80]!r}", mend="A key is 64 hexadecimal digits, or a file of them.")
     return key
+
+
+def read_secret(cwd: str, name: str) -> str:
+    """The text in a file, or of standard input, without the newline that an editor or ``echo`` puts at its end."""
+    import sys
+
+    if name == "-":
+        data = sys.stdin.buffer.read(_SECRET_BYTES_MAX + 2)
+    else:
+        data = read_file(os.path.join(cwd, name), _SECRET_BYTES_MAX + 1)
+    try:
+        text = data.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UsageError("the text to redact is not UTF-8", safe="Nothing was changed.") from error
+    if not text:
+        raise UsageError("the text to redact is empty", safe="Nothing was changed.")
+    return text
 
 
 def read_time(text: str, option: str) -> str:

@@ -5,13 +5,9 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
-import os
-import sys
 from collections.abc import Iterator
 
 from periplus.cli.face import Face, number, visible
-
-_SECRET_BYTES_MAX = 64 * 1024
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -33,11 +29,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
+    from periplus.cli.inputs import read_secret
     from periplus.cli.schemas import RedactOut, RemainingOut, TargetOut
 
     if not arguments.secret_file and not arguments.seq:
         raise UsageError("name a text with --secret-file, or records with --seq", mend="See `periplus redact --help`.")
-    secret = _read_secret(face, arguments.secret_file) if arguments.secret_file else ""
+    secret = read_secret(face.cwd, arguments.secret_file) if arguments.secret_file else ""
     with face.open() as project:
         done = project.redact(
             secret=secret,
@@ -71,21 +68,3 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     face.emit(result, lines)
     return 0 if done.records or done.entities or done.objects else 1
-
-
-def _read_secret(face: Face, name: str) -> str:
-    """The text, without the newline that an editor or ``echo`` puts at its end."""
-    from periplus.base.errors import UsageError
-    from periplus.cli.inputs import read_file
-
-    if name == "-":
-        data = sys.stdin.buffer.read(_SECRET_BYTES_MAX + 2)
-    else:
-        data = read_file(os.path.join(face.cwd, name), _SECRET_BYTES_MAX + 1)
-    try:
-        text = data.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise UsageError("the text to redact is not UTF-8", safe="Nothing was changed.") from error
-    if not text:
-        raise UsageError("the text to redact is empty", safe="Nothing was changed.")
-    return text

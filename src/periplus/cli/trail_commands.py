@@ -24,6 +24,11 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
         "trail_record",
     ),
     ("seal", "end a run that is open and make its trail; or of every run that was left", "trail_seal"),
+    (
+        "redact",
+        "write a trail that withholds what should not be shared; digest and signature still hold",
+        "trail_redact",
+    ),
     ("prove", "write a proof of one step that needs no trail to check", "trail_prove"),
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),

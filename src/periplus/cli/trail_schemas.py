@@ -24,6 +24,7 @@ __all__ = [
     "TrailOut",
     "TrailPartOut",
     "TrailProveOut",
+    "TrailRedactOut",
     "TrailReplayOut",
     "TrailSealOut",
     "TrailSealedOut",
@@ -237,6 +238,25 @@ class TrailProveOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.prov
     withheld: int
 
 
+class TrailRedactOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.redact/1"):
+    """Counts of entries of the string tables. ``chosen`` were named, ``traces`` and ``digests`` would have given them away,
+    ``unread`` of these because what they stand for is not at hand; ``unchecked`` digests and, with ``--exactly``, ``left``
+    strings may tell of it still; ``before`` were withheld already. ``digest`` is that of the trail, as before.
+    """
+
+    path: str
+    digest: str
+    bytes: int
+    strings: int
+    chosen: int
+    traces: int
+    digests: int
+    unread: int
+    unchecked: int
+    left: int
+    before: int
+
+
 class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step/1"):
     """``whose`` says by what the trail is known: a digest or key that was given, or a trail of the store at hand; empty
     where nobody vouches for it. ``header`` and ``value`` are as in ``trail show --json``; empty where it does not hold.
@@ -318,6 +338,7 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail seal": TrailSealOut,
     "trail prove": TrailProveOut,
     "trail replay": TrailReplayOut,
+    "trail redact": TrailRedactOut,
     "trail verify": TrailVerifyOut,
     "verify (of an attestation)": AttestationOut,
     "verify (of a step)": StepProofOut,

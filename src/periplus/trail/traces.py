@@ -1,0 +1,123 @@
+"""What would give a removed text away: the forms in which it, or a hash of it, may stand in other strings.
+
+A text is looked for as it is, as one line, within JSON, within JSON within JSON, in URLs and HTML, in hexadecimal and
+base64, and by the hashes that anybody could compute from a guess. A string that breaks off in the middle of the text is
+a trace as well, for titles and shortened outputs are made so.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Traces", "digests_of"]
+
+import base64
+import hashlib
+import html
+import json
+import urllib.parse
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from periplus.trail.model import Digest
+
+_CODED_BYTES_MIN: Final = 6  # what is shorter stands in hexadecimal or base64 of anything
+_CUT_CHARS_MIN: Final = 12  # so much of its beginning makes a string that breaks off a trace
+_ELLIPSES: Final = ("…", "...", "[")
+
+
+class Traces:
+    """The traces of ``texts``; those forms that are in none of the strings ``among`` are not looked for in strings again."""
+
+    def __init__(self, texts: Iterable[str], among: Iterable[str]) -> None:
+        wanted = [text for text in dict.fromkeys(texts) if text.strip()]
+        everything = "\0".join(among)
+        self._all = [form for text in wanted for form in dict.fromkeys(_forms(text))]
+        self._forms = [form for form in self._all if form in everything]
+        self._cuts = [
+            (form, head)
+            for text in wanted
+            for form in dict.fromkeys((text, " ".join(text.split())))
+            if len(form) > _CUT_CHARS_MIN and (head := form[:_CUT_CHARS_MIN]) in everything
+        ]
+
+    def are_in(self, text: str) -> bool:
+        return any(form in text for form in self._forms) or any(_is_cut(text, form, head) for form, head in self._cuts)
+
+    def are_in_content(self, text: str) -> bool:
+        """As ``are_in``, for what is none of the strings: a file, a result, a long text."""
+        return any(form in text for form in self._all)
+
+
+def _is_cut(text: str, form: str, head: str) -> bool:
+    """Whether somewhere in ``text`` stands the beginning of ``form``, and then nothing or an ellipsis."""
+    at = text.find(head)
+    while at >= 0:
+        same = len(head)
+        while same < len(form) and text[at + same : at + same + 1] == form[same]:
+            same += 1
+        rest = text[at + same :].lstrip()
+        if not rest or rest.startswith(_ELLIPSES):
+            return True
+        at = text.find(head, at + 1)
+    return False
+
+
+def _forms(text: str) -> Iterator[str]:
+    line = " ".join(text.split())
+    for plain in dict.fromkeys((text, text.strip(), line)):
+        yield plain
+        for is_ascii in (False, True):
+            once = json.dumps(plain, ensure_ascii=is_ascii)[1:-1]
+            yield once
+            yield json.dumps(once, ensure_ascii=is_ascii)[1:-1]
+        yield urllib.parse.quote(plain)
+        yield urllib.parse.quote(plain, safe="")
+        yield urllib.parse.quote_plus(plain)
+        yield html.escape(plain)
+        data = plain.encode("utf-8", "surrogatepass")
+        if len(data) >= _CODED_BYTES_MIN:
+            yield data.hex()
+            yield data.hex().upper()
+            yield from _base64(data)
+    for digest in _hashes(text):
+        yield digest.hex()
+        yield digest.hex().upper()
+        yield base64.b64encode(digest).decode().rstrip("=")
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """``data`` as it stands in base64 of something longer, wherever it begins: without what its neighbours decide."""
+    for shift in range(3):
+        coded = base64.b64encode(bytes(shift) + data).decode()
+        first = (0, 2, 3)[shift]
+        last = len(coded) - (0, 3, 2)[(shift + len(data)) % 3]
+        middle = coded[first:last]
+        if len(middle) >= _CODED_BYTES_MIN:
+            yield middle
+            yield middle.replace("+", "-").replace("/", "_")
+
+
+def _hashes(text: str) -> Iterator[bytes]:
+    for data in _contents(text):
+        yield hashlib.sha256(data).digest()
+        yield hashlib.sha512(data).digest()
+        yield hashlib.sha1(data, usedforsecurity=False).digest()
+        yield hashlib.md5(data, usedforsecurity=False).digest()
+        yield hashlib.sha256(b"\x00" + data).digest()  # a commitment without its salt
+
+
+def _contents(text: str) -> dict[bytes, None]:
+    """The files that somebody might take for one that holds just the text."""
+    texts = (text, text + "\n", text.strip(), text.strip() + "\n")
+    return dict.fromkeys(one.encode("utf-8", "surrogatepass") for one in texts)
+
+
+def digests_of(texts: Iterable[str]) -> frozenset[Digest]:
+    """The digests by which a trail may name a file, a result or a git blob that is just one of ``texts``."""
+    found = set()
+    for text in texts:
+        for data in _contents(text):
+            blob = b"blob %d\0" % len(data) + data
+            found.add(Digest("sha256", hashlib.sha256(data).digest()))
+            found.add(Digest("git-sha1", hashlib.sha1(blob, usedforsecurity=False).digest()))
+            found.add(Digest("git-sha256", hashlib.sha256(blob).digest()))
+    return frozenset(found)
