@@ -16,6 +16,7 @@ from periplus.trail.program import program_of_trail, trail_of_program
 from periplus.trail.worklog import RunFacts, compile_worklog
 from periplus.trail.worklog_json import WORKLOG_BYTES_MAX, entries_of_program, entry_line, read_worklog
 from periplus.trail.worklog_values import TOLD_MAX
+from real_trails import hundred, sessions
 from trail_samples import SECRET, golden_trail, headers, statuses, steps
 
 BEGIN = {"op": "TRAIL_BEGIN", "agent": "ada", "trail_id": "run-1", "ts": 1_700_000_000}
@@ -385,6 +386,15 @@ def test_a_trail_and_its_worklog_are_each_others_inverse(header, trail_steps, st
     assert result.program == program
     assert trail_of_program(result.program, result.secret) == data
     assert result.program.fingerprint() == program.fingerprint()
+
+
+@pytest.mark.parametrize("choose", [hundred, sessions])
+def test_real_trails_are_their_own_worklogs(choose):
+    for data in choose():
+        reader = TrailReader(data)
+        raw = "\n".join(entry_line(entry) for entry in entries_of_program(program_of_trail(reader), reader.secret))
+        result = compile_worklog(raw.encode(), mask=False)
+        assert trail_of_program(result.program, result.secret) == data
 
 
 FLUX_ENTRIES = [
