@@ -220,3 +220,32 @@ def test_a_git_history_is_replayed_to_the_same_files(shell, tmp_path):
     result = shell.json("trail", "replay", name, "--world", "folder", "--in", "../r")
     assert (result.verdict, result.difference_count) == ("same", 0)
     assert (tmp_path / "r" / "files" / "engine.py").read_text() == "revision = 1\n"
+
+
+def test_the_page_about_replays_is_real(shell):
+    """Each command of the page, with the id of the day in the place of the page's."""
+    import re
+    import shlex
+    from pathlib import Path
+
+    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text()
+    lines = [line[len("$ periplus ") :] for line in page.splitlines() if line.startswith("$ periplus ")]
+    assert len(lines) == 4
+    found = ""
+    for line in lines:
+        done = shell(*shlex.split(re.sub(r"trl_\w{16}", found, line)))
+        found = found or re.search(r"trl_\w{16}", done.out)[0]
+    assert "no error" in done.out or "ok" in done.out
+
+
+def test_the_python_of_the_page_is_real(shell, capsys):
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text()
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    data = recorded(
+        shell, ("FILE_EDIT", "src/a.py", "x", "y", {"outcome": "failed"}), ("FILE_READ", "a.py")
+    ).read_bytes()
+    exec(compile(code, "docs/replay.md", "exec"), {"data": data, "read_content": lambda digest: None})
+    assert capsys.readouterr().out == "same None {'a.py': b'x = 1\\n'}\n"

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import git, make_repository
-from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from periplus.base.confined import Confined
+from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, UsageError
 from periplus.trail import OPCODES, Digest, TrailReader, verify, withhold
-from periplus.trail.replay import Canned, Capabilities, Grant, Replay, edited, replay_trail
+from periplus.trail.replay import Canned, Capabilities, Grant, MemoryFolder, Replay, edited, replay_trail
 from periplus.trail.replay.capability import plain_words
 from periplus.trail.replay.commands import CommandLimits, Runner
 from periplus.trail.replay.globs import glob_matches
@@ -99,6 +100,32 @@ def test_every_opcode_goes_through_every_world(tmp_path):
         data = replay_trail([reader], reader.digest, one, report, world=world.name, secret=bytes(32),
                             put_text=lambda data: taped.objects.put(data).value)  # fmt: skip
         assert verify(data).ok
+
+
+SOME_PATHS = st.sampled_from(["a", "b", "a/x", "a/b/c", "./a", "b/x", "c", "c/d", ".", "../a", "a//b", ".git/x"])
+FOLDER_OPERATIONS = st.one_of(
+    st.tuples(st.just("write"), SOME_PATHS, st.binary(max_size=3)),
+    st.tuples(st.sampled_from(["read", "delete", "list", "stat"]), SOME_PATHS),
+    st.tuples(st.just("move"), SOME_PATHS, SOME_PATHS),
+)
+
+
+@given(st.lists(FOLDER_OPERATIONS, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_a_folder_in_memory_is_as_one_on_the_disk(tmp_path_factory, operations):
+    root = tmp_path_factory.mktemp("folder")
+    inner = MemoryFolder()
+    with Confined(os.fspath(root), is_durable=False) as disk:
+        for name, *words in operations:
+            found = []
+            for folder in (inner, disk):
+                try:
+                    found.append(getattr(folder, name)(*words))
+                except (ConfinementError, NotFoundError) as error:
+                    found.append(type(error))
+            assert found[0] == found[1], (name, words)
+        assert inner.files == files_in(root)
+        assert [entry.path for entry in inner.walk()] == [entry.path for entry in disk.walk()]
 
 
 # Comparing

@@ -34,10 +34,11 @@ class Folder(Protocol):
 
 
 class MemoryFolder:
-    """Files in memory, under the rules of ``Confined``; folders are what the names of files imply."""
+    """Files in memory, under the rules of ``Confined``; as on a disk a folder stays when its last file goes."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self._files: dict[str, bytes] = {}
+        self._folders: set[str] = set()
         self._bytes = 0
         for path, data in (files or {}).items():
             self.write(path, data)
@@ -51,7 +52,9 @@ class MemoryFolder:
         name = "/".join(judge_path(path))
         if name in self._files:
             return Entry(path, "file", len(self._files[name]))
-        return Entry(path, "folder") if not name or self._is_folder(name) else None
+        if any(above in self._files for above in _above(name)):
+            raise _refused(path, "a file stands where a folder is meant")
+        return Entry(path, "folder") if not name or name in self._folders else None
 
     def read(self, path: str) -> bytes:
         name = self._file_name(path)
@@ -60,62 +63,62 @@ class MemoryFolder:
         return self._files[name]
 
     def list(self, path: str = ".") -> list[Entry]:
-        name = "/".join(judge_path(path))
-        if name in self._files:
-            raise _refused(path, "it is a file and no folder")
-        if name and not self._is_folder(name):
+        entry = self.stat(path)
+        if entry is None:
             raise NotFoundError(f"no folder {path}")
+        if entry.kind == "file":
+            raise _refused(path, "it is a file and no folder")
+        name = "/".join(judge_path(path))
         start = f"{name}/" if name else ""
-        inner = {file[len(start) :].partition("/")[0] for file in self._files if file.startswith(start)}
-        return [entry for one in sorted(inner) if (entry := self.stat(start + one)) is not None]
+        inner = {one[len(start) :].partition("/")[0] for one in (*self._files, *self._folders) if one.startswith(start)}
+        return [found for one in sorted(inner) if (found := self.stat(start + one)) is not None]
 
     def walk(self, path: str = ".") -> Iterator[Entry]:
-        for entry in self.list(path):
-            if entry.kind == "file":
-                yield entry
-        for entry in self.list(path):
+        entries = self.list(path)
+        yield from (entry for entry in entries if entry.kind == "file")
+        for entry in entries:
             if entry.kind == "folder":
                 yield from self.walk(entry.path)
 
     def write(self, path: str, data: bytes, *, is_executable: bool | None = None) -> None:
         del is_executable
         name = self._file_name(path)
-        names = name.split("/")
-        if any("/".join(names[:end]) in self._files for end in range(1, len(names))):
-            raise _refused(path, "a file stands where a folder is meant")
         size = self._bytes + len(data) - len(self._files.get(name, b""))
         if len(data) > FILE_BYTES_MAX or size > _TOTAL_BYTES_MAX:
             raise _refused(path, "too many bytes")
         self._bytes = size
         self._files[name] = data
+        self._folders.update(_above(name))
 
     def delete(self, path: str) -> None:
-        data = self.read(path)
+        self._bytes -= len(self.read(path))
         del self._files[self._file_name(path)]
-        self._bytes -= len(data)
 
     def move(self, source: str, target: str) -> None:
         first, second = "/".join(judge_path(source)), "/".join(judge_path(target))
         if not first or not second or second == first or second.startswith(first + "/"):
             raise _refused(target, "it cannot move there")
+        if self.stat(source) is None:
+            raise NotFoundError(f"no file {source}")
         if self.stat(target) is not None:
             raise _refused(target, "there is something of that name already")
-        moved = [first] if first in self._files else [name for name in self._files if name.startswith(first + "/")]
-        if not moved:
-            raise NotFoundError(f"no file {source}")
-        for name in moved:
-            data = self._files.pop(name)
-            self._bytes -= len(data)
-            self.write(second + name[len(first) :], data)
+        for name in [one for one in self._files if one == first or one.startswith(first + "/")]:
+            self._files[second + name[len(first) :]] = self._files.pop(name)
+        for name in [one for one in self._folders if one == first or one.startswith(first + "/")]:
+            self._folders.remove(name)
+            self._folders.add(second + name[len(first) :])
+        self._folders.update(_above(second))
 
     def _file_name(self, path: str) -> str:
-        name = "/".join(judge_path(path))
-        if not name or self._is_folder(name):
+        entry = self.stat(path)
+        if entry is not None and entry.kind == "folder":
             raise _refused(path, "it is a folder")
-        return name
+        return "/".join(judge_path(path))
 
-    def _is_folder(self, name: str) -> bool:
-        return any(file.startswith(name + "/") for file in self._files)
+
+def _above(name: str) -> list[str]:
+    """The folders that a file is in."""
+    return [name[:at] for at, char in enumerate(name) if char == "/"]
 
 
 def _refused(path: str, why: str) -> ConfinementError:
