@@ -265,3 +265,31 @@ def test_concat_of_what_is_no_trail_changes_nothing(two):
     two.fails("trail", "concat", "cut.trail", "--out", "both.trail", code=3, wrong="cut.trail")
     assert (two.folder / "both.trail").read_bytes() == b"kept"
     two.fails("trail", "concat", "cut.trail", "--out", "no/where.trail", code=2, wrong="no folder")
+
+
+def test_sign_on_the_command_line(two):
+    card = two.json("trail", "list").trails[0]
+    done = two.json("trail", "sign", card.id, "--out", "signed.trail")
+    assert done.digest == card.value["digest"]
+    assert "sound, by the key" in two("trail", "verify", "signed.trail", "--key", done.key).out
+    two("trail", "verify", card.id, "--key", done.key, code=3)
+    assert done.key in two("trail", "sign", "signed.trail", "--out", "again.trail").lines[-1]
+    assert (two.folder / "again.trail").read_bytes() == (two.folder / "signed.trail").read_bytes()
+    receipts = bytearray(sections_of(small_trail())[layout.TAG_RECEIPTS])
+    receipts[40] ^= 1
+    (two.folder / "wrong.trail").write_bytes(with_sections(small_trail(), {layout.TAG_RECEIPTS: receipts}))
+    for command in (["sign", "wrong.trail"], ["concat", "wrong.trail", "--sign"]):
+        two.fails("trail", *command, "--out", "x.trail", code=3, wrong="digest says")
+    two.fails("trail", "sign", "one.jsonl", "--out", "x.trail", code=2, wrong="not a trail")
+    assert not (two.folder / "x.trail").exists()
+
+
+def test_a_store_that_has_no_records_yet_can_sign(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    sh = Shell(tmp_path / "project", tmp_path / "home")
+    sh("init")
+    (sh.folder / "one.trail").write_bytes(small_trail())
+    done = sh.json("trail", "sign", "one.trail", "--out", "signed.trail")
+    assert verify((sh.folder / "signed.trail").read_bytes(), key=bytes.fromhex(done.key)).ok
+    sh.fails("trail", "sign", "one.trail", "--out", "x", "--store", "nowhere", code=2)

@@ -33,6 +33,7 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),
     ("replay", "carry a trail out again, dry or in a folder of its own, and compare", "trail_replay"),
+    ("sign", "sign a trail by the key of this store", "trail_sign"),
     ("verify", "check trails, byte by byte", "trail_verify"),
 )
 

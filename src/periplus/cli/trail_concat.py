@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from periplus.cli.face import Face, visible
-from periplus.cli.trail_inputs import named_trail, trail_readers
+from periplus.cli.trail_inputs import named_trail, signed, trail_readers
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +43,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         )
     data = concat(files)
     if arguments.sign:
-        with face.open() as project:
-            data = project.sign_trail(data)
+        data = signed(face, data, arguments.out)
     write_atomic(Files(), path, data)
     result = TrailConcatOut(path, Parts(data).digest.hex(), arguments.sign, len(data), parts)
 

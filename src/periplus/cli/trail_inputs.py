@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["guarded", "named_trail", "part_of", "trail_reader", "trail_readers"]
+__all__ = ["guarded", "named_trail", "part_of", "signed", "trail_reader", "trail_readers"]
 
 import os
 from collections.abc import Iterator
@@ -88,6 +88,18 @@ def part_of(found: TrailFile, part: int | None) -> TrailReader:
             f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
         )
     return readers[(part or 1) - 1]
+
+
+def signed(face: Face, data: bytes, name: str) -> bytes:
+    """The trail with a signature by the store's key. Raises DamageError where it is not the one that its digest says."""
+    from periplus.base.errors import DamageError, FormatError
+
+    with face.open() as project:
+        try:
+            return project.sign_trail(data)
+        except FormatError as error:
+            raise DamageError(error.wrong, path=name, offset=error.offset, safe="Nothing was signed.",
+                              mend="`periplus trail verify` says more.") from error  # fmt: skip
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:

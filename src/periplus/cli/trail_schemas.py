@@ -28,6 +28,7 @@ __all__ = [
     "TrailReplayOut",
     "TrailSealOut",
     "TrailSealedOut",
+    "TrailSignOut",
     "TrailVerifyOut",
 ]
 
@@ -191,6 +192,15 @@ class TrailPartOut(msgspec.Struct):
     status: str
 
 
+class TrailSignOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.sign/1"):
+    """``key`` is the public key whose private one signed."""
+
+    path: str
+    digest: str
+    key: str
+    bytes: int
+
+
 class TrailConcatOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.concat/1"):
     path: str
     digest: str
@@ -339,6 +349,7 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail prove": TrailProveOut,
     "trail replay": TrailReplayOut,
     "trail redact": TrailRedactOut,
+    "trail sign": TrailSignOut,
     "trail verify": TrailVerifyOut,
     "verify (of an attestation)": AttestationOut,
     "verify (of a step)": StepProofOut,
