@@ -48,6 +48,7 @@ RIGHT = {
     "trail prove": ("reads", ["{trail}", "--step", "0", "--out", "{work}/step.proof"]),
     "trail redact": ("reads", ["{trail}", "--text", "cog0", "--out", "{work}/redacted.trail"]),
     "trail show": ("reads", ["{trail}"]),
+    "trail sign": ("reads", ["{trail}", "--out", "{work}/signed.pplt"]),
     "trail verify": ("reads", []),
     "prove": ("reads", ["1"]),
     "head": ("reads", []),
@@ -63,7 +64,12 @@ RIGHT = {
     "doctor": ("reads", []),
 }
 
-WRITES_A_FILE = ("trail concat", "trail prove", "trail redact")  # also of a damaged store, where what it needs is sound
+WRITES_A_FILE = (
+    "trail concat",
+    "trail prove",
+    "trail redact",
+    "trail sign",
+)  # also of a damaged store, where what it needs is sound
 
 # What is typed wrongly, the exit code, and a part of what is said.
 WRONG = {
@@ -207,7 +213,17 @@ WRONG = {
         (["{trail}", "--path", ""], 2, "path pattern"),
         (["{trail}", "--at", "1", "--steps", "2:3"], 2, "--at goes with no other"),
     ],
-    "trail verify": [(["trl_nothing"], 1, "trl_nothing"), (["--key", "x"], 2, "not a public key")],
+    "trail sign": [
+        ([], 2, "required"),
+        (["trl_nothing", "--out", "{work}/signed.pplt"], 1, "trl_nothing"),
+        (["{file}", "--out", "{work}/signed.pplt"], 2, "not a trail"),
+        (["{trail}", "--out", "{work}"], 2, "is a folder"),
+    ],
+    "trail verify": [
+        (["trl_nothing"], 1, "trl_nothing"),
+        (["--key", "x"], 2, "not a public key"),
+        (["--salvage", "x"], 2, "one TRAIL"),
+    ],
     "prove": [
         ([], 2, "give either a SEQ"),
         (["0"], 2, "0 is too small"),
