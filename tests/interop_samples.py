@@ -312,7 +312,129 @@ def as_database(folder: Path, data: Any) -> Path:
     return path
 
 
+COPILOT = [
+    {"type": kind, "data": data, "id": f"e{number}", "timestamp": f"2026-03-01T10:00:{number:02}.000Z", "parentId": None}
+    for number, (kind, data) in enumerate([
+        ("session.start", {"sessionId": "cp", "copilotVersion": "1.0", "selectedModel": "gpt-5",
+                           "context": {"cwd": "/w", "headCommit": "c3" * 20}}),
+        ("session.model_change", {"newModel": "gpt-5-mini"}),
+        ("user.message", {"content": "List", "attachments": [{"type": "file", "path": "/w/a"}]}),
+        ("assistant.message", {"content": "I list.", "reasoningText": "hm", "outputTokens": 12, "model": "gpt-5-mini",
+                               "toolRequests": [{"toolCallId": "c1", "name": "bash", "arguments": '{"command": "ls"}'}]}),
+        ("tool.execution_start", {"toolCallId": "c1", "toolName": "bash", "arguments": {"command": "ls"}}),
+        ("tool.execution_complete", {"toolCallId": "c1", "success": True, "result": {
+            "content": "a\n<exited with exit code 2>"}}),
+        ("tool.execution_start", {"toolCallId": "c2", "toolName": "create", "arguments": {"path": "/w/n", "file_text": "x"}}),
+        ("tool.execution_complete", {"toolCallId": "c2", "result": {"result_type": "rejected", "text_result_for_llm": "no"}}),
+        ("assistant.message", {"content": "In a subagent.", "parentToolCallId": "c9", "toolRequests": []}),
+        ("tool.execution_start", {"toolCallId": "c3", "toolName": "view", "arguments": {"path": "/w/a"}}),
+        ("tool.execution_complete", {"toolCallId": "c3", "success": False, "error": {"message": "gone", "code": "x"}}),
+        ("session.error", {"message": "quota"}),
+        ("abort", {"reason": "user"}),
+        ("session.brand_new", {"text": "?"}),
+    ])
+]  # fmt: skip
+
+QWEN = [
+    {"uuid": f"u{number}", "parentUuid": parent, "sessionId": "q1", "timestamp": f"2026-03-01T10:00:{number:02}.000Z",
+     "cwd": "/w", "version": "0.2", **record}
+    for number, (parent, record) in enumerate([
+        (None, {"type": "user", "systemPayload": {"displayText": "Look."}, "message": {"role": "user", "parts": [
+            {"text": "Look."}, {"text": "<qwen:user-prompt-submit-context>x"}, {"inlineData": {"data": "x"}}]}}),
+        ("u0", {"type": "assistant", "model": "coder", "usageMetadata": {
+            "promptTokenCount": 20, "cachedContentTokenCount": 5, "candidatesTokenCount": 3, "thoughtsTokenCount": 1},
+            "message": {"role": "model", "parts": [
+                {"text": "hm", "thought": True}, {"text": "I look."},
+                {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "/w/a", "offset": 2, "limit": 3}}},
+                {"functionCall": {"id": "c2", "name": "run_shell_command", "args": {"command": "ls", "directory": "/w"}}}]}}),
+        ("u1", {"type": "tool_result", "toolCallResult": {"callId": "c1", "status": "success"}, "message": {"parts": [
+            {"functionResponse": {"id": "c1", "response": {"output": "text"}}}]}}),
+        ("u2", {"type": "tool_result", "toolCallResult": {"callId": "c2", "status": "error"}, "message": {"parts": [
+            {"functionResponse": {"id": "c2", "response": {"error": "bad"}}}]}}),
+        ("u0", {"type": "assistant", "model": "coder", "message": {"parts": [{"text": "Another branch."}]}}),
+        ("u4", {"type": "system", "subtype": "rewind", "systemPayload": {"targetUuid": "u0"}}),
+        ("u5", {"type": "user", "subtype": "notification", "message": {"parts": [{"text": "ding"}]}}),
+        ("u5", {"type": "novelty", "message": {"parts": []}}),
+    ])
+]  # fmt: skip
+
+DROID = [
+    {"type": "session_start", "id": "d1", "title": "T", "cwd": "/w", "owner": "ada", "version": "0.81"},
+    {"type": "message", "id": "m1", "timestamp": T.format(1), "message": {"role": "user", "content": [
+        {"type": "text", "text": "Run it"}, {"type": "text", "text": "<system-reminder>x"}, {"type": "image", "source": "x"}]}},
+    {"type": "message", "id": "m2", "timestamp": T.format(2), "message": {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I run."},
+        {"type": "tool_use", "id": "t1", "name": "Execute", "input": {"command": "ls"}},
+        {"type": "tool_use", "id": "t2", "name": "ApplyPatch", "input": {
+            "input": "*** Begin Patch\n*** Update File: /w/a\n@@\n-1\n+2\n*** End Patch"}}]}},
+    {"type": "message", "id": "m3", "timestamp": T.format(3), "message": {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t1", "content": "Error: Command failed (exit code: 3)\nno"},
+        {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "done"}]}]}},
+    {"type": "todo_state", "id": "s1", "timestamp": T.format(4), "todos": {"todos": "1. x"}},
+    {"type": "message", "id": "m4", "timestamp": T.format(5), "message": {"role": "critic", "content": "?"}},
+    {"type": "novelty", "id": "n1"},
+]  # fmt: skip
+DROID_PRINTED = [
+    {"type": "system", "session_id": "d2", "timestamp": T.format(0), "model": "m", "cwd": "/w"},
+    {"type": "message", "session_id": "d2", "timestamp": T.format(1), "role": "user", "text": "Run it"},
+    {"type": "message", "session_id": "d2", "timestamp": T.format(2), "role": "assistant", "text": "I run."},
+    {"type": "tool_call", "session_id": "d2", "timestamp": T.format(3), "toolCallId": "c1", "toolName": "Shell",
+     "parameters": {"command": "ls"}},
+    {"type": "tool_result", "session_id": "d2", "timestamp": T.format(4), "toolCallId": "c1",
+     "value": {"stdout": "a", "stderr": "b", "exitCode": 1}},
+    {"type": "tool_call", "session_id": "d2", "timestamp": T.format(5), "toolCallId": "c2", "toolName": "Read",
+     "parameters": {"path": "/w/a"}},
+    {"type": "tool_result", "session_id": "d2", "timestamp": T.format(5), "toolCallId": "c2", "value": "text of a"},
+    {"type": "novelty", "session_id": "d2"},
+    {"type": "completion", "session_id": "d2", "timestamp": T.format(6), "finalText": "Done"},
+]  # fmt: skip
+
+PI = [
+    {"type": "session", "version": 3, "id": "p1", "timestamp": T.format(0), "cwd": "/w"},
+    {"type": "model_change", "id": "a0", "parentId": None, "timestamp": T.format(0), "provider": "x", "modelId": "pm"},
+    {"type": "message", "id": "a1", "parentId": "a0", "timestamp": T.format(1), "message": {"role": "user", "content": [
+        {"type": "text", "text": "Edit it"}, {"type": "image", "data": "x"}]}},
+    {"type": "message", "id": "a2", "parentId": "a1", "timestamp": T.format(2), "message": {
+        "role": "assistant", "model": "pm", "usage": {"input": 9, "output": 2, "cacheRead": 4, "cacheWrite": 1},
+        "stopReason": "toolUse", "content": [
+            {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I edit."},
+            {"type": "toolCall", "id": "c1", "name": "edit", "arguments": {
+                "path": "/w/a", "edits": [{"oldText": "1", "newText": "2"}]}},
+            {"type": "toolCall", "id": "c2", "name": "bash", "arguments": {"command": "ls"}}]}},
+    {"type": "message", "id": "a3", "parentId": "a2", "timestamp": T.format(3), "message": {
+        "role": "toolResult", "toolCallId": "c1", "content": [{"type": "text", "text": "done"}], "isError": False}},
+    {"type": "message", "id": "a4", "parentId": "a3", "timestamp": T.format(3), "message": {
+        "role": "toolResult", "toolCallId": "c2", "content": "no", "isError": True}},
+    {"type": "compaction", "id": "a5", "parentId": "a4", "timestamp": T.format(4), "summary": "What was done."},
+    {"type": "message", "id": "a6", "parentId": "a5", "timestamp": T.format(5), "message": {
+        "role": "bashExecution", "command": "ls", "output": "a"}},
+    {"type": "message", "id": "a7", "parentId": "a1", "timestamp": T.format(6), "message": {
+        "role": "assistant", "content": "Another branch.", "stopReason": "aborted"}},
+    {"type": "message", "id": "a8", "parentId": "a7", "timestamp": T.format(7), "message": {"role": "oracle", "content": "?"}},
+    {"type": "novelty", "id": "a9", "parentId": "a8"},
+]  # fmt: skip
+
+CURSOR = [
+    {"role": "user", "message": {"content": [{"type": "text", "text": "<user_query>\nLook\n</user_query>"}, {"type": "image"}]}},
+    {"role": "assistant", "message": {"content": [
+        {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look."},
+        {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}},
+        {"type": "tool_use", "name": "Agent", "input": {"prompt": "List files", "description": "d"}}]}},
+    {"role": "user", "message": {"content": [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a"}], "is_error": True}]}},
+    {"role": "assistant", "message": {"content": [
+        {"type": "tool_use", "name": "Write", "input": {"path": "/w/n", "contents": "new"}}, {"type": "hologram"}]}},
+    {"type": "turn_ended", "status": "aborted"},
+    {"role": "narrator", "message": {"content": [{"type": "text", "text": "?"}]}},
+]  # fmt: skip
+
 SAMPLES = {
+    "copilot": Sample("copilot-cli", COPILOT, as_lines),
+    "qwen": Sample("qwen-code", QWEN, as_lines),
+    "droid": Sample("droid", DROID, as_lines),
+    "droid-printed": Sample("droid", DROID_PRINTED, as_lines),
+    "pi": Sample("pi-agent", PI, as_lines),
+    "cursor": Sample("cursor", CURSOR, as_lines),
     "gemini-lines": Sample("gemini-cli", GEMINI_LINES, as_lines),
     "gemini-document": Sample("gemini-cli", GEMINI_DOCUMENT, as_document),
     "mini-swe-agent": Sample("mini-swe-agent", MINI, as_document),

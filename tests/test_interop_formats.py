@@ -21,10 +21,12 @@ EXPECTED = {
     "codex-rollout": "codex", "continue": "continue", "copilot-chat": "copilot-chat", "copilot-cli": "copilot-cli",
     "cursor": "cursor", "droid": "droid", "gemini-cli": "gemini-cli", "git-ai-notes": "git-ai", "grok-build": "grok-build",
     "hermes": "hermes", "inspect-log": "inspect", "kimi-code": "kimi-code", "mini-swe-agent": "mini-swe-agent",
-    "openclaw": "openclaw", "opencode": "opencode", "openhands": "openhands", "otel-genai": "otel",
+    "openclaw": "pi-agent", "opencode": "opencode", "openhands": "openhands", "otel-genai": "otel",
     "pi-agent": "pi-agent", "qwen-code": "qwen-code", "specstory-md": "specstory", "swe-agent-traj": "swe-agent-traj",
     "windsurf": "windsurf",
 }  # fmt: skip
+# The one of Copilot Chat is written by the same engine as Copilot CLI's.
+EXPECTED_OF_FILE = {"copilot-chat/copilot_vscode_event_stream.jsonl": "copilot-cli"}
 # Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
 NO_SESSION = re.compile(
     r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
@@ -55,8 +57,8 @@ def test_every_real_file_is_of_its_format_and_of_no_other():
         found = found_format(path)
         if NO_SESSION.fullmatch(name.removeprefix(f"{folder}/")) or NO_SESSION.fullmatch(name):
             assert found not in format_names(), name
-        elif EXPECTED[folder] in format_names():
-            assert found == EXPECTED[folder], name
+        elif EXPECTED_OF_FILE.get(name, EXPECTED[folder]) in format_names():
+            assert found == EXPECTED_OF_FILE.get(name, EXPECTED[folder]), name
             seen.add(found)
         else:
             assert found not in format_names(), name

@@ -76,6 +76,26 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*"),),
     ),
     Format(
+        "qwen-code", "Qwen Code", "a session of Qwen Code", "qwen", "lines", grows=True,
+        places=(Place((".qwen", "projects"), 2, "*.jsonl"),),
+    ),
+    Format(
+        "copilot-cli", "Copilot CLI", "a session of Copilot CLI", "copilot", "lines", grows=True,
+        places=(Place((".copilot", "session-state"), 1, "*.jsonl"),),
+    ),
+    Format(
+        "droid", "Droid", "a session of Droid", "droid", "lines", grows=True,
+        places=(Place((".factory", "sessions"), 1, "*.jsonl"),),
+    ),
+    Format(
+        "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "pi", "lines", grows=True,
+        places=(Place((".pi", "agent", "sessions"), 1, "*.jsonl"),),
+    ),
+    Format(
+        "cursor", "Cursor", "a transcript of Cursor", "cursor", "lines", grows=True,
+        places=(Place((".cursor", "projects"), 3, "*.jsonl"),),
+    ),
+    Format(
         "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "gemini", "lines", grows=True,
         places=(Place((".gemini", "tmp"), 2, "session-*.json*", held_in="projectHash"),),
     ),

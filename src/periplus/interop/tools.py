@@ -49,6 +49,8 @@ _Planner = Callable[[Intake, _Arguments, "str | None"], list[Planned]]
 def plan_call(intake: Intake, name: str, arguments: object, cwd: str | None, server: str = "") -> list[Planned]:
     """The steps of one call of the tool ``name``: at least one. ``arguments`` is an object, or its JSON text."""
     table = _table(arguments)
+    if isinstance(arguments, str) and not table and _PLANNERS.get(name.lower()) is _patch:
+        table = {"input": arguments}
     if not server:
         planner = _PLANNERS.get(name.lower())
         steps = planner(intake, table, cwd) if planner is not None else []
@@ -243,19 +245,19 @@ def _skill(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Plan
 
 
 _NAMES: Final[dict[_Planner, str]] = {
-    _shell: "bash execute execute_bash terminal shell run_shell_command execute_command run_command run_terminal_command "
+    _shell: "bash execute shell_exec run_terminal execute_bash terminal shell run_shell_command execute_command run_command run_terminal_command "
     "run_terminal_cmd run_in_terminal local_shell shell_command exec_command exec",
     _read: "read read_file view_file cat open_file view notebookread read_notebook",
     _read_many: "read_many_files read_files",
     _write: "write write_file create_file write_to_file create",
     _edit: "edit edit_file replace str_replace multiedit multi_edit search_replace replace_in_file",
     _editor: "str_replace_editor file_editor str_replace_based_edit_tool",
-    _patch: "apply_patch patch apply_diff",
+    _patch: "apply_patch applypatch patch apply_diff",
     _delete: "delete delete_file remove_file",
     _search: "grep grep_search search_file_content search_files ripgrep codebase_search search_code search_dir search_file "
     "file_search_content rg",
     _list: "glob ls list list_dir list_directory list_files find_file find_files glob_file_search file_search",
-    _fetch: "webfetch web_fetch fetch fetch_url browser_navigate browse",
+    _fetch: "webfetch web_fetch fetchurl fetch fetch_url browser_navigate browse",
     _web_search: "websearch web_search google_web_search search_web",
     _plan: "todowrite todo_write write_todos update_plan task_tracker todo update_todo_list taskcreate taskupdate",
     _spawn: "task delegate agent spawn_agent delegate_to_agent subagent",
