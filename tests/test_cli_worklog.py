@@ -196,6 +196,8 @@ def test_damage_of_version_1_is_told_with_its_offsets(sh):
 def test_show_and_verify_take_version_1(sh):
     put(sh, "a.flux", FLUX)
     assert "src/engine.py" in sh("trail", "show", "a.flux").out
+    assert sh("trail", "show", "a.flux", "--form", "hex").lines[1].startswith("0000000a  92 02")
+    sh.fails("trail", "show", "a.flux", "--form", "hex", "--at", "1", code=2, wrong="has every step")
     assert "sound: 6 steps, version 1" in sh("trail", "verify", "a.flux").out
     put(sh, "bad.flux", FLUX + b"more")
     report = sh.json("trail", "verify", "bad.flux", code=3)

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 import flux_plain as plain
 from periplus.base.errors import FormatError, UsageError
 from periplus.trail import TrailReader, verify
+from periplus.trail.display import visible
 from periplus.trail.flux import FAULTS_KEPT_MAX, FLUX_STATUSES, FluxReader, is_flux
 from periplus.trail.flux_convert import FLUX_TOOL, modernised, program_of_flux
+from periplus.trail.flux_hex import flux_hex_lines
 from periplus.trail.flux_writer import concatenate_flux, write_flux
 from periplus.trail.model import Digest, TextObject
 from periplus.trail.opcodes import FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, flux_table
@@ -435,6 +437,40 @@ def test_who_the_agent_was_is_told_only_where_one_string_can_be_it():
     assert FluxReader(both).agent is None
     assert program_of_flux(FluxReader(both)).agent == "unknown"
     assert FluxReader(with_table(data, sorted([*strings_of(data), (plain.key("bob"), b"bob")]))).agent == "ada"
+
+
+# The hex listing
+
+
+def bytes_of(lines):
+    """What the lines of a hex listing hold; each begins with its offset."""
+    out = bytearray()
+    for line in lines:
+        if line.startswith("; "):
+            continue
+        assert int(line[:8], 16) == len(out)
+        out += bytes.fromhex(line[10:].partition("  ")[0])
+    return bytes(out)
+
+
+def test_the_hex_listing_is_a_golden_file():
+    data = (GOLDEN / "every_opcode.flux").read_bytes()
+    lines = list(flux_hex_lines(FluxReader(data), data))
+    assert bytes_of(lines) == data
+    assert lines == (GOLDEN / "every_opcode.hex").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_hex_listing_has_every_byte_of_damaged_files_and_each_fault():
+    random = Random(7)
+    data = sound()
+    for damaged in (data + b"more", data[:-3], data[:40], *(mutated(data, random) for _ in range(60))):
+        if bounded(damaged) is None:
+            continue
+        reader = FluxReader(damaged)
+        lines = list(flux_hex_lines(reader, damaged))
+        assert bytes_of(lines) == damaged
+        for kind in {fault.text for fault in reader.faults}:
+            assert any(visible(kind)[:60] in line or line.endswith("…") for line in lines)
 
 
 # Concatenation

@@ -49,7 +49,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     selection = _selection(arguments)
     found, store = named_trail(face, arguments.trail)
-    if found.data[:1] == b"\xa0" and arguments.form != "hex" and not arguments.salvage:
+    if found.data[:1] == b"\xa0":
+        if arguments.form == "hex" and not face.as_json:
+            return _flux_hex(face, found, arguments, selection)
         from periplus.cli.trail_flux import as_version_2
 
         found = as_version_2(found)
@@ -81,6 +83,24 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         return 3
     has_found = not selection.is_choosy or any(part.sieve.shown for part in parts)
     return 0 if has_found else 1
+
+
+def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selection: Selection) -> int:
+    """The bytes of version 1 as they are; every other form is of what version 2 makes of them."""
+    from itertools import islice
+
+    from periplus.base.errors import UsageError
+    from periplus.cli.pager import page
+    from periplus.cli.trail_flux import flux_reader
+    from periplus.trail.display import View
+    from periplus.trail.flux_hex import flux_hex_lines
+
+    if selection.is_choosy or arguments.part is not None or arguments.at is not None:
+        raise UsageError("the hex form of version 1 has every step", mend="Leave the choice of steps out, or the form.")
+    view = View(face.width, bool(face.palette.bold))
+    lines = flux_hex_lines(flux_reader(found), found.data, view)
+    page(face, islice(lines, arguments.limit), is_wanted=not arguments.no_pager)
+    return 0
 
 
 def _selection(arguments: argparse.Namespace) -> Selection:

@@ -28,6 +28,7 @@ __all__ = [
     "FaultKind",
     "FluxReader",
     "FluxStep",
+    "FluxString",
     "agent_byte_of",
     "flux_key",
     "is_flux",
@@ -102,6 +103,15 @@ class FluxStep(NamedTuple):
     code: int
     slots: tuple[int, ...]
     operands: tuple[str | int | None, ...]
+
+
+class FluxString(NamedTuple):
+    """A string of the table, at bytes ``start`` to ``end``."""
+
+    start: int
+    end: int
+    key: int
+    text: str
 
 
 class _Table(NamedTuple):
@@ -188,6 +198,13 @@ class FluxReader:
         """The strings of the table with their keys, as they stand there."""
         for place, key in enumerate(self._table.keys):
             yield key, self._text(place)
+
+    def string_spans(self) -> Iterator[FluxString]:
+        """Where each string of the table lies, with its key in front."""
+        table = self._table
+        for place, key in enumerate(table.keys):
+            at = table.offsets[place]
+            yield FluxString(at - _ENTRY.size, at + table.lengths[place], key, self._text(place))
 
     def require_sound(self) -> None:
         """Raises FormatError with the offset of the first fault, where there is one."""
