@@ -169,6 +169,20 @@ def test_version_2_is_decoded_and_encoded_to_the_same_bytes(sh):
     sh.fails("trail", "decode", "a.trail", "--v1", code=2, wrong="is no trail of version 1")
     sh.fails("trail", "encode", "a.trail", "--v1", "--out", "b.flux", code=2, wrong="version 1 has no such opcode")
     assert not (sh.folder / "b.flux").exists()
+    log = [LOG[0], {"op": "COMMAND_RUN", "command": "make"}, {"op": "FILE_READ", "path": "a", "range": "1-80"}, LOG[-1]]
+    put(sh, "log.json", log)
+    sh.fails(
+        "trail",
+        "encode",
+        "log.json",
+        "--v1",
+        "--out",
+        "b.flux",
+        code=2,
+        wrong="entries[1].op: version 1 has no COMMAND_RUN",
+    )
+    assert len(sh.json("trail", "encode", "log.json", "--v1", "--lenient", "--out", "b.flux").left_out) == 2
+    assert [step.code for step in FluxReader(read(sh, "b.flux")).steps()] == [0xA0, 0x9F, 0x92, 0xA1]
     put(sh, "nothing", b"nothing")
     sh.fails("trail", "decode", "nothing", code=2, wrong="not a trail")
     sh.fails("trail", "encode", "nothing", "--out", "x", code=2, wrong="not a worklog")

@@ -361,6 +361,12 @@ def test_secrets_are_masked_wherever_they_stand():
     assert secret in entries(plain.program).decode()
 
 
+def test_an_error_shows_no_secret():
+    secret = "sk-ant-api03-" + "R4nd0mQ7xZ9kLm2Vb8Tn5Wc1"
+    for entry in ({"op": "LEVEL_UP", "level": secret}, {"op": secret}, {"op": "NOP", "outcome": secret}, secret):
+        assert "R4nd0m" not in refusal(log(entry))
+
+
 # Nothing is lost
 
 

@@ -53,7 +53,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     check_output(os.path.join(face.cwd, arguments.trail), path)
     secret = read_secret(face, arguments.secret)
     found, _ = named_trail(face, arguments.trail)
-    source = _source(found, is_flux_wanted=arguments.v1)
+    source = _source(found, is_flux_wanted=arguments.v1, lenient=arguments.lenient)
     left_out: tuple[str, ...] = ()
     if arguments.v1:
         trail, left_out = write_flux(source.program, lenient=arguments.lenient)
@@ -83,9 +83,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     return 3 if source.fault_count else 0
 
 
-def _source(found: TrailFile, *, is_flux_wanted: bool) -> _Source:
+def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source:
     """The program of what was named, and its secret where it has one. Nothing is masked: it is the same trail."""
     from periplus.base.container import MAGIC
+    from periplus.base.errors import FormatError
     from periplus.cli.trail_flux import errors_naming, faults_out, flux_reader
     from periplus.trail.flux import is_flux
     from periplus.trail.flux_convert import modernised, program_of_flux
@@ -104,5 +105,10 @@ def _source(found: TrailFile, *, is_flux_wanted: bool) -> _Source:
         whole = trail_reader(found)
         return _Source(program_of_trail(whole), whole.secret)
     with errors_naming(found.name):
-        compiled = compile_worklog(found.data, target=1 if is_flux_wanted else 2, mask=False)
+        try:
+            compiled = compile_worklog(found.data, target=1 if is_flux_wanted else 2, mask=False)
+        except FormatError:
+            if not (is_flux_wanted and lenient):
+                raise
+            compiled = compile_worklog(found.data, mask=False)  # what version 1 cannot carry, the writer leaves out
     return _Source(compiled.program, compiled.secret)

@@ -146,7 +146,7 @@ class _Compiler:
         if known is None and _unknown_code(name) is not None and self._target != 1:
             return None
         if known is None:
-            self._values.guess(f"{where}.op: {op[:40]!r} is unknown", "a remark stands in its place")
+            self._values.guess(f"{where}.op: {name_of(op)} is unknown", "a remark stands in its place")
             entry["text"] = f"{op[:40]} {entry.get('desc', '')}".strip()[:60]
             entry.pop("comment", None)
             return _COMMENT

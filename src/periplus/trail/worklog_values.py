@@ -222,6 +222,9 @@ def name_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        from periplus.base.secrets import mask_secrets
+
+        value, _ = mask_secrets(value)  # an error is shown and logged, and the value may be a key in the wrong place
         return repr(value if len(value) <= 40 else value[:39] + "…")
     if isinstance(value, (int, float)):
         return str(value)[:40]
