@@ -80,7 +80,7 @@ class Agent:
         assert data.count(old.encode()) == 1
         after = data.replace(old.encode(), new.encode())
         (self.folder / path).write_bytes(after)
-        return self.run.step("FILE_EDIT", path=path, old=old, new=new, result=after)
+        return self.run.step("FILE_EDIT", path=path, old=old, new=new, after=after)
 
     def delete(self, path):
         (self.folder / path).unlink()

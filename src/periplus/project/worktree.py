@@ -20,6 +20,7 @@ from periplus.base.errors import FormatError, environment_failure
 from periplus.interop.gitrun import ask, check_repository, run_git
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
+from periplus.trail.livestep import CONTENT_BYTES_MAX
 from periplus.trail.model import Digest, DigestAlgorithm
 from periplus.trail.standing import IGNORED_MAX, Standing
 
@@ -178,12 +179,11 @@ def base_entries(repository: str, name: bytes) -> dict[str, TreeEntry] | None:
 
 
 def read_blobs(repository: str, names: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The content of those of these blobs that the repository has, each checked against its name."""
-    wanted = list(dict.fromkeys(names))
+    """The content of those of these blobs that the repository has, each checked against its name; none over 64 MiB."""
+    wanted = _of_size(repository, list(dict.fromkeys(names)))
     if not wanted:
         return {}
-    said = b"".join(b"%b\n" % name.hex().encode() for name in wanted)
-    out = run_git(repository, "cat-file", "--batch", said=said).stdout
+    out = run_git(repository, "cat-file", "--batch", said=_lines(wanted)).stdout
     found: dict[bytes, bytes] = {}
     at = 0
     for name in wanted:
@@ -198,6 +198,20 @@ def read_blobs(repository: str, names: Iterable[bytes]) -> dict[bytes, bytes]:
         if fields[1] == b"blob" and blob_id(data, git_algorithm(name)) == name:
             found[name] = data
     return found
+
+
+def _of_size(repository: str, names: list[bytes]) -> list[bytes]:
+    """Those of ``names`` that are blobs small enough to be read."""
+    if not names:
+        return []
+    lines = run_git(repository, "cat-file", "--batch-check", said=_lines(names)).stdout.splitlines()
+    fields = [line.split() for line in lines]
+    small = {row[0] for row in fields if len(row) == 3 and row[1] == b"blob" and int(row[2]) <= CONTENT_BYTES_MAX}
+    return [name for name in names if name.hex().encode() in small]
+
+
+def _lines(names: list[bytes]) -> bytes:
+    return b"".join(b"%b\n" % name.hex().encode() for name in names)
 
 
 def _decoded(path: bytes) -> str:

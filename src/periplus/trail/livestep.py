@@ -11,6 +11,7 @@ from __future__ import annotations
 
 __all__ = [
     "CONTENT_BYTES_MAX",
+    "NOTE_AFTER",
     "NOTE_MASKED",
     "NOTE_NOT_KEPT",
     "LiveStep",
@@ -45,10 +46,11 @@ from periplus.trail.opcodes import BY_CODE, BY_NAME, Opcode, Operand
 CONTENT_BYTES_MAX: Final = 64 << 20
 NOTE_MASKED: Final = "content masked"
 NOTE_NOT_KEPT: Final = "content not kept"
+NOTE_AFTER: Final = "result: the file afterwards"
 _DEPTH_MAX: Final = 64
 _GIT_KINDS: Final[dict[int, DigestAlgorithm]] = {40: "git-sha1", 64: "git-sha256"}
 _FACTS: Final = frozenset(
-    {"op", "key", "outcome", "exit_code", "error", "result", "result_base64", "result_sha256", "result_size", "note",
+    {"op", "key", "outcome", "exit_code", "error", "result", "result_base64", "result_sha256", "result_size", "after", "note",
      "at", "at_ms", "duration_ms", "desc", "ts"}
 )  # fmt: skip
 
@@ -87,8 +89,8 @@ class StepMaker:
 
     def make(self, op: str, values: Mapping[str, object], now_ms: int) -> LiveStep:
         """The step ``op`` with its operands by their names in the table, and the facts ``outcome``, ``exit_code``,
-        ``error``, ``result`` (text or bytes; or ``result_base64``; or ``result_sha256`` with ``result_size``), ``note``,
-        ``at`` (RFC 3339; or ``at_ms``) and ``duration_ms``.
+        ``error``, ``result`` (text or bytes; or ``result_base64``; or ``result_sha256`` with ``result_size``), ``after``
+        (what an edited file holds afterwards: its digest is the result, and the note says so), ``note``, ``at`` (RFC 3339; or ``at_ms``) and ``duration_ms``.
 
         The content of a file is text, bytes, ``content_base64``, or ``content_sha256`` where it is not kept.
         Raises UsageError that begins with the key that is wrong.
@@ -100,7 +102,7 @@ class StepMaker:
         values = {key: value for key, value in values.items() if value is not None}
         operands = tuple(self._operand(opcode, operand, values, notes) for operand in opcode.operands)
         self._refuse_unknown(opcode, values)
-        result, size = self._result(values)
+        result, size = self._result(opcode, values, notes)
         note = values.get("note", values.get("desc"))
         if note is not None:
             notes.append(_text_of(note, "note"))
@@ -191,8 +193,10 @@ class StepMaker:
             return None if value is None else self.content(_bytes_of(value, name), notes)
         return None if value is None else _named_digest(_text_of(value, name), name, is_trail=name == "trail")
 
-    def _result(self, values: Mapping[str, object]) -> tuple[Digest | None, int]:
-        given = [key for key in ("result", "result_base64", "result_sha256") if key in values]
+    def _result(self, opcode: Opcode, values: Mapping[str, object], notes: list[str]) -> tuple[Digest | None, int]:
+        given = [key for key in ("after", "result", "result_base64", "result_sha256") if key in values]
+        if "after" in given and opcode.name != "FILE_EDIT":
+            raise UsageError(f"after: only a FILE_EDIT leaves a file to tell of, not a {opcode.name}")
         if len(given) > 1:
             raise UsageError(f"{given[1]}: given beside {given[0]}")
         if "result_size" in values and given != ["result_sha256"]:
@@ -205,6 +209,8 @@ class StepMaker:
         data = _from_base64(value, key) if key == "result_base64" else _bytes_of(value, key)
         if self.masked_bytes(data) is not data:
             return None, 0
+        if key == "after":
+            notes.append(NOTE_AFTER)
         return Digest("sha256", hashlib.sha256(data).digest()), len(data)
 
     def _refuse_unknown(self, opcode: Opcode, values: Mapping[str, object]) -> None:
