@@ -223,6 +223,8 @@ WRONG = {
         (["trl_nothing"], 1, "trl_nothing"),
         (["--key", "x"], 2, "not a public key"),
         (["--salvage", "x"], 2, "one TRAIL"),
+        (["--repository", "{folder}"], 2, "--repository is for --effects"),
+        (["--effects", "--repository", "{absent}"], 1, "there is no folder"),
     ],
     "prove": [
         ([], 2, "give either a SEQ"),

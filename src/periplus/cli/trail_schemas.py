@@ -6,11 +6,13 @@ __all__ = [
     "TRAIL_SCHEMAS",
     "AttestationOut",
     "DifferenceOut",
+    "EffectsOut",
     "FailureOut",
     "FaultOut",
     "FileOut",
     "RunOut",
     "SalvageOut",
+    "StepEffectOut",
     "StepProofOut",
     "SubjectOut",
     "TrailCheckOut",
@@ -122,8 +124,32 @@ class TrailCheckOut(msgspec.Struct):
     detail: str
 
 
+class StepEffectOut(msgspec.Struct):
+    """``verdict`` is right, wrong, not judged, outside (no file that git keeps) or start (what the run began on)."""
+
+    index: int
+    op: str
+    verdict: str
+    detail: str
+
+
+class EffectsOut(msgspec.Struct):
+    """Whether the steps of a trail, or of a part of it, give the files of its checkpoints: ``verdict`` is verified, wrong or
+    not shown. ``missing`` says what the trail or the repository lacks for more to be judged.
+    """
+
+    digest: str
+    verdict: str
+    summary: str
+    first_wrong: int | None
+    steps: list[StepEffectOut]
+    missing: list[str]
+
+
 class FileOut(msgspec.Struct):
-    """A trail; ``digest`` is empty where its bytes could not be had."""
+    """A trail; ``digest`` is empty where its bytes could not be had. ``effects`` is null where they were not asked for, or the
+    trail is not sound.
+    """
 
     name: str
     digest: str
@@ -131,6 +157,7 @@ class FileOut(msgspec.Struct):
     summary: str
     first_bad_offset: int | None
     checks: list[TrailCheckOut]
+    effects: list[EffectsOut] | None = None
 
 
 class SalvageOut(msgspec.Struct):

@@ -23,19 +23,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("trails", nargs="*", metavar="TRAIL", help="ids, digests or files (default: every trail of the store)")
     add("--salvage", metavar="FILE", help="write what is still good of the one TRAIL to FILE, where it is damaged")
     add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
+    from periplus.cli.trail_effects import configure_effects
+
+    configure_effects(parser)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.trail_effects import check_effects, effect_lines, effects_of, is_shown
     from periplus.cli.trail_salvage import check_salvage, salvage_lines, salvaged_to
     from periplus.cli.trail_schemas import TrailVerifyOut
 
     key = _key(arguments.key)
     check_salvage(face, arguments.trails, arguments.salvage)
+    repository = check_effects(face, arguments)
     parents = _Parents(face)
     files: list[FileOut] = []
     salvaged: SalvageOut | None = None
     for found, store, trouble in _to_verify(face, arguments.trails):
         files.append(_verified(found, store, trouble, key, parents))
+        if arguments.effects and files[-1].ok:
+            files[-1].effects = effects_of(face, found, store, repository)
         if arguments.salvage is not None and not files[-1].ok:
             salvaged = salvaged_to(found, os.path.join(face.cwd, arguments.salvage))
     is_ok = all(file.ok for file in files)
@@ -45,7 +52,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for file in files:
             mark = f"{paint.good}verified{paint.end}" if file.ok else f"{paint.bad}WRONG{paint.end}"
             yield f"{mark}  {visible(file.name)}  {visible(file.summary)}"
-            if file.ok and len(files) > 1:
+            yield from effect_lines(face, file)
+            if file.ok and (len(files) > 1 or file.effects is not None):
                 continue
             reached = [check for check in file.checks if check.detail != "not reached"]
             for check in reached:
@@ -58,7 +66,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield from salvage_lines(salvaged)
 
     face.emit(TrailVerifyOut(is_ok, files, salvaged), lines)
-    return 0 if is_ok else 3
+    return 3 if not is_ok else 0 if is_shown(files) else 1
 
 
 class _Parents:
