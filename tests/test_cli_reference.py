@@ -51,7 +51,7 @@ def test_every_option_says_what_it_is_and_its_default(command):
     [
         [],
         *([command.name] for command in COMMANDS),
-        *(["trail", action] for action in ("import", "list", "show", "verify")),
+        *(["trail", action] for action in ("compile", "decode", "encode", "import", "list", "show", "verify")),
     ],
     ids=" ".join,
 )
