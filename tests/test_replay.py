@@ -299,7 +299,7 @@ def test_a_command_under_a_scope_runs_without_a_shell(tmp_path):
     with_network = {"allow_commands": True, "allow_network": True}
     world = folder_world(taped, tmp_path / "r", **with_network)
     outputs = []
-    one = Replay([taped.reader], world, options(capabilities=Capabilities.of("command:echo")), clock=_Clock(),
+    one = Replay([taped.reader], world, options(capabilities=Capabilities.of("command:echo", "network")), clock=_Clock(),
                  read_content=taped.objects.get, put_output=outputs.append)  # fmt: skip
     one.run()
     assert [done.state for done in one.outcomes] == ["done"] + ["denied"] * 4
@@ -377,6 +377,14 @@ def test_a_hostile_glob_takes_no_time():
 )  # fmt: skip
 def test_plain_words(text, words):
     assert plain_words(text) == words
+
+
+def test_a_world_that_reaches_the_network_needs_that_it_is_allowed(tmp_path):
+    taped = Taped().step("COMMAND_RUN", "echo x")
+    world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True)
+    with pytest.raises(RefusedError, match="network"):
+        replay(taped, world, capabilities=Capabilities.of("command"))
+    assert replay(taped, world, capabilities=Capabilities.of("command", "network"))[1].states == {"done": 1}
 
 
 # Commands

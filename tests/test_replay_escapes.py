@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from cli_support import git, make_repository
+from periplus.trail import Digest
 from periplus.trail.replay import Capabilities
 from replay_support import Taped, close_worlds, dry, files_in, folder_world, memory, replay
 
@@ -343,6 +344,68 @@ def test_environment_and_scopes_do_not_leak_into_commands(tmp_path, outside, mon
         taped.step("COMMAND_RUN", command)
     taped.step("COMMAND_RUN", "echo -- harmed")
     world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True)
-    one, _ = replay(taped, world, capabilities=Capabilities.of("command:echo"))
+    one, _ = replay(taped, world, capabilities=Capabilities.of("command:echo", "network"))
     assert [done.state for done in one.outcomes] == ["denied"] * len(tries) + ["done"]
     assert files_in(tmp_path / "r" / "files") == {}
+
+
+def a_trap(tmp_path):
+    """A program that tells that it ran."""
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/harmed\ncat\n")
+    trap.chmod(0o755)
+    return trap
+
+
+def plant_config(git_folder, trap):
+    with (git_folder / "config").open("a") as file:
+        file.write(f'[filter "trap"]\n\tclean = {trap}\n[core]\n\tfsmonitor = {trap}\n')
+    (git_folder / "info" / "attributes").write_text("* filter=trap\n")
+
+
+def plant_common(git_folder, trap):
+    other = git_folder.parents[2] / "other"
+    shutil.copytree(git_folder, other)
+    plant_config(other, trap)
+    (git_folder / "commondir").write_text(f"{other}\n")
+
+
+def plant_git_link(git_folder, trap):
+    other = git_folder.parents[2] / "other"
+    git_folder.rename(other)
+    git_folder.symlink_to(other)
+
+
+def plant_git_file(git_folder, trap):
+    other = git_folder.parents[2] / "other"
+    git_folder.rename(other)
+    plant_config(other, trap)
+    git_folder.write_text(f"gitdir: {other}\n")
+
+
+@pytest.mark.parametrize("plant", [plant_config, plant_common, plant_git_link, plant_git_file])
+def test_a_folder_of_a_replay_that_a_stranger_made_runs_nothing(tmp_path, outside, template, plant):
+    """To go on with somebody else's replay is no consent to what stands in its repository."""
+    shutil.copytree(template, tmp_path / "r")
+    plant(tmp_path / "r" / "files" / ".git", a_trap(tmp_path))
+    taped = Taped().write("a", "1").step("GIT_COMMIT", "r", "m").step("CHECKPOINT", Digest("git-sha1", bytes(20)))
+    one, _ = replay(taped, folder_world(taped, tmp_path / "r"))
+    assert [done.outcome for done in one.outcomes] == ["ok", "failed", "failed"]
+    assert "git is not run there" in one.outcomes[1].error
+    assert not (tmp_path / "harmed").exists()
+
+
+@pytest.mark.parametrize("name", ["files", "home", "tmp"])
+@pytest.mark.parametrize("is_filled", [True, False])
+def test_a_folder_of_a_replay_that_leads_out_is_refused(tmp_path, outside, template, name, is_filled):
+    from periplus.base.errors import RefusedError
+
+    shutil.copytree(template, tmp_path / "r")
+    shutil.rmtree(tmp_path / "r" / name)
+    (tmp_path / "r" / name).symlink_to(outside)
+    if not is_filled:
+        (tmp_path / "r" / "made.json").write_text("null")
+    before = around(outside)
+    with pytest.raises(RefusedError):
+        folder_world(Taped(), tmp_path / "r")
+    assert around(outside) == before

@@ -16,10 +16,13 @@ from periplus.base.errors import ConflictError, DamageError, NewerFormatError, R
 from periplus.base.files import Files
 from periplus.trail import Digest
 from periplus.trail.replay import LogHeader, Replay, ReplayLog
+from periplus.trail.replay.commands import Runner
 from periplus.trail.replay.log import LogHeader as Header
 from periplus.trail.replay.log import _line
 from replay_support import START_MS, Taped, close_worlds, files_in, folder_world, memory, open_log, options, replay
 from support import Stop, StoppingFiles
+
+IS_OPEN = bool(Runner("/", "/", os.environ["PATH"]).why_not())  # the network cannot be kept from commands here
 
 
 @pytest.fixture(autouse=True)
@@ -273,6 +276,24 @@ def test_an_interruption_ends_a_command_and_its_fate_stays_unknown(tmp_path):
     os.close(reader)
     one, _ = commanded(taped, place, is_resumed=True)
     assert [done.outcome for done in one.outcomes] == ["unknown", "ok"]
+
+
+@pytest.mark.skipif(IS_OPEN, reason="no namespaces here")
+def test_a_command_ends_with_a_replay_that_is_killed(tmp_path):
+    """The command holds the end of a pipe, which closes when the command, and all it began, is gone."""
+    os.mkfifo(tmp_path / "pipe")
+    taped = Taped().step("COMMAND_RUN", f"exec 5> {tmp_path}/pipe; echo begun >&5; (setsid sleep 1000 &) ; sleep 1000")
+    child = os.fork()
+    if child == 0:
+        try:
+            commanded(taped, tmp_path / "r")
+        finally:
+            os._exit(0)
+    with (tmp_path / "pipe").open() as pipe:
+        assert pipe.readline() == "begun\n"
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert pipe.read() == ""
 
 
 # The log as a file

@@ -174,7 +174,9 @@ def _capabilities(arguments: argparse.Namespace) -> Capabilities:
     """Everything, or what --allow says; a world runs commands with --allow-commands only, whatever this is."""
     from periplus.trail.replay import Capabilities
 
-    return Capabilities.of(*arguments.allow) if arguments.allow else Capabilities.everything()
+    if not arguments.allow:
+        return Capabilities.everything()
+    return Capabilities.of(*arguments.allow, *["network"] * arguments.allow_network)
 
 
 def _reading(store: ObjectReader | None) -> Callable[[Digest], bytes | None]:

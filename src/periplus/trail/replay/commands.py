@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import subprocess
 
 _PIECE_BYTES: Final = 1 << 16
+# Nothing is ever written to the pipe that it reads: its end is the end of the replay, be that by kill -9. What it then
+# kills is all in its process id space, so it is for where there is one.
+_LIFELINE: Final = "(read -r _ <&3; kill -9 -1) &"
 _PROBE_S: Final = 10
 _ISOLATED: Final = ("--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
 
@@ -89,10 +92,12 @@ class Runner:
         blocks = max(1, self._limits.file_bytes_max // 512)
         # What was recorded are arguments to this shell, never its text. It stays, as the first process of its id space,
         # for which signals do not do what they do to others.
-        start = ["/bin/sh", "-c", f'ulimit -c 0; ulimit -f {blocks}; "$@"; exit $?', "sh", *words]
-        if self._can_isolate() and self._unshare is not None:
+        limited = f'exec 3<&0 </dev/null; ulimit -c 0; ulimit -f {blocks}; {{}} "$@" 3<&-; exit $?'
+        if not self._can_isolate() or self._unshare is None:
+            start = ["/bin/sh", "-c", limited.format(""), "sh", *words]
+        else:
             flags = [flag for flag in _ISOLATED if flag != "--net" or not self._allow_network]
-            start = [self._unshare, *flags, "--", *start]
+            start = [self._unshare, *flags, "--", "/bin/sh", "-c", limited.format(_LIFELINE), "sh", *words]
         return self._watched(start, cwd, {**self._environment, **(more or {})})
 
     def shell(self, text: str, cwd: str) -> Ran:
@@ -123,7 +128,7 @@ class Runner:
 
         try:
             process = subprocess.Popen(  # noqa: S603 - the person who replays asked for it
-                words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                words, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -181,5 +186,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except (ProcessLookupError, PermissionError):
         pass  # all of its session have ended; macOS says it by the second
     process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

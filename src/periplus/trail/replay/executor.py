@@ -23,6 +23,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from periplus.base.clock import Clock
+from periplus.base.errors import RefusedError, UsageError
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import BY_NAME, opcode_name
 from periplus.trail.reader import TrailReader
@@ -102,8 +103,13 @@ class Replay:
         observe: Callable[[Call, Did], object] = lambda _call, _did: None,
     ) -> None:
         """``put_output`` gets what commands said, before the step that names it is logged; ``observe`` is told of each
-        step that is carried out by this call.
+        step that is carried out by this call. Raises RefusedError for a world that reaches further than
+        ``options`` allow.
         """
+        beyond = [action for action in world.reaches if not options.capabilities.allows(action)]
+        if beyond:
+            raise RefusedError(f"the world reaches further than the replay may: {', '.join(sorted(beyond))}",
+                               safe="Nothing was replayed.", mend=f"Allow {beyond[0]}, or open it without.")  # fmt: skip
         self._steps = StepCursor(readers)
         self._count = sum(reader.step_count for reader in readers)
         self._first, self._end, _ = slice(options.first, options.end).indices(self._count)
@@ -238,8 +244,6 @@ class Replay:
 
     def _issue(self, action: str, holder: str) -> Did:
         """Nobody passes on what he does not have; what is no action here has nothing to pass on, and is only recorded."""
-        from periplus.base.errors import UsageError
-
         try:
             grant = Grant.read(action)
         except UsageError:

@@ -12,7 +12,7 @@ from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.trail.model import Digest
-from periplus.trail.replay.capability import CommandForm, plain_words
+from periplus.trail.replay.capability import Action, CommandForm, plain_words
 from periplus.trail.replay.commands import CommandLimits, Ran, Runner
 from periplus.trail.replay.files import FileSteps
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent
@@ -59,6 +59,7 @@ class FolderWorld(FileSteps):
     ) -> None:
         """Raises RefusedError for a folder that holds something else, NotFoundError for a base that is not there."""
         self.plan = plan
+        self.reaches: frozenset[Action] = frozenset({"network"} if plan.allow_commands and plan.allow_network else ())
         self._files = files or Files()
         self.left_out: tuple[str, ...] = ()
         self.root = os.path.join(os.path.abspath(plan.folder), "files")
@@ -80,7 +81,7 @@ class FolderWorld(FileSteps):
                 self._source.close()
             raise
         self.left_out = tuple(entry.path for entry in carried)
-        self.git = GitFolder(self.root, own, carried)
+        self.git = GitFolder(self.root, own, carried, may_change=plan.allow_commands)
         self.confined = Confined(self.root, files=self._files)
         self.confined.sweep()
         super().__init__(self.confined, self._content)
@@ -157,7 +158,10 @@ class FolderWorld(FileSteps):
 
     def foresee(self, call: Call) -> dict[str, str]:
         if call.op == "GIT_COMMIT":
-            return {_HEAD: self.git.head()}
+            try:
+                return {_HEAD: self.git.head()}
+            except EnvironmentFailure:
+                return {}  # the step itself will say so
         if call.op in ("COMMAND_RUN", "TEST_RUN"):
             return {"command": "runs"} if self.plan.allow_commands else {}
         return super().foresee(call)
@@ -195,6 +199,8 @@ class FolderWorld(FileSteps):
         held = os.listdir(folder) if os.path.isdir(folder) else []
         if held:
             made = _read_mark(mark, folder)
+            if any(os.path.islink(one) for one in (self.root, home, temporary)):
+                raise _not_ours(folder)  # somebody else made it, to lead us out
             if made is not None:
                 return made
             for name in ("files", "home", "tmp"):  # it was being filled when it was stopped
@@ -220,7 +226,7 @@ class FolderWorld(FileSteps):
             elif self.plan.copied:
                 with Confined(self.plan.copied) as source:
                     copy_folder(source, target, progress)
-        git = GitFolder(self.root, runner, carried)
+        git = GitFolder(self.root, runner, carried, may_change=self.plan.allow_commands)
         git.begin(self._files, object_format, is_forced=bool(self.plan.base))
         self._files.sync_everything(self.root)
         return carried

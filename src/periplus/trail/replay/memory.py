@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import ConfinementError
 from periplus.trail.model import Digest
-from periplus.trail.replay.capability import CommandForm
+from periplus.trail.replay.capability import Action, CommandForm
 from periplus.trail.replay.commands import Runner
 from periplus.trail.replay.files import FileSteps, MemoryFolder
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent, digest_text
@@ -34,6 +34,7 @@ class MemoryWorld(FileSteps):
     """``files`` to begin with; ``canned`` by the text of a command, a test's target, or a first operand."""
 
     name = "memory"
+    reaches: frozenset[Action] = frozenset()
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
-from periplus.base.files import Files, write_atomic
+from periplus.base.files import Files, read_plain, write_atomic
 from periplus.trail.model import Digest
 from periplus.trail.replay.files import Folder
 
@@ -42,6 +42,7 @@ _SETTINGS: Final = (
 _ENVIRONMENT: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_DEFAULT_REF_FORMAT": "files",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -52,6 +53,12 @@ _FILE_MODES: Final = {"100644": False, "100755": True, "100664": False}
 _CARRIED_MODES: Final = ("120000", "160000")  # links and submodules
 _TREE_BYTES_MAX: Final = 256 << 20
 _BLOB_BYTES_MAX: Final = 64 << 20
+_CORE: Final = b"\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"
+_CONFIGS: Final = {
+    "sha1": b"[core]\n\trepositoryformatversion = 0\n" + _CORE,
+    "sha256": b"[core]\n\trepositoryformatversion = 1\n" + _CORE + b"[extensions]\n\tobjectformat = sha256\n",
+}
+_SMALL_BYTES_MAX: Final = 1 << 16
 _LINE_BYTES_MAX: Final = 512
 _GIT_S: Final = 120
 # Above all that the files say: bytes go into the repository as they are, and no filter is asked.
@@ -204,17 +211,20 @@ def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int],
 class GitFolder:
     """The repository of a replay's own in ``folder``; ``carried`` are the entries of its base that are no files."""
 
-    def __init__(self, folder: str, runner: Runner, carried: tuple[Carried, ...]) -> None:
+    def __init__(self, folder: str, runner: Runner, carried: tuple[Carried, ...], *, may_change: bool) -> None:
+        """With ``may_change`` commands of the record may change the repository."""
         self._folder = folder
+        self._may_change = may_change
         self._git_folder = os.path.join(folder, ".git")
         self._runner = runner
         self._carried = carried
 
     def begin(self, files: Files, object_format: str, *, is_forced: bool) -> None:
         """Make the repository, with the files as they are for its first commit; with ``is_forced`` ignored ones too."""
-        self._need("init", "--quiet", "--template=", f"--object-format={object_format}")
+        self._need("init", "--quiet", "--template=", f"--object-format={object_format}", is_new=True)
         files.make_folder(os.path.join(self._git_folder, "info"))
         write_atomic(files, os.path.join(self._git_folder, "info", "attributes"), _ATTRIBUTES)
+        write_atomic(files, os.path.join(self._git_folder, "config"), _CONFIGS[object_format])
         if is_forced:
             self._need("add", "--all", "--force", "--", ".")
         self.commit("base")
@@ -259,21 +269,38 @@ class GitFolder:
         except OSError:
             pass  # there is none; where it cannot be removed, git says so
 
-    def _need(self, *words: str) -> Ran:
-        done = self._git(*words)
+    def _need(self, *words: str, is_new: bool = False) -> Ran:
+        done = self._git(*words, is_new=is_new)
         if done.exit_code:
             said = done.output[-300:].decode("utf-8", "replace").strip()
             raise EnvironmentFailure(f"git {words[0]} failed in the folder of the replay: {said or done.exit_code}")
         return done
 
-    def _git(self, *words: str) -> Ran:
-        if os.path.lexists(self._git_folder) and (
-            os.path.islink(self._git_folder) or not os.path.isdir(self._git_folder)
-        ):
-            raise EnvironmentFailure(f"{self._git_folder} is no folder any more: a command of the record replaced it")
+    def _git(self, *words: str, is_new: bool = False) -> Ran:
+        if not is_new:
+            self._check()
         command = ["git", *_options(), *words]
-        pinned = {"GIT_DIR": self._git_folder, "GIT_WORK_TREE": self._folder}
+        pinned = {"GIT_DIR": self._git_folder, "GIT_WORK_TREE": self._folder, "GIT_COMMON_DIR": self._git_folder}
         return self._runner.run(command, self._folder, more={**_ENVIRONMENT, **pinned})
+
+    def _check(self) -> None:
+        """Raises EnvironmentFailure where the repository is not as ``begin`` made it: then its settings might run
+        something. Where commands may run, they may have changed it, and git runs as confined as they do.
+        """
+        is_folder = os.path.isdir(self._git_folder) and not os.path.islink(self._git_folder)
+        if is_folder and self._may_change:
+            return
+        try:
+            config = read_plain(os.path.join(self._git_folder, "config"), _SMALL_BYTES_MAX)
+            attributes = read_plain(os.path.join(self._git_folder, "info", "attributes"), _SMALL_BYTES_MAX)
+        except OSError:
+            config = attributes = b""
+        is_redirected = os.path.lexists(os.path.join(self._git_folder, "commondir"))
+        if not is_folder or config not in _CONFIGS.values() or attributes != _ATTRIBUTES or is_redirected:
+            raise EnvironmentFailure(
+                f"{self._git_folder} is not as the replay made it, and git is not run there",
+                safe="The other files were not looked at.", mend="Begin the replay anew in another folder.",
+            )  # fmt: skip
 
 
 def _options() -> list[str]:

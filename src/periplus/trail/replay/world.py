@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from periplus.base.confined import judge_path
 from periplus.base.errors import ConfinementError
 from periplus.trail.model import Digest
-from periplus.trail.replay.capability import CommandForm
+from periplus.trail.replay.capability import Action, CommandForm
 from periplus.trail.replay.model import EVERY, Call, Did, Fate, ReadContent
 
 
@@ -23,6 +23,8 @@ class World(Protocol):
     """Methods give a Did for whatever a step asks, refusals included; they raise for a machine that fails alone."""
 
     name: str
+    reaches: frozenset[Action]
+    """What of the actions every command of this world can do, so that it cannot be judged step by step: the network."""
 
     def read_file(self, path: str, lines: str) -> Did: ...
     def write_file(self, path: str, content: Digest) -> Did: ...
@@ -98,6 +100,7 @@ class DryWorld:
     """Says what would happen, and does nothing. Paths are judged as in a folder; what lies there is not known."""
 
     name = "dry"
+    reaches: frozenset[Action] = frozenset()
 
     def __init__(self, read_content: ReadContent) -> None:
         self._read_content = read_content
