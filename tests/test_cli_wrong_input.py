@@ -46,6 +46,7 @@ RIGHT = {
     "trail record": ("writes", ["--no-checkpoints"]),
     "trail seal": ("reads", []),
     "trail prove": ("reads", ["{trail}", "--step", "0", "--out", "{work}/step.proof"]),
+    "trail diff": ("reads", ["{trail}", "{trail}"]),
     "trail redact": ("reads", ["{trail}", "--text", "cog0", "--out", "{work}/redacted.trail"]),
     "trail show": ("reads", ["{trail}"]),
     "trail sign": ("reads", ["{trail}", "--out", "{work}/signed.pplt"]),
@@ -183,6 +184,15 @@ WRONG = {
         (["{trail}", "--step", "0", "--out", "{folder}"], 2, "is a folder"),
         (["{trail}", "--step", "0", "--out", "{absent}/x/y"], 2, "{absent}"),
         (["{trail}", "--step", "0", "--out", "{file}"], 5, "is there already"),
+    ],
+    "trail diff": [
+        ([], 2, "required"),
+        (["{trail}"], 2, "required: B"),
+        (["{trail}", "trl_nothing"], 1, "trl_nothing"),
+        (["{trail}", "{file}"], 2, "not a trail"),
+        (["{trail}", "{trail}", "--context", "-1"], 2, "-1"),
+        (["{trail}", "{trail}", "--op", "FILE_RAED"], 2, "Did you mean FILE_READ"),
+        (["{trail}", "{trail}", "--path", ""], 2, "path pattern"),
     ],
     "trail redact": [
         ([], 2, "required"),

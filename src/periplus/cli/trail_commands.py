@@ -29,6 +29,7 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
         "write a trail that withholds what should not be shared; digest and signature still hold",
         "trail_redact",
     ),
+    ("diff", "compare two trails: what both did, and where they part", "trail_diff"),
     ("prove", "write a proof of one step that needs no trail to check", "trail_prove"),
     ("show", "the listing of a trail", "trail_show"),
     ("export", "write a trail in another format: a report, spans, an attestation", "trail_export"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 __all__ = [
     "TRAIL_SCHEMAS",
     "AttestationOut",
+    "DiffFieldOut",
+    "DiffLineOut",
+    "DiffSideOut",
     "DifferenceOut",
     "EffectsOut",
     "FailureOut",
@@ -19,6 +22,7 @@ __all__ = [
     "TrailCompileOut",
     "TrailConcatOut",
     "TrailDecodeOut",
+    "TrailDiffOut",
     "TrailEncodeOut",
     "TrailExportOut",
     "TrailImportOut",
@@ -294,6 +298,53 @@ class TrailRedactOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.red
     before: int
 
 
+class DiffSideOut(msgspec.Struct):
+    """A trail, or a concatenation of several."""
+
+    name: str
+    digest: str
+    parts: int
+    steps: int
+
+
+class DiffFieldOut(msgspec.Struct):
+    """A field of the header of a part, counted from 1, or its status; values are as in ``trail show --json``."""
+
+    part: int
+    name: str
+    a: Any
+    b: Any
+
+
+class DiffLineOut(msgspec.Struct):
+    """``mark`` is ``-`` (only in A), ``+`` (only in B), ``~`` (in both, and ended otherwise) or a space (the same)."""
+
+    mark: str
+    part_a: int | None
+    part_b: int | None
+    a: dict[str, Any] | None
+    b: dict[str, Any] | None
+
+
+class TrailDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.diff/1"):
+    """``equal``: as far as was compared. ``identical``: the same digest, whatever either withholds. ``same``, ``changed``,
+    ``removed`` and ``added`` count steps, ``unknown`` those that are withheld in both; ``left_out`` lines are not here.
+    """
+
+    equal: bool
+    identical: bool
+    a: DiffSideOut
+    b: DiffSideOut
+    header: list[DiffFieldOut]
+    same: int
+    changed: int
+    removed: int
+    added: int
+    unknown: int
+    lines: list[DiffLineOut]
+    left_out: int
+
+
 class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step/1"):
     """``whose`` says by what the trail is known: a digest or key that was given, or a trail of the store at hand; empty
     where nobody vouches for it. ``header`` and ``value`` are as in ``trail show --json``; empty where it does not hold.
@@ -373,6 +424,7 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail list": TrailListOut,
     "trail record": TrailSealedOut,
     "trail seal": TrailSealOut,
+    "trail diff": TrailDiffOut,
     "trail prove": TrailProveOut,
     "trail replay": TrailReplayOut,
     "trail redact": TrailRedactOut,

@@ -34,7 +34,7 @@ ReadText: TypeAlias = Callable[[bytes], bytes | None]
 Piece: TypeAlias = tuple[str, str]  # a style and a text
 
 PREVIEW_BYTES: Final = 200
-_SGR: Final = {"name": "36", "bad": "31", "good": "32", "dim": "2", "plain": ""}
+_SGR: Final = {"name": "36", "bad": "31", "good": "32", "changed": "33", "dim": "2", "plain": ""}
 _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

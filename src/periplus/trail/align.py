@@ -1,0 +1,165 @@
+"""Aligning two long sequences of keys: what they have in common, in order.
+
+Common beginnings and ends first; then *patience*: keys that stand once in either sequence are anchors, and the longest
+run of them that rises in both divides the rest. Where there is no anchor, Myers' greedy algorithm finds the shortest
+edit (E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986), up to a number of edits; beyond it, or when
+the work of the whole is spent, a stretch counts as replaced. So the time is bounded whatever the sequences are, and what
+comes out is always a correct alignment, if not the shortest.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Common", "align"]
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_EDITS_MAX: Final = 500
+_WORK_PER_KEY: Final = 80
+_WORK_LEAST: Final = 2_000_000
+_ANCHOR_WORK: Final = 10  # of looking for anchors, a key
+
+
+class Common(NamedTuple):
+    """``first[a : a + length]`` is ``second[b : b + length]``."""
+
+    a: int
+    b: int
+    length: int
+
+
+class _Work:
+    """What may still be spent, in steps of an inner loop."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, steps: int) -> bool:
+        self.left -= steps
+        return self.left >= 0
+
+
+def align(first: Sequence[int], second: Sequence[int]) -> list[Common]:
+    """The stretches that are common, rising in both sequences, none empty and no two that meet in both."""
+    found: list[Common] = []
+    work = _Work(max(_WORK_LEAST, _WORK_PER_KEY * (len(first) + len(second))))
+    stack = [(0, len(first), 0, len(second))]
+    while stack:
+        low_a, high_a, low_b, high_b = stack.pop()
+        begin = low_a
+        while low_a < high_a and low_b < high_b and first[low_a] == second[low_b]:
+            low_a += 1
+            low_b += 1
+        if low_a > begin:
+            found.append(Common(begin, low_b - (low_a - begin), low_a - begin))
+        end = high_a
+        while low_a < high_a and low_b < high_b and first[high_a - 1] == second[high_b - 1]:
+            high_a -= 1
+            high_b -= 1
+        if end > high_a:
+            found.append(Common(high_a, high_b, end - high_a))
+        if low_a == high_a or low_b == high_b or not work.take(_ANCHOR_WORK * (high_a - low_a + high_b - low_b)):
+            continue
+        anchors = _anchors(first, second, low_a, high_a, low_b, high_b)
+        if not anchors:
+            found.extend(_shortest(first, second, low_a, high_a, low_b, high_b, work))
+            continue
+        # Each anchor begins a stretch of its own, and the first of them ends what stands before it.
+        begin_a, begin_b = low_a, low_b
+        for next_a, next_b in [*anchors, (high_a, high_b)]:
+            stack.append((begin_a, next_a, begin_b, next_b))
+            begin_a, begin_b = next_a, next_b
+    return _joined(found)
+
+
+def _anchors(
+    first: Sequence[int], second: Sequence[int], low_a: int, high_a: int, low_b: int, high_b: int
+) -> list[tuple[int, int]]:
+    """Places of keys that stand once in either range, rising in both."""
+    place_a = _places_of_unique(first, low_a, high_a)
+    place_b = _places_of_unique(second, low_b, high_b)
+    pairs = [(a, place_b[key]) for key, a in place_a.items() if a >= 0 and place_b.get(key, -1) >= 0]
+    # The longest run that rises in b as well: patience sorting, with what came before each card.
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for index, (_, b) in enumerate(pairs):
+        pile = bisect_left(tops, b)
+        before.append(piles[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(b)
+            piles.append(index)
+        else:
+            tops[pile] = b
+            piles[pile] = index
+    chosen: list[tuple[int, int]] = []
+    at = piles[-1] if piles else -1
+    while at >= 0:
+        chosen.append(pairs[at])
+        at = before[at]
+    return chosen[::-1]
+
+
+def _places_of_unique(keys: Sequence[int], low: int, high: int) -> dict[int, int]:
+    """Where each key stands, −1 for one that stands twice; in order of place."""
+    places: dict[int, int] = {}
+    for place in range(low, high):
+        key = keys[place]
+        places[key] = -1 if key in places else place
+    return places
+
+
+def _shortest(
+    first: Sequence[int], second: Sequence[int], low_a: int, high_a: int, low_b: int, high_b: int, work: _Work
+) -> list[Common]:
+    """The common keys of the shortest edit; none where that has too many edits."""
+    size_a, size_b = high_a - low_a, high_b - low_b
+    reached = {1: 0}
+    history: list[dict[int, int]] = []
+    for edits in range(min(size_a + size_b, _EDITS_MAX) + 1):
+        history.append(dict(reached))
+        for diagonal in range(-edits, edits + 1, 2):
+            is_down = diagonal == -edits or (
+                diagonal != edits and reached.get(diagonal - 1, -1) < reached.get(diagonal + 1, -1)
+            )
+            a = reached[diagonal + 1] if is_down else reached[diagonal - 1] + 1
+            b = a - diagonal
+            begin = a
+            while a < size_a and 0 <= b < size_b and first[low_a + a] == second[low_b + b]:
+                a += 1
+                b += 1
+            reached[diagonal] = a
+            if not work.take(2 + a - begin):
+                return []
+            if a >= size_a and b >= size_b:
+                return _walked_back(history, size_a, size_b, low_a, low_b)
+    return []
+
+
+def _walked_back(history: list[dict[int, int]], a: int, b: int, low_a: int, low_b: int) -> list[Common]:
+    found: list[Common] = []
+    for edits in range(len(history) - 1, -1, -1):
+        reached = history[edits]
+        diagonal = a - b
+        is_down = diagonal == -edits or (
+            diagonal != edits and reached.get(diagonal - 1, -1) < reached.get(diagonal + 1, -1)
+        )
+        from_diagonal = diagonal + 1 if is_down else diagonal - 1
+        from_a = reached[from_diagonal] if edits else 0
+        from_b = from_a - from_diagonal if edits else 0
+        start = (from_a if is_down else from_a + 1) if edits else 0
+        if a > start:
+            found.append(Common(low_a + start, low_b + b - (a - start), a - start))
+        a, b = from_a, from_b
+    return found
+
+
+def _joined(found: list[Common]) -> list[Common]:
+    out: list[Common] = []
+    for one in sorted(found):
+        if out and out[-1].a + out[-1].length == one.a and out[-1].b + out[-1].length == one.b:
+            one = Common(out[-1].a, out[-1].b, out[-1].length + one.length)  # noqa: PLW2901 - the two are one from here on
+            out.pop()
+        out.append(one)
+    return out
