@@ -457,3 +457,21 @@ def test_reading_needs_no_write_permission(store, tmp_path):
     finally:
         for folder in folders:
             os.chmod(folder, 0o755)
+
+
+def test_what_remains_of_a_broken_object_is_its_beginning(store):
+    data = b"".join(b"line %d of a long text\n" % number for number in range(3000))
+    digest = store.put(data)
+    assert store.remains(digest) == data
+    path = store.path_of(digest)
+    packed = read(path)
+    half = len(packed) // 2
+    for broken in (packed[:half], packed[:half] + bytes(40) + packed[half + 40 :]):
+        write(path, broken)
+        left = store.remains(digest)
+        assert len(left) > len(data) // 4
+        assert left[: len(data) // 4] == data[: len(data) // 4]
+        with pytest.raises(DamageError):
+            store.get(digest)
+    with pytest.raises(NotFoundError):
+        store.remains(bytes(32))

@@ -261,6 +261,24 @@ def test_salvage_of_the_wrong_thing_writes_nothing(sh):
     assert (sh.folder / "cut.trail").read_bytes() == golden_trail()[: len((sh.folder / "cut.trail").read_bytes())]
 
 
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_trail_of_the_store_whose_object_is_damaged(sh, damage):
+    sh("init")
+    sh("trail", "import", claude_session(sh.folder / "one.jsonl", steps=60))
+    card = sh.json("trail", "list").trails[0]
+    (path,) = (sh.folder / ".periplus" / "objects").glob(f"*/{card.value['object'][2:]}.z")
+    data = bytearray(path.read_bytes())
+    path.chmod(0o644)
+    if damage == "changed":
+        data[len(data) * 19 // 20] ^= 0x55
+    path.write_bytes(data[: len(data) * 19 // 20] if damage == "cut" else data)
+    sh.fails("trail", "show", card.id, code=3, wrong=path.name)
+    assert "make cog3" in sh("trail", "show", card.id, "--salvage", code=3).out
+    done = sh.json("trail", "verify", card.id, "--salvage", "kept.trail", code=3)
+    assert done.salvage.steps > 10
+    assert verify((sh.folder / "kept.trail").read_bytes()).ok
+
+
 def test_parents_are_looked_for_in_the_store(sh):
     sh("init")
     sh("trail", "import", claude_session(sh.folder / "one.jsonl"))

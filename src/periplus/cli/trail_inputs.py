@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from periplus.trail import ObjectReader, TrailReader
 
 
-def named_trail(face: Face, name: str) -> tuple[TrailFile, ObjectReader | None]:
-    """The trail, and the objects of the store at hand; a file is read whatever the state of the store may be."""
+def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailFile, ObjectReader | None]:
+    """The trail, and the objects of the store at hand; a file is read whatever the state of the store may be.
+
+    ``remains``: of a trail whose object in the store is damaged, what can still be had.
+    """
     from periplus.base.errors import PeriplusError
     from periplus.cli.inputs import read_file
     from periplus.project import TrailFile
@@ -25,7 +28,7 @@ def named_trail(face: Face, name: str) -> tuple[TrailFile, ObjectReader | None]:
     if not os.path.isfile(name):
         plain(name, "TRAIL")
         with face.open() as project:
-            return project.trail_bytes(name), project.journal.objects
+            return project.trail_bytes(name, remains=remains), project.journal.objects
     found = TrailFile(name, read_file(name, TRAIL_FILE_BYTES_MAX))
     try:
         with face.open() as project:

@@ -48,7 +48,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail import Sieve
 
     selection = _selection(arguments)
-    found, store = named_trail(face, arguments.trail)
+    found, store = named_trail(face, arguments.trail, remains=arguments.salvage)
     if found.data[:1] == b"\xa0":
         if arguments.form == "hex" and not face.as_json:
             return _flux_hex(face, found, arguments, selection)

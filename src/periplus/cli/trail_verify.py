@@ -39,11 +39,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     parents = _Parents(face)
     files: list[FileOut] = []
     salvaged: SalvageOut | None = None
-    for found, store, trouble in _to_verify(face, arguments.trails):
+    for named, store, trouble in _to_verify(face, arguments.trails):
+        found = named
         files.append(_verified(found, store, trouble, key, parents))
         if arguments.effects and files[-1].ok:
             files[-1].effects = effects_of(face, found, store, repository)
         if arguments.salvage is not None and not files[-1].ok:
+            if trouble:
+                found, _ = named_trail(face, found.name, remains=True)
             salvaged = salvaged_to(found, os.path.join(face.cwd, arguments.salvage))
     is_ok = all(file.ok for file in files)
 

@@ -30,6 +30,7 @@ OBJECT_BYTES_MAX: Final = 1 << 30
 _COMPRESSED_SUFFIX: Final = ".z"
 _COMPRESSED_FROM_BYTES: Final = 512
 _PIECE_BYTES: Final = 1 << 20
+_REMAINS_BYTES: Final = 64  # of a broken stream, at most what so many bytes stand for is lost
 
 
 class ObjectStore:
@@ -78,6 +79,27 @@ class ObjectStore:
                 return bytes(out)
             damage = damage or _wrong_bytes(path)
         raise damage or self._not_found(digest)
+
+    def remains(self, digest: bytes) -> bytes:
+        """What the object's file still gives, unchecked, up to where it is broken: for what can salvage it.
+
+        Raises NotFoundError where there is no file of it.
+        """
+        best: bytes | None = None
+        for path in self._forms(digest):
+            out = bytearray()
+            try:
+                for piece in self._pieces(path, _REMAINS_BYTES):
+                    out += piece
+            except FileNotFoundError:
+                continue
+            except DamageError:
+                pass  # what came before it is what was asked for
+            if best is None or len(out) > len(best):
+                best = bytes(out)
+        if best is None:
+            raise self._not_found(digest)
+        return best
 
     def remove(self, digest: bytes) -> bool:
         """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
@@ -166,7 +188,7 @@ class ObjectStore:
                 damaged[path] = _wrong_bytes(path)
         return sound, damaged
 
-    def _pieces(self, path: str) -> Iterator[bytes]:
+    def _pieces(self, path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
         """The object's bytes as the file at ``path`` has them, in pieces of bounded size, at most ``bytes_max``.
 
         Raises FileNotFoundError, DamageError where the file cannot be what ``put`` wrote, EnvironmentFailure.
@@ -181,7 +203,7 @@ class ObjectStore:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise _damage("not a file", path)
-            pieces = _unpacked(fd, path) if path.endswith(_COMPRESSED_SUFFIX) else _stored(fd)
+            pieces = _unpacked(fd, path, piece_bytes) if path.endswith(_COMPRESSED_SUFFIX) else _stored(fd, piece_bytes)
             total = 0
             for piece in pieces:
                 total += len(piece)
@@ -256,15 +278,15 @@ def _packed(data: bytes) -> bytes | None:
     return packed if len(packed) * 10 <= len(data) * 9 else None
 
 
-def _stored(fd: int) -> Iterator[bytes]:
-    while piece := os.read(fd, _PIECE_BYTES):
+def _stored(fd: int, piece_bytes: int) -> Iterator[bytes]:
+    while piece := os.read(fd, piece_bytes):
         yield piece
 
 
-def _unpacked(fd: int, path: str) -> Iterator[bytes]:
+def _unpacked(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
     stream = zlib.decompressobj()
     try:
-        for piece in _stored(fd):
+        for piece in _stored(fd, piece_bytes):
             rest = piece
             while rest and not stream.eof:
                 yield stream.decompress(rest, _PIECE_BYTES)

@@ -473,13 +473,19 @@ class Project:
             )
         )
 
-    def trail_bytes(self, reference: str) -> TrailFile:
-        """A trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError."""
+    def trail_bytes(self, reference: str, *, remains: bool = False) -> TrailFile:
+        """A trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError.
+
+        ``remains``: where its object is damaged, the bytes that can still be had of it, for ``salvage``.
+        """
         if os.path.isfile(reference):
             return TrailFile(reference, _read_file(reference))
         self.journal.refresh()
         entity = self._trail(reference)
-        return TrailFile(entity.item_id, self.journal.objects.get(bytes.fromhex(str(entity.value["object"]))))
+        objects = self.journal.objects
+        name = bytes.fromhex(str(entity.value["object"]))
+        is_broken = remains and objects.check(name) is not None
+        return TrailFile(entity.item_id, objects.remains(name) if is_broken else objects.get(name))
 
     def sign_trail(self, data: bytes) -> bytes:
         """The trail, or the concatenation, with a signature by this store's key. Raises FormatError for what is none."""
