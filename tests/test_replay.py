@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from cli_support import git, make_repository
 from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, UsageError
-from periplus.trail import OPCODES, Digest, TrailReader, verify, withhold
+from periplus.trail import OPCODES, Digest, TrailReader, encode, verify, withhold
 from periplus.trail.replay import Canned, Capabilities, Grant, MemoryFolder, Replay, edited, replay_trail
 from periplus.trail.replay.capability import plain_words
 from periplus.trail.replay.commands import CommandLimits, Runner
 from periplus.trail.replay.globs import glob_matches
 from periplus.trail.replay.testing import read_junit
 from replay_support import Taped, close_worlds, dry, files_in, folder_world, memory, open_log, options, replay
-from trail_samples import golden_trail
+from trail_samples import SECRET, golden_trail, headers
+from trail_samples import steps as trail_steps
 
 IS_OPEN = bool(Runner("/", "/", os.environ["PATH"]).why_not())  # the network cannot be kept from commands here
 needs_namespaces = pytest.mark.skipif(IS_OPEN, reason="no namespaces here")
@@ -190,6 +191,24 @@ def test_results_are_compared_when_asked_for():
     assert replay(taped, memory(taped, {"a": b"is"}))[1].verdict == "same"
     _, report = replay(taped, memory(taped, {"a": b"is"}), is_strict=True)
     assert report.first[:3] == (1, "FILE_READ", "result")
+
+
+def test_the_file_after_an_edit_is_compared_where_the_record_has_it():
+    taped = Taped()
+    right, wrong = (taped.objects.put(text) for text in ("y y", "y"))
+    note = "every occurrence; result: the file afterwards"
+    taped.step("FILE_EDIT", "a", "x", "y", note=note, result=right, result_size=3)
+    taped.step("FILE_EDIT", "b", "x", "y", note=note, result=wrong, result_size=1)
+    taped.step("FILE_EDIT", "c", "x", "y", result=wrong, result_size=1)  # of an import: what the tool said
+    one, report = replay(taped, memory(taped, dict.fromkeys("abc", b"x x") | {"c": b"x"}))
+    assert [(one.at, one.what) for one in report.differences] == [(1, "file")]
+    assert one.outcomes[0].result == right.value.hex()
+    assert one.outcomes[2].result == ""
+
+
+def test_a_command_of_the_background_is_not_waited_for(tmp_path):
+    taped = Taped().step("COMMAND_RUN", "sleep 1000", note="in the background")
+    assert replay(taped, memory(taped, None, {"sleep 1000": Canned(1)}))[1].states == {"skipped": 1}
 
 
 def test_stop_pause_and_range():
@@ -698,3 +717,23 @@ def test_one_replay_at_a_time_in_a_folder(tmp_path):
     log.close()
     with pytest.raises(RefusedError, match="holds a replay already"):
         open_log(tmp_path, taped)
+
+
+# Whatever a trail says
+
+
+@given(st.lists(trail_steps(), max_size=8), headers)
+@settings(max_examples=60, deadline=None)
+def test_any_trail_replays_in_every_world_without_files(recorded, header):
+    taped = Taped()
+    taped._reader = TrailReader(encode(header, recorded, "success", SECRET))
+    taped.objects.put("a text object that nobody has")
+    for world in (dry(taped), memory(taped, {"a": b"1"})):
+        one, report = replay(taped, world, steps_max=50)
+        assert report.steps == len(one.outcomes) == sum(report.states.values())
+        assert report.verdict in ("same", "diverged", "limit")
+        assert (report.difference_count > 0) == (report.first is not None)
+        data = replay_trail([taped.reader], taped.reader.digest, one, report, world=world.name, secret=bytes(32),
+                            put_text=lambda data: taped.objects.put(data).value)  # fmt: skip
+        assert verify(data).ok
+        assert TrailReader(data).step_count == report.steps

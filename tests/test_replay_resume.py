@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -31,11 +32,14 @@ def _closed():
     close_worlds()
 
 
+ONE = Digest("sha256", hashlib.sha256(b"one one\n").digest())
+
+
 def a_run():
     return (
         Taped()
         .write("a/b", "one\n")
-        .step("FILE_EDIT", "a/b", "one", "one one")
+        .step("FILE_EDIT", "a/b", "one", "one one", note="result: the file afterwards", result=ONE, result_size=8)
         .step("FILE_EDIT", "a/b", "one one", "two", outcome="failed")
         .step("FILE_READ", "a/b")
         .write("a/b", "two\n")

@@ -24,12 +24,13 @@ from typing import Final, NamedTuple
 
 from periplus.base.clock import Clock
 from periplus.base.errors import RefusedError, UsageError
+from periplus.trail.livestep import NOTE_AFTER
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import BY_NAME, opcode_name
 from periplus.trail.reader import TrailReader
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
-from periplus.trail.replay.model import Call, Did, Difference, ReadContent, Verdict, operands_of
+from periplus.trail.replay.model import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
 from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 1_000_000
@@ -213,6 +214,8 @@ class Replay:
             return "denied", Did.skipped(f"the record says that it was {recorded}")
         if call.missing:
             return "denied", Did.skipped(call.missing)
+        if call.op == "COMMAND_RUN" and BACKGROUND in call.notes:
+            return "denied", Did.skipped("nobody waited for it: it ran in the background")
         may = self._options.capabilities
         for action, place in _NEEDS.get(call.op, ()):
             path = (call.text(place) or ".") if place is not None else None
@@ -271,7 +274,7 @@ class Replay:
 
     def _outcome(self, call: Call, did: Did, following: int, begun_ms: int) -> Outcome:
         result = b""
-        if did.output is not None:
+        if did.output is not None and (call.op != "FILE_EDIT" or NOTE_AFTER in call.notes):
             result = hashlib.sha256(did.output).digest()
             if self._put_output is not None and did.output:
                 self._put_output(did.output)
@@ -292,7 +295,7 @@ class Replay:
             exit_code=did.exit_code,
             error=did.error[:_ERROR_CHARS_MAX].encode("utf-8", "replace").decode(),
             result=result.hex(),
-            size=len(did.output or b""),
+            size=len(did.output or b"") if result else 0,
             differs=did.differs,
             at_ms=begun_ms,
             duration_ms=max(0, self._clock.now_ms() - begun_ms),
@@ -332,10 +335,16 @@ def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference 
         return differs("outcome", step.outcome, f"{outcome.outcome}{why}")
     if step.exit_code is not None and outcome.exit_code is not None and step.exit_code != outcome.exit_code:
         return differs("exit code", step.exit_code, outcome.exit_code)
-    if is_strict and outcome.result and isinstance(step.result, Digest) and step.result.algorithm == "sha256":
+    is_file = isinstance(step.note, str) and NOTE_AFTER in step.note.split("; ")
+    if (
+        (is_strict or is_file)
+        and outcome.result
+        and isinstance(step.result, Digest)
+        and step.result.algorithm == "sha256"
+    ):
         recorded = step.result.value.hex()
         if recorded != outcome.result:
-            return differs("result", f"{recorded[:16]}, {step.result_size:,} bytes",
+            return differs("file" if is_file else "result", f"{recorded[:16]}, {step.result_size:,} bytes",
                            f"{outcome.result[:16]}, {outcome.size:,} bytes")  # fmt: skip
     return None
 

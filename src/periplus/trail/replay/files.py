@@ -175,7 +175,7 @@ class FileSteps:
             if isinstance(data, str):
                 return Did.failed(data)
             self.folder.write(path, data)
-            return Did("done", detail=f"edited {path}")
+            return Did("done", output=data, detail=f"edited {path}")
 
         return _tried(act)
 
@@ -244,7 +244,8 @@ class FileSteps:
         return "not_done" if all(now[path] == foreseen[f"-{path}"] for path in paths) else "unknown"
 
     def recall(self, call: Call) -> Did:
-        return Did("done", detail=f"{call.op} of {call.text(0)} was done before the interruption")
+        output = self.folder.read(call.text(0)) if call.op == "FILE_EDIT" else None
+        return Did("done", output=output, detail=f"{call.op} of {call.text(0)} was done before the interruption")
 
     def _after(self, call: Call) -> dict[str, str]:
         path = call.text(0)
@@ -253,7 +254,7 @@ class FileSteps:
             data = self._read_content(content) if content is not None else None
             return {path: _sha256(data)} if data is not None else {}
         if call.op == "FILE_EDIT":
-            found = self._edited(path, call.text(1), call.text(2), is_every=call.note == EVERY)
+            found = self._edited(path, call.text(1), call.text(2), is_every=EVERY in call.notes)
             return {path: _sha256(found)} if isinstance(found, bytes) else {}
         if call.op == "FILE_DELETE":
             return {path: ABSENT} if self._is_file(path) else {}

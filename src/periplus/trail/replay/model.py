@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ABSENT",
+    "BACKGROUND",
     "EVERY",
     "Call",
     "Did",
@@ -30,6 +31,7 @@ ReadContent: TypeAlias = Callable[[Digest], bytes | None]
 ABSENT: Final = ""  # in the place of a digest: nothing is there
 TEXT_BYTES_MAX: Final = 64 << 20
 EVERY: Final = "every occurrence"  # the note of an edit that replaces all of them
+BACKGROUND: Final = "in the background"  # the note of a command that nobody waited for
 
 
 class Call(NamedTuple):
@@ -44,6 +46,10 @@ class Call(NamedTuple):
     note: str
     step: Step
     missing: str = ""
+
+    @property
+    def notes(self) -> list[str]:
+        return self.note.split("; ")
 
     def text(self, place: int) -> str:
         value = self.operands[place] if place < len(self.operands) else None

@@ -74,7 +74,7 @@ _METHODS: Final[dict[str, Callable[[World, Call, CommandForm], Did]]] = {
     "FILE_READ": lambda world, call, _: world.read_file(call.text(0), call.text(1)),
     "FILE_WRITE": _write,
     "FILE_EDIT": lambda world, call, _: world.edit_file(
-        call.text(0), call.text(1), call.text(2), is_every=call.note == EVERY
+        call.text(0), call.text(1), call.text(2), is_every=EVERY in call.notes
     ),
     "FILE_DELETE": lambda world, call, _: world.delete_file(call.text(0)),
     "FILE_MOVE": lambda world, call, _: world.move_file(call.text(0), call.text(1)),
