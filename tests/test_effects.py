@@ -96,6 +96,31 @@ def test_it_verifies_in_a_fresh_clone_and_in_a_bare_one_too(recorded, tmp_path):
         assert recorded.effects(repository=tmp_path / name).verdict == "verified"
 
 
+def test_it_verifies_in_another_clone_of_the_store(recorded, tmp_path):
+    folder = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", recorded.folder, folder], check=True)
+    with open_project(recorded.folder) as project:
+        assert project.examine().problems == []  # every object is named
+        project.export(os.fspath(tmp_path / "store.zip"))
+    from periplus.project import Project
+
+    Project.import_from(os.fspath(tmp_path / "store.zip"), os.fspath(folder))
+    with open_project(folder) as there:
+        data = there.trail_bytes(next(there.trails()).item_id).data
+        (found,) = trail_effects(data, os.fspath(folder), there.journal.objects)
+        assert found.effects.verdict == "verified"
+    store = tmp_path / "third" / ".periplus"
+    (store / "journal").mkdir(parents=True)
+    for name in ("config.toml", ".gitignore"):
+        shutil.copy(recorded.folder / ".periplus" / name, store)
+    with open_project(tmp_path / "third") as third:
+        third.sync(os.fspath(recorded.folder), cwd=os.fspath(tmp_path), environment=dict(os.environ))
+        data = third.trail_bytes(next(third.trails()).item_id).data
+        (found,) = trail_effects(data, os.fspath(folder), third.journal.objects)
+        assert found.effects.verdict == "verified"
+        assert third.examine().problems == []
+
+
 def test_it_verifies_on_files_that_were_not_committed(tmp_path):
     folder = repository(tmp_path / "engine")
     (folder / "engine.py").write_text("revision = 0\ndirty = True\n")

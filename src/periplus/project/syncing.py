@@ -59,11 +59,14 @@ def sync_project(
 
 
 def trail_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """The objects that a trail needs, its own bytes and the long texts that it names; ``lend`` reads objects."""
+    """The objects that a trail needs: its own bytes, the long texts that it names, and what it was recorded with; ``lend``
+    reads objects.
+    """
     if entity.item_type != "trail" or entity.deleted:
         return set()
     from periplus.base.digests import is_digest_text
     from periplus.trail import open_parts
+    from periplus.trail.standing import recorded_objects
 
     name = str(entity.value.get("object", ""))
     if not is_digest_text(name):
@@ -73,7 +76,10 @@ def trail_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
         readers = open_parts(lend(own))
     except PeriplusError:
         return {own}
-    return {own, *(text.sha256 for reader in readers for text in reader.text_objects())}
+    texts = {text.sha256 for reader in readers for text in reader.text_objects()}
+    if entity.value.get("format") != "recording":
+        return {own, *texts}
+    return {own, *texts, *(name for reader in readers for name in recorded_objects(reader, lend))}
 
 
 def _foreign(project: Project, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:

@@ -180,6 +180,8 @@ class StepMaker:
         is_content = opcode.name == "FILE_WRITE"
         value = values.get(name)
         if isinstance(value, Digest):
+            if is_content:
+                notes.append(NOTE_NOT_KEPT)
             return value
         if is_content:
             given = [key for key in (name, f"{name}_base64", f"{name}_sha256") if key in values]

@@ -7,18 +7,24 @@ and folders (with a slash) that git leaves out; None where there were too many t
 
 from __future__ import annotations
 
-__all__ = ["Standing", "decode_standing", "encode_standing"]
+__all__ = ["Standing", "decode_standing", "encode_standing", "recorded_objects"]
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
 
 from periplus.base.canonical import JSONValue, canonical, decode_canonical
-from periplus.base.errors import FormatError, UsageError
+from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry
+from periplus.trail.livestep import NOTE_NOT_KEPT
+from periplus.trail.model import Digest
+from periplus.trail.opcodes import BY_NAME
+from periplus.trail.reader import TrailReader
 
 CHANGES_MAX: Final = 20_000
 IGNORED_MAX: Final = 2_000
 _KIND: Final = "periplus.standing"
+_WRITE: Final = BY_NAME["FILE_WRITE"].code
+_CHECKPOINT: Final = BY_NAME["CHECKPOINT"].code
 _MODES: Final = frozenset({FILE, EXECUTABLE, LINK, SUBMODULE})
 
 
@@ -95,3 +101,28 @@ def decode_standing(data: bytes) -> Standing:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"not how files stood: {error}") from error
+
+
+def recorded_objects(reader: TrailReader, lend: Callable[[bytes], bytes]) -> set[bytes]:
+    """The objects beside its texts that a recorded trail was made with: contents of files, and how they stood.
+
+    Nothing of a trail that was imported: what it names of contents nobody needs to have kept.
+    """
+    if reader.header.source is not None or reader.header.tool != "periplus":
+        return set()
+    found: set[bytes] = set()
+    for step in reader.steps():
+        value = step.operands[1] if step.code == _WRITE else step.result if step.code == _CHECKPOINT else None
+        if not isinstance(value, Digest) or value.algorithm != "sha256":
+            continue
+        if step.code == _WRITE and isinstance(step.note, str) and NOTE_NOT_KEPT in step.note.split("; "):
+            continue
+        if step.code == _WRITE and not isinstance(step.note, str | None):
+            continue  # whether it was kept is withheld
+        found.add(value.value)
+        if step.code == _CHECKPOINT:
+            try:
+                found.update(decode_standing(lend(value.value)).contents.values())
+            except PeriplusError:
+                continue  # it is named above; that it is not there is told by who looks for it
+    return found
