@@ -76,3 +76,43 @@ def test_a_session_that_repeats_itself_for_200_mb_counts_once(tmp_path, folder):
     assert found["peak"] < MEMORY_BYTES_MAX, found
     for name in ("prompts", "says", "tools", "tools_paired", "model_calls", "steps"):
         assert found["counts"][name] == once[name], name
+
+
+_DOCUMENTS = {
+    "swe-agent": (b'{"environment": "main", "trajectory": [', b'], "history": [{"role": "user", "content": "go"}], "info": {}}'),
+    "gemini": (b'{"sessionId": "s", "projectHash": "0", "messages": [', b"]}"),
+    "openhands": (b"[", b"]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_DOCUMENTS))
+def test_memory_is_bounded_on_a_document_of_200_mb(tmp_path, name):
+    """One JSON document is read element by element, whatever its size."""
+    opening, closing = _DOCUMENTS[name]
+    text = "a line of what was printed, " * 200
+    path = tmp_path / "large.json"
+    count, size = 0, 0
+    with path.open("wb") as file:
+        file.write(opening)
+        while size < SIZE:
+            calls = [{"id": f"c{count}", "name": "run_shell_command", "args": {"command": "ls"}, "status": "success",
+                      "result": [{"functionResponse": {"response": {"output": text}}}]}]  # fmt: skip
+            stamp = "2026-03-01T10:00:00.000Z"
+            elements = {
+                "swe-agent": [{"action": "ls", "thought": "look", "observation": text, "state": {}}],
+                "gemini": [{"id": f"m{count}", "type": "gemini", "timestamp": stamp, "content": "look", "toolCalls": calls}],
+                "openhands": [
+                    {"id": 2 * count, "timestamp": stamp, "source": "agent", "action": "run",
+                     "args": {"command": "ls", "thought": "look"}},
+                    {"id": 2 * count + 1, "timestamp": stamp, "source": "agent", "observation": "run", "cause": 2 * count,
+                     "content": text, "extras": {}},
+                ],
+            }[name]  # fmt: skip
+            data = b",\n".join(json.dumps(element).encode() for element in elements)
+            file.write(b",\n" + data if count else data)
+            count += 1
+            size += len(data)
+        file.write(closing)
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    assert found["counts"]["tools"] == found["counts"]["tools_paired"] == count
