@@ -428,7 +428,47 @@ CURSOR = [
     {"role": "narrator", "message": {"content": [{"type": "text", "text": "?"}]}},
 ]  # fmt: skip
 
+AMP = {
+    "v": 220, "id": "T-1", "created": 1760000000000,
+    "messages": [
+        {"role": "user", "messageId": 0, "content": [{"type": "text", "text": "Read it"}, {"type": "image", "source": "x"}],
+         "meta": {"sentAt": 1760000001000}},
+        {"role": "assistant", "messageId": 1, "state": {"type": "complete"}, "usage": {
+            "model": "m", "inputTokens": 3, "outputTokens": 2, "cacheCreationInputTokens": 4, "cacheReadInputTokens": 5,
+            "timestamp": T.format(2)},
+         "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "text", "text": "I read."},
+            {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "/w/a"}},
+            {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"cmd": "ls", "cwd": "/w"}}]},
+        {"role": "user", "messageId": 2, "content": [
+            {"type": "tool_result", "toolUseID": "t1", "run": {"status": "done", "result": {"content": "text"}}},
+            {"type": "tool_result", "toolUseID": "t2", "run": {"status": "error", "error": {"message": "no"}}}]},
+        {"role": "assistant", "messageId": 3, "state": {"type": "cancelled"}, "content": [{"type": "hologram"}]},
+        {"role": "oracle", "messageId": 4, "content": "?"},
+    ],
+    "env": {"initial": {"trees": [{"uri": "file:///w", "repository": {"sha": "d4" * 20}}], "platform": {"clientVersion": "0"}}},
+    "title": "T",
+}  # fmt: skip
+CONTINUE = {
+    "sessionId": "k1", "title": "T", "workspaceDirectory": "/w",
+    "history": [
+        {"message": {"role": "user", "content": [{"type": "text", "text": "Edit it"}, {"type": "imageUrl"}]}},
+        {"message": {"role": "assistant", "content": "I edit.", "toolCalls": [
+            {"id": "c1", "function": {"name": "Edit", "arguments": '{"filepath": "/w/a"}'}},
+            {"id": "c2", "function": {"name": "Bash", "arguments": '{"command": "ls"}'}}]},
+         "reasoning": {"text": "hm"},
+         "toolCallStates": [{"toolCallId": "c1", "status": "errored", "output": [{"content": "no", "name": "r"}],
+                             "toolCall": {"id": "c1", "function": {"name": "Edit", "arguments": '{"filepath": "/w/a"}'}}}]},
+        {"message": {"role": "system", "content": "rules"}},
+        {"message": {"role": "thinking", "content": "so"}},
+        {"message": {"role": "oracle", "content": "?"}},
+    ],
+    "usage": {"promptTokens": 9, "completionTokens": 2, "promptTokensDetails": {"cachedTokens": 4, "cacheWriteTokens": 1}},
+}  # fmt: skip
+
 SAMPLES = {
+    "amp": Sample("amp", AMP, as_document),
+    "continue": Sample("continue", CONTINUE, as_document),
     "copilot": Sample("copilot-cli", COPILOT, as_lines),
     "qwen": Sample("qwen-code", QWEN, as_lines),
     "droid": Sample("droid", DROID, as_lines),

@@ -102,6 +102,18 @@ def test_any_value_may_be_of_any_type(name, tmp_path):
 
 
 @EVERY
+def test_lists_of_records_may_be_empty(name, tmp_path):
+    sample = SAMPLES[name]
+    data = sample.data
+    for at, value in places(sample.data):
+        if isinstance(value, list) and not (len(at) < 2 and name.startswith(("opencode", "openhands-1-folder"))):
+            take(sample.write(tmp_path, changed(sample.data, at, [])))
+            if len(at) == 1:
+                data = changed(data, at, [])
+    take(sample.write(tmp_path, data))
+
+
+@EVERY
 def test_any_member_may_be_missing(name, tmp_path):
     sample = SAMPLES[name]
     for at, value in places(sample.data):

@@ -67,6 +67,7 @@ class Chat:
 
     def usage(self, model: str | None, fresh: int, cached: int, out: int) -> None:
         """A model call, with the tokens that it read fresh, read from a cache, and wrote."""
+        self.intake.source = self.intake.source or 1  # a session's sum may stand before its records
         self.intake.model = model or self.intake.model
         call = self.intake.hold_model(model or self.intake.model or "unknown")
         self.intake.release_model(call, fresh, cached, out)

@@ -99,6 +99,14 @@ FORMATS: Final[tuple[Format, ...]] = (
         "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "gemini", "lines", grows=True,
         places=(Place((".gemini", "tmp"), 2, "session-*.json*", held_in="projectHash"),),
     ),
+    Format(
+        "amp", "Amp", "a thread of Amp", "amp", "document", grows=False,
+        places=(Place((".local", "share", "amp", "threads"), 0, "T-*.json", held_in="uri"),),
+    ),
+    Format(
+        "continue", "Continue", "a session of Continue", "continue_dev", "document", grows=False,
+        places=(Place((".continue", "sessions"), 0, "*.json", "sessions.json", held_in="workspaceDirectory"),),
+    ),
     Format("openhands", "OpenHands", "events of OpenHands", "openhands", "lines", grows=True,
            places=(Place((".openhands", "conversations"), 1, "base_state.json", held_in="working_dir"),)),
     Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "mini_swe", "document", grows=False,

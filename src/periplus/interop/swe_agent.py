@@ -165,6 +165,7 @@ class SweImporter:
         intake = self._intake
         sent, received = natural_of(self._stats.get("tokens_sent")), natural_of(self._stats.get("tokens_received"))
         if sent or received:
+            intake.source = intake.source or 1  # the run's sum, also where it made no step
             intake.release_model(intake.hold_model(intake.model or "unknown"), sent, 0, received)
         status = self._exit_status
         if status is None:
