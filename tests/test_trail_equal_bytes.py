@@ -72,7 +72,7 @@ def told(python, seed, files):
 
 def test_equal_bytes_in_every_process(files):
     first = told(sys.executable, "0", files)
-    assert len(set(first)) == len(first) == 4 * len(files) + 2
+    assert len(set(first)) == len(first) == 4 * len(files) + 3
     assert first[-2].startswith(MADE_BY_THE_CHILD)
     for seed in ("1", "4294967295", "random"):
         assert told(sys.executable, seed, files) == first

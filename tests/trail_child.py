@@ -5,6 +5,7 @@ Prints the SHA-256 of everything that can be made of the trails in the files, fr
 
 import hashlib
 import importlib.util
+import json
 import sys
 import types
 
@@ -14,6 +15,26 @@ class Struct:
         super().__init_subclass__()
 
 
+def compiled():
+    """A worklog, the keys of its entries in whatever order a set has them in this process."""
+    from periplus.trail.program import trail_of_program
+    from periplus.trail.worklog import compile_worklog
+
+    entries = [{"op": "trail_begin", "agent": "a", "trail_id": "t", "ts": 1_767_225_600}]
+    for number in range(300):
+        whole = {
+            "op": "file_edit",
+            "path": f"src/{number % 9}.py",
+            "old": f"ü {number}",
+            "new": "",
+            "desc": "why",
+            "ts": 1_767_225_600,
+        }
+        entries.append({key: whole[key] for key in set(whole)})
+    entries.append({"op": "trail_end", "status": "success"})
+    return trail_of_program(compile_worklog(json.dumps(entries).encode()).program, bytes(range(32)))
+
+
 def main(source, *paths):
     sys.path.insert(0, source)
     if importlib.util.find_spec("msgspec") is None:  # a bare Python: proofs of steps need it, nothing here does
@@ -21,7 +42,7 @@ def main(source, *paths):
         sys.modules["msgspec"].Struct = Struct
     from periplus.trail import Digest, Header, TrailBuilder, TrailReader, concat, encode, listing, salvage, withhold
 
-    made = []
+    made = [compiled()]
     for path in paths:
         with open(path, "rb") as file:
             reader = TrailReader(file.read())
