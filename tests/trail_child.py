@@ -58,7 +58,7 @@ def main(source, *paths):
         builder.add("CHECKPOINT", Digest("git-sha1", bytes((number,)) * 20))
         builder.add_unknown(0xCF, number, None, word)
     made.append(builder.finish(Header("a", "t", tool_version="1", title="ok"), "partial"))
-    made.append(concat([*made[0:-1:4], made[-1]]))
+    made.append(concat([*made[1:-1:4], made[-1]]))
     for data in made:
         print(hashlib.sha256(data).hexdigest())
 
