@@ -190,6 +190,7 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
         (["--world", "folder", "--base=--output=x"], 1, "no commit"),
         (["--world", "folder", "--from", "none"], 1, "no folder"),
         (["--world", "folder", "--in", "full"], 5, "no folder of a replay"),
+        (["--world", "memory", "--base", "recorded"], 1, "names no commit"),
         (["--steps", "x"], 2, "no range"),
         (["--allow", "fly"], 2, "no action is called"),
         (["--out", "none/x"], 2, "no folder"),
@@ -197,7 +198,7 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
     ],
 )
 def test_wrong_input(shell, words, code, wrong):
-    trail = recorded(shell, EDIT)
+    trail = recorded(shell, EDIT, base=False)
     full = shell.folder / "full"
     full.mkdir()
     (full / "mine").write_text("mine")
@@ -249,3 +250,37 @@ def test_the_python_of_the_page_is_real(shell, capsys):
     ).read_bytes()
     exec(compile(code, "docs/replay.md", "exec"), {"data": data, "read_content": lambda digest: None})
     assert capsys.readouterr().out == "same None {'a.py': b'x = 1\\n'}\n"
+
+
+def test_a_live_recording_replays_to_the_same_trees(tmp_path):
+    """An agent works in a repository (programs, links, bytes, names of all scripts) and records what it does."""
+    from recorder_support import Agent, repository
+
+    folder = repository(tmp_path / "engine")
+    (tmp_path / "home").mkdir()
+    shell = Shell(folder, tmp_path / "home")
+    Project.init(os.fspath(folder))
+    with Project.open(os.fspath(folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        with project.record(agent="ada", folder=os.fspath(folder)) as run:
+            agent = Agent(folder, run)
+            agent.write("src/new.py", b"one\ntwo\n")
+            agent.edit("src/new.py", "two", "three")
+            agent.edit("engine.py", "revision = 0", "revision = 7")
+            agent.edit("docs/windows.txt", "two", "2")
+            agent.move("src/new.py", "lib/new.py")
+            agent.move("bin/start", "bin/begin")
+            agent.write("build/ignored", b"x")
+            agent.write("gone.txt", b"x")
+            agent.delete("gone.txt")
+        name = next(iter(project.trails())).item_id
+    assert shell("trail", "show", name).out.count("CHECKPOINT") >= 1
+    result = shell.json("trail", "replay", name, "--world", "folder", "--base", "HEAD", "--in", "../r")
+    assert (result.verdict, result.differences, result.left_out) == ("same", [], ["latest"])
+    assert (tmp_path / "r" / "files" / "lib" / "new.py").read_text() == "one\nthree\n"
+    (folder / "other.py").write_text("x")
+    git(folder, "add", "other.py")
+    git(folder, "commit", "-q", "-m", "another base")
+    result = shell.json("trail", "replay", name, "--world", "folder", "--base", "HEAD", code=1)
+    assert (result.first.op, result.first.what) == ("CHECKPOINT", "tree")
+    assert shell.json("trail", "replay", name, "--world", "memory", "--base", "recorded").verdict == "same"
+    assert shell.json("trail", "replay", name, "--world", "folder", "--base", "recorded").verdict == "same"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from periplus.trail.replay import Call, Capabilities, Did, Replay, ReplayLog, ReplayReport, World
 
 _LOG: Final = "replay.log"
+_RECORDED: Final = "recorded"
 _TIMEOUT_S: Final = 300
 _DETAIL_COLUMNS: Final = 160
 _SHOWN_DIFFERENCES: Final = 10
@@ -30,7 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files that are nowhere; folder has a folder of its own that no step leads out of (default: dry)")  # fmt: skip
     add("--in", dest="folder", metavar="FOLDER", help="the folder of the replay, new or empty; without it a folder world is "
         "removed at the end")  # fmt: skip
-    add("--base", metavar="COMMIT", help="begin with the files of this commit of the repository")
+    add(
+        "--base",
+        metavar="COMMIT",
+        help="begin with the files of this commit of the repository; recorded for the one that the trail names",
+    )
     add(
         "--repository",
         metavar="FOLDER",
@@ -120,6 +125,8 @@ def _replay(face: Face, arguments: argparse.Namespace, folder: str) -> int:
     from periplus.trail.replay import Replay, ReplayOptions
 
     original = _original(face, arguments.trail)
+    if arguments.base == _RECORDED:
+        arguments.base = _recorded_base(original)
     capabilities = _capabilities(arguments)
     first, end = range_of(arguments.steps)
     root = arguments.recorded_in if arguments.recorded_in is not None else original.cwd
@@ -168,6 +175,18 @@ def _original(face: Face, name: str) -> _Original:
         with face.open() as project:
             cwd = str(project.show(found.name).value.get("cwd") or "")
     return _Original(readers, digest, store, cwd)
+
+
+def _recorded_base(original: _Original) -> str:
+    from periplus.base.errors import NotFoundError
+    from periplus.trail import Digest
+
+    base = original.readers[0].header.base
+    if isinstance(base, Digest) and base.algorithm != "sha256":
+        return base.value.hex()
+    raise NotFoundError(
+        "the trail names no commit that it began from", safe="Nothing was replayed.", mend="Name a --base."
+    )
 
 
 def _capabilities(arguments: argparse.Namespace) -> Capabilities:
