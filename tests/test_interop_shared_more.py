@@ -224,3 +224,44 @@ def test_at_least_99_of_100_calls_find_their_result():
             expected += counts["tools"]
     assert expected >= 54
     assert paired >= 0.99 * expected
+
+
+# Steps, prompts, calls, calls with a result; as counted by hand where the files are small.
+NUMBERS = {
+    "copilot-cli/agent-sessions/large.jsonl": (8, 3, 2, 1),
+    "copilot-cli/agent-sessions/small.jsonl": (14, 2, 2, 2),
+    "copilot-cli/agent-sessions/subdir_v1/aaaabbbb-1111-2222-3333-ccccddddeeee/events.jsonl": (5, 1, 1, 1),
+    "copilot-cli/copilot_cli_session_events.jsonl": (3, 1, 1, 1),
+    "copilot-chat/copilot_vscode_event_stream.jsonl": (5, 1, 2, 2),
+    "cursor/cursor-session-simple.jsonl": (21, 1, 10, 0),
+    "cursor/agent-sessions/large.jsonl": (10, 3, 2, 2),
+    "cursor/agent-sessions/subagent/parent.jsonl": (3, 1, 1, 0),
+    "droid/droid-session.jsonl": (7, 1, 5, 5),
+    "droid/agent-sessions/session_store_small.jsonl": (2, 1, 1, 1),
+    "droid/agent-sessions/session_store_large.jsonl": (6, 2, 1, 1),
+    "droid/agent-sessions/stream_json_small.jsonl": (3, 1, 1, 1),
+    "droid/agent-sessions/stream_json_large.jsonl": (4, 1, 1, 1),
+    "pi-agent/pi-session-tool.jsonl": (3, 1, 1, 1),
+    "pi-agent/agent-sessions/small.jsonl": (8, 2, 0, 0),
+    "openclaw/agent-sessions/large.jsonl": (6, 1, 2, 2),
+    "qwen-code/agent-sessions/019f0000-0000-7000-8000-000000000001.jsonl": (4, 1, 1, 1),
+    "qwen-code/agent-sessions/019f0000-0000-7000-8000-000000000004.jsonl": (8, 2, 1, 0),
+    "qwen-code/agent-sessions/019f0000-0000-7000-8000-000000000005.jsonl": (2, 1, 0, 0),
+    "amp/T-019ca1ce-3ae2-7686-a41e-ccc078837f8a.json": (11, 1, 4, 4),
+    "continue/continue-cli-session-simple.json": (6, 1, 2, 2),
+}
+
+
+def test_the_numbers_of_the_others():
+    found = {}
+    for name in NUMBERS:
+        counts = read(real(name)).counts
+        found[name] = tuple(counts[one] for one in ("steps", "prompts", "tools", "tools_paired"))
+    assert found == NUMBERS
+
+
+def test_cursor_s_subagent_is_a_child():
+    imported = read(real("cursor/agent-sessions/subagent/parent.jsonl"))
+    (child,) = imported.children
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[2].value == child.trail_digest
