@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from interop_support import FIXTURES, KEY, Objects, check, plain, read, write_lines
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
 from periplus.interop import find_sessions, import_transcript, lines
+from periplus.interop.values import Moment
 from periplus.trail.reader import TrailReader
 
 PROMPT = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}}
@@ -265,3 +266,35 @@ def test_sessions_are_found_newest_first(tmp_path):
     ]
     assert found[0].size == new.stat().st_size
     assert find_sessions(str(tmp_path / "nobody")) == []
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        [
+            "2026-01-31T12:34:56.789Z",
+            "2026-01-31T12:34:57.001Z",
+            "2026-01-31T12:34:60.000Z",
+            "2026-01-31T12:34:5x.000Z",
+        ],
+        [
+            "2026-01-31T12:34:56.789Z",
+            "2026-01-31T12:34:56,789Z",
+            "2026-01-31T12:34:٣٤.000Z",
+            "2026-01-31T12:34:56.78 Z",
+        ],
+        [
+            "0001-01-01T00:00:00.000Z",
+            "0001-01-01T00:00:59.999Z",
+            "1969-12-31T23:59:59.999Z",
+            "1969-12-31T23:59:00.000Z",
+        ],
+        ["x" * 24, "2026-01-31T12:34:56.789Z", "x" * 24, "2026-01-31 12:34:56.789Z", "2026-01-31 12:34:57.789Z"],
+        ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:58.999Z", "2026-02-30T12:34:56.789Z", None, 7, ""],
+    ],
+)
+def test_a_time_is_the_same_whatever_was_read_before(stamps):
+    known = Moment()
+    for _ in range(2):
+        for stamp in stamps:
+            assert known.read(stamp) == Moment().read(stamp), stamp

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from periplus.base import secrets
 from periplus.base.secrets import Secret, find_secrets, mask_secrets
 
 MIXED = "q7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy5Mp"
@@ -298,3 +299,13 @@ def test_a_megabyte_of_hostile_text_is_read_in_linear_time(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_megabyte_of_hostile_text_behind_a_trigger_is_read_in_linear_time(start, seed):
     assert_linear(start + seed * (1_000_000 // len(seed)))
+
+
+def test_every_trigger_is_looked_for():
+    """Triggers are looked for by what they share: none may be forgotten, and each must be in what stands for it."""
+    grouped = [trigger for shared, triggers in secrets._SHARED_TRIGGERS for trigger in triggers if shared in trigger]
+    assert sorted([*grouped, *secrets._LONELY_TRIGGERS]) == sorted(secrets._SHAPES)
+    for trigger in secrets._SHAPES:
+        assert trigger in secrets._triggers_in(f"before {trigger} behind")
+    everything = " ".join(reversed(secrets._SHAPES))
+    assert secrets._triggers_in(everything) == list(secrets._SHAPES)

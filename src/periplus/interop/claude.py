@@ -14,10 +14,20 @@ __all__ = ["Children", "ClaudeImporter"]
 
 import re
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from periplus.interop.claude_records import (
+    NO_MESSAGE,
+    REFUSED,
+    Attachment,
+    Facts,
+    Message,
+    Record,
+    decode_anything,
+    decode_attachment,
+    decode_facts,
+    decode_record,
+)
 from periplus.interop.claude_tools import plan_tool, tool_call
 from periplus.interop.intake import KINDS_MAX, PENDING_CALLS_MAX, Call, Intake
 from periplus.interop.lanes import NO_PARENT, Lanes, Parent
@@ -34,64 +44,13 @@ from periplus.interop.values import (
 )
 from periplus.trail.model import Digest, Outcome, Status
 
-_NO_BYTES: Final = msgspec.Raw(b"")
+if TYPE_CHECKING:
+    from msgspec import Raw
+
 _MESSAGES_REMEMBERED: Final = 4096
 _ANSWER_CHARS_MAX: Final = 2000
 _SYNTHETIC: Final = "<synthetic>"
 
-
-class _Message(msgspec.Struct):
-    id: Any = None
-    model: Any = None
-    content: Any = None
-    usage: Any = None
-
-
-class _Record(msgspec.Struct, rename="camel"):
-    type: Any = None
-    subtype: Any = None
-    uuid: Any = None
-    parent_uuid: Any = None
-    timestamp: Any = None
-    session_id: Any = None
-    agent_id: Any = None
-    cwd: Any = None
-    version: Any = None
-    is_meta: Any = None
-    is_sidechain: Any = None
-    is_compact_summary: Any = None
-    is_api_error_message: Any = None
-    tool_denial_kind: Any = None
-    source_tool_assistant_uuid: Any = msgspec.field(default=None, name="sourceToolAssistantUUID")
-    message: _Message | None = None
-    tool_use_result: msgspec.Raw = _NO_BYTES
-    attachment: msgspec.Raw = _NO_BYTES
-
-
-class _Attachment(msgspec.Struct, rename="camel"):
-    type: Any = None
-    prompt: Any = None
-    command_mode: Any = None
-    origin: Any = None
-
-
-class _Facts(msgspec.Struct, rename="camel"):
-    """What ``toolUseResult`` says beyond the text that the model saw."""
-
-    interrupted: Any = None
-    is_error: Any = msgspec.field(default=None, name="is_error")
-    exit_code: Any = None
-    agent_id: Any = None
-    answers: Any = None
-    stdout: Any = None
-    stderr: Any = None
-
-
-_NO_MESSAGE: Final = _Message()
-_decode_record: Final = msgspec.json.Decoder(_Record).decode
-_decode_attachment: Final = msgspec.json.Decoder(_Attachment).decode
-_decode_facts: Final = msgspec.json.Decoder(_Facts).decode
-_REFUSED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 # Records that are known and are no steps of the run.
 _REMARKS: Final = frozenset({
@@ -210,12 +169,12 @@ class ClaudeImporter:
     def feed(self, number: int, line: bytes) -> bool:
         """Take the record on line ``number``; False where it is none."""
         try:
-            record = _decode_record(line)
-        except _REFUSED:
+            record = decode_record(line)
+        except REFUSED:
             mended = decode_loosely(line, {"message": dict})
             try:
-                record = _decode_record(mended or b"")
-            except _REFUSED:
+                record = decode_record(mended or b"")
+            except REFUSED:
                 return False
         kind = record.type
         if kind in ("assistant", "user"):
@@ -250,12 +209,12 @@ class ClaudeImporter:
 
     # Records
 
-    def _exchange(self, record: _Record, kind: str, attachment: _Attachment | None = None) -> None:
+    def _exchange(self, record: Record, kind: str, attachment: Attachment | None = None) -> None:
         """A record of what was said: a message, a prompt, results."""
         intake = self._intake
         intake.note_time(self._moment.read(record.timestamp))
         uuid = record.uuid if type(record.uuid) is str else ""
-        message = record.message or _NO_MESSAGE
+        message = record.message or NO_MESSAGE
         content = message.content
         lanes = self._lanes
         parent = lanes.find(record.parent_uuid)
@@ -278,7 +237,7 @@ class ClaudeImporter:
             count = intake.planned_count
             lanes.note(uuid, fingerprint, lane, parent, count, is_step=count > before)
 
-    def _learn(self, record: _Record) -> None:
+    def _learn(self, record: Record) -> None:
         intake = self._intake
         if record.session_id != intake.session_id:
             intake.session_id = optional_text(record.session_id) or intake.session_id
@@ -292,7 +251,7 @@ class ClaudeImporter:
         elif self._agent_id is None:
             self._agent_id = optional_text(record.agent_id)
 
-    def _place(self, record: _Record, uuid: str, parent: Parent, continuer: str | None) -> int:
+    def _place(self, record: Record, uuid: str, parent: Parent, continuer: str | None) -> int:
         side_id = text_of(record.agent_id) or uuid
         return self._lanes.place(parent, is_side=record.is_sidechain is True, side_id=side_id, continuer=continuer)
 
@@ -302,11 +261,11 @@ class ClaudeImporter:
             self._intake.count("labels")
             self._intake.step("LABEL", self._intake.mask(label))
 
-    def _attachment(self, record: _Record) -> None:
+    def _attachment(self, record: Record) -> None:
         try:
-            attachment = _decode_attachment(record.attachment)
-        except _REFUSED:
-            attachment = _Attachment()
+            attachment = decode_attachment(record.attachment)
+        except REFUSED:
+            attachment = Attachment()
         if attachment.type == "queued_command" and attachment.command_mode == "prompt":
             source = table_of(attachment.origin).get("kind")
             if source is None or source == "human":
@@ -314,7 +273,7 @@ class ClaudeImporter:
                 return
         self._remark(record, "attachment", text_of(attachment.type))
 
-    def _remark(self, record: _Record, kind: object, subtype: object = "") -> None:
+    def _remark(self, record: Record, kind: object, subtype: object = "") -> None:
         """A record that is no step. It is remembered where others may continue it."""
         intake = self._intake
         self._stamp = record.timestamp
@@ -337,7 +296,7 @@ class ClaudeImporter:
 
     # What the agent did
 
-    def _assistant(self, record: _Record, uuid: str, parent: Parent, message: _Message) -> int:
+    def _assistant(self, record: Record, uuid: str, parent: Parent, message: Message) -> int:
         intake = self._intake
         message_id = text_of(message.id) or uuid
         lane = self._place(record, uuid, parent, message_id or None)
@@ -436,7 +395,7 @@ class ClaudeImporter:
 
     # What came back
 
-    def _user(self, record: _Record, uuid: str, parent: Parent, content: object) -> int:
+    def _user(self, record: Record, uuid: str, parent: Parent, content: object) -> int:
         if isinstance(content, str):
             return self._prompt(record, uuid, parent, [content], has_image=False)
         texts: list[str] = []
@@ -461,7 +420,7 @@ class ClaudeImporter:
         return self._place(record, uuid, parent, None)
 
     def _prompt(
-        self, record: _Record, uuid: str, parent: Parent, texts: list[str], *, has_image: bool, note: str | None = None
+        self, record: Record, uuid: str, parent: Parent, texts: list[str], *, has_image: bool, note: str | None = None
     ) -> int:
         intake = self._intake
         if record.is_meta is True:
@@ -523,7 +482,7 @@ class ClaudeImporter:
                 if not call.is_ready:
                     call.outcome = "cancelled"
 
-    def _result(self, block: dict[str, object], record: _Record, raw: msgspec.Raw | None) -> None:
+    def _result(self, block: dict[str, object], record: Record, raw: Raw | None) -> None:
         intake = self._intake
         call = self._claim(text_of(block.get("tool_use_id")), record)
         if call is None:
@@ -531,7 +490,7 @@ class ClaudeImporter:
             return
         op = call.steps[0].op
         is_error = block.get("is_error") is True
-        facts = _Facts()
+        facts = Facts()
         said = ""
         if raw is not None and (is_error or op not in _FILE_STEPS):
             facts, said = _facts_of(raw)
@@ -549,7 +508,7 @@ class ClaudeImporter:
             call.steps[0].operands[1] = intake.mask(("\n".join(filter(None, answers)) or text)[:_ANSWER_CHARS_MAX])
         intake.resolve(call, outcome, text, exit_code=exit_code)
 
-    def _claim(self, call_id: str, record: _Record) -> Call | None:
+    def _claim(self, call_id: str, record: Record) -> Call | None:
         """The call that a result belongs to: by its id, else the oldest one without id of the record that it names,
         else the oldest one without id.
         """
@@ -597,7 +556,7 @@ def _without(text: str, tag: str) -> tuple[str, int]:
     return "".join(kept) + text[at:], len(kept)
 
 
-def _fingerprint(record: _Record, message_id: object, content: object) -> int:
+def _fingerprint(record: Record, message_id: object, content: object) -> int:
     """A number that tells records apart which share a uuid, and is the same for a copy of one."""
     size = len(content) if isinstance(content, (str, list)) else len(record.attachment)
     first = content[0] if isinstance(content, list) and content else None
@@ -615,19 +574,19 @@ def _texts(prompt: object) -> list[str]:
     return [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
 
 
-def _facts_of(raw: msgspec.Raw) -> tuple[_Facts, str]:
+def _facts_of(raw: Raw) -> tuple[Facts, str]:
     """The facts, or the sentence that stands in their place where a tool failed."""
     try:
-        return _decode_facts(raw), ""
-    except _REFUSED:
+        return decode_facts(raw), ""
+    except REFUSED:
         pass
     try:
-        return _Facts(), text_of(msgspec.json.decode(raw))
-    except _REFUSED:
-        return _Facts(), ""
+        return Facts(), text_of(decode_anything(raw))
+    except REFUSED:
+        return Facts(), ""
 
 
-def _result_text(content: object, facts: _Facts) -> str:
+def _result_text(content: object, facts: Facts) -> str:
     if isinstance(content, str):
         return content
     parts = []
@@ -640,7 +599,7 @@ def _result_text(content: object, facts: _Facts) -> str:
     return "\n".join(filter(None, (text_of(facts.stdout), text_of(facts.stderr))))
 
 
-def _outcome(record: _Record, facts: _Facts, said: str, text: str, *, is_error: bool) -> tuple[Outcome, int | None]:
+def _outcome(record: Record, facts: Facts, said: str, text: str, *, is_error: bool) -> tuple[Outcome, int | None]:
     if isinstance(record.tool_denial_kind, str):
         return "denied", None
     exit_code = integer_of(facts.exit_code)

@@ -16,6 +16,7 @@ __all__ = [
     "text_of",
 ]
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +24,8 @@ JSON_DEPTH_MAX: Final = 64
 _NUMBER_MAX: Final = 2**53 - 1
 _CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can carry: 1 …
 _CLOCK_MS_MAX: Final = 253_402_300_799_999  # … to 9999
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_STAMP_CHARS: Final = 24
 _TOO_DEEP: Final = "[nested too deep]"
 _NOTHING: Final[dict[str, object]] = {}
 _EMPTY: Final[list[object]] = []
@@ -68,9 +71,24 @@ class Moment:
 
         self._parse = datetime.fromisoformat
         self._utc = UTC
+        self._minute = ""  # the last one read, as it is written, and when it began
+        self._minute_ms = 0
 
     def read(self, value: object) -> int | None:
         """Milliseconds since 1970-01-01 UTC of an RFC 3339 text, None for anything else."""
+        if type(value) is str and len(value) == _STAMP_CHARS and value.startswith(self._minute) and value[-1] == "Z":
+            # As agents write it, 2026-01-31T12:34:56.789Z, and in the minute of the one before, as most are.
+            seconds, thousandths = value[17:19], value[20:23]
+            is_plain = value.isascii() and seconds.isdecimal() and thousandths.isdecimal() and value[19] == "."
+            if is_plain and seconds < "60" and self._minute:
+                return self._minute_ms + 1000 * int(seconds) + int(thousandths)
+        read_ms = self._read(value)
+        if read_ms is not None and type(value) is str and _STAMP.fullmatch(value):
+            self._minute = value[:17]
+            self._minute_ms = read_ms - read_ms % 60_000
+        return read_ms
+
+    def _read(self, value: object) -> int | None:
         try:
             moment = self._parse(value)  # type: ignore[arg-type]  # what is no text is refused as well
             if moment.tzinfo is None:
