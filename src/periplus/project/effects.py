@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from periplus.base.errors import DamageError, NotFoundError
-from periplus.interop.gitrun import ask
+from periplus.interop.gitrun import ask, check_repository
 from periplus.project.worktree import base_entries, read_blobs, worktree_of
 from periplus.trail.effects import Effects, judge_effects
 from periplus.trail.gittree import TreeEntry, git_algorithm, tree_id
@@ -37,6 +37,8 @@ def trail_effects(
     bytes that are no trail.
     """
     worktree = worktree_of(repository)
+    if worktree is not None:
+        check_repository(worktree.top)
     top = worktree.top if worktree is not None else repository
     sources = _Sources(top, store)
     return [EffectsOfPart(reader.digest, judge_effects(reader, sources, root)) for reader in open_parts(data)]

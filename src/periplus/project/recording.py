@@ -211,12 +211,12 @@ def open_recording(
     recorder = _recorder(project, maker)
     if facts is None:
         run = recorder.run(run_id)
-        worktree = _worktree(run.facts.cwd or project.folder) if checkpoints else None
+        worktree = worktree_of(run.facts.cwd or project.folder) if checkpoints else None
         return Recording(project, recorder, run, maker, worktree)
-    worktree = _worktree(folder or project.folder) if checkpoints else None
+    worktree = worktree_of(folder or project.folder) if checkpoints else None
     base = facts.base
     if worktree is not None and base is None:
-        base = worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
+        base = _base(worktree)
     facts = facts._replace(base=base, cwd=facts.cwd or os.path.realpath(folder or project.folder))
     mark = process_mark(pid, project.journal.files) if pid is not None else None
     recording = Recording(project, recorder, recorder.begin(facts, mark), maker, worktree)
@@ -224,9 +224,10 @@ def open_recording(
     return recording
 
 
-def _worktree(folder: str) -> Worktree | None:
+def _base(worktree: Worktree) -> Digest:
+    """The commit that a run begins from, or the empty tree before the first."""
     try:
-        return worktree_of(folder)
+        return worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
     except (EnvironmentFailure, FormatError) as error:
         error.safe = "Nothing was recorded."
         error.mend = f"{error.mend} Or record without the state of the files: --no-checkpoints.".strip()

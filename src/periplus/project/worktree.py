@@ -53,19 +53,31 @@ class Worktree:
     """The worktree in the folder ``top``. A look costs a ``stat`` of each file, and reading those that have changed."""
 
     def __init__(self, top: str) -> None:
-        check_repository(top)
         self.top = top
-        found = ask(top, "rev-parse", "--show-object-format").strip()
-        self.algorithm: DigestAlgorithm = "git-sha256" if found == b"sha256" else "git-sha1"
+        self._algorithm: DigestAlgorithm | None = None
         self._known: dict[str, tuple[tuple[int, ...], TreeEntry]] = {}
+
+    @property
+    def algorithm(self) -> DigestAlgorithm:
+        """Git's hash in this repository. Git is asked with the first need of it: a step by itself starts no process.
+
+        Raises FormatError, EnvironmentFailure where git cannot, or will not, work there.
+        """
+        if self._algorithm is None:
+            check_repository(self.top)
+            found = ask(self.top, "rev-parse", "--show-object-format").strip()
+            self._algorithm = "git-sha256" if found == b"sha256" else "git-sha1"
+        return self._algorithm
 
     def commit(self) -> Digest | None:
         """The commit that HEAD is at; None before the first."""
+        algorithm = self.algorithm
         text = ask(self.top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
-        return Digest(self.algorithm, bytes.fromhex(text)) if text else None
+        return Digest(algorithm, bytes.fromhex(text)) if text else None
 
     def look(self) -> LookedAt:
         """The files as they stand now. Raises FormatError, EnvironmentFailure."""
+        algorithm = self.algorithm
         entries: dict[str, TreeEntry] = {}
         folders: dict[str, bool] = {"": True}
         for path, held in self._paths():
@@ -80,7 +92,7 @@ class Worktree:
                     entries[path] = entry
             if len(entries) > FILES_MAX:
                 raise FormatError(f"over {FILES_MAX:,} files in {self.top}")
-        return LookedAt(tree_id(entries, self.algorithm), entries, self._ignored())
+        return LookedAt(tree_id(entries, algorithm), entries, self._ignored())
 
     def content(self, path: str) -> bytes:
         """The bytes of a file, or where a link leads. Raises OSError."""
