@@ -252,7 +252,8 @@ def test_trails_of_the_store(sh, tmp_path):
         path = claude_session(tmp_path / f"{number}.jsonl", steps=number + 1, session=f"5e5510{number}")
         names.append(sh.json("trail", "import", path).trails[0].id)
     done = sh("trail", "diff", *names, code=1)
-    assert '+           5  COMMAND_RUN "make cog2" cwd=/home/ada/engine' in done.out or "cog2" in done.out
+    (added,) = (line for line in done.lines if line.startswith("+ "))
+    assert 'COMMAND_RUN "make cog2"' in added
     assert sh("trail", "diff", names[0], names[0]).code == 0
 
 
