@@ -264,6 +264,20 @@ def leave_sessions(home, folder: str, mark: str) -> None:
     )
 
 
+def test_folders_are_told_as_paths_and_as_urls(tmp_path):
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    home = tmp_path / "home"
+    url = folder.as_uri()
+    assert "%20" in url
+    write(home / ".local/share/amp/threads/T-1.json", {"id": "T-1", "env": {"initial": {"trees": [{"uri": url}]}}})
+    write(home / ".continue/sessions/one.json", {"sessionId": "1", "workspaceDirectory": str(folder), "history": []})
+    write(home / ".openhands/conversations/x/base_state.json", {"agent": {}, "workspace": {"working_dir": str(folder)}})
+    found = find_sessions(str(home), str(folder))
+    assert sorted(one.format for one in found) == ["amp", "continue", "openhands"]
+    assert find_sessions(str(home), str(tmp_path / "a")) == []
+
+
 def make_database(path, folders) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(path) as database:

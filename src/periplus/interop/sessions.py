@@ -20,6 +20,7 @@ _ENTRIES_MAX: Final = 200_000
 _HEADS_MAX: Final = 20_000
 _HEAD_BYTES: Final = 64 << 10
 _HASHED: Final = "projectHash"
+_FILE_URL: Final = "file://"
 
 
 class _File(NamedTuple):
@@ -97,10 +98,16 @@ def _cwd(file: _File, folder: str | None) -> str | None:
         path = path.removesuffix(place.card[0]) + place.card[1]
     named = _member(path, place.held_in)
     if place.held_in != _HASHED:
-        return named
+        return _path_of(named) if named is not None and named.startswith(_FILE_URL) else named
     if folder is not None and named in _hashes(folder):
         return folder
     return None
+
+
+def _path_of(url: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(url.removeprefix(_FILE_URL))
 
 
 def _hashes(folder: str) -> set[str]:
