@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from interop_support import KEY, SHARED, Objects, check
 from periplus.base.errors import FormatError
-from periplus.interop import import_transcripts
+from periplus.interop import find_sessions, import_transcripts
 from periplus.interop.detect import detect_format
 from periplus.interop.formats import FORMATS, format_names, format_of, importer_of, kinds_of_files
 from periplus.interop.source import Head
@@ -123,3 +125,26 @@ def test_every_format_is_explained():
             assert f"~/{'/'.join(place.folder[:2])}" in text
     rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line and "--format" not in line]
     assert len(rows) == len(FORMATS) + 1  # and git
+
+
+def test_sessions_are_found_where_the_table_says(tmp_path):
+    """Every place of every row, with a file that says where it was held as the format does."""
+    project = tmp_path / "shop"
+    project.mkdir()
+    placed = []
+    for row in FORMATS:
+        for place in row.places:
+            root = project if place.in_project else tmp_path / "home"
+            folder = root.joinpath(*place.folder, *["x"] * place.depth)
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / place.pattern.replace("*", "a")
+            held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
+            path.write_text(json.dumps({place.held_in or "a": held}))
+            if place.card[0]:
+                path.with_name(path.name.removesuffix(place.card[0]) + place.card[1]).write_text(path.read_text())
+            placed.append((row.name, str(path)))
+    found = find_sessions(str(tmp_path / "home"), str(project))
+    assert sorted((one.format, one.path) for one in found) == sorted(placed)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= {"opencode"}

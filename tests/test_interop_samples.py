@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,16 @@ from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
 from periplus.interop.detect import detect_format
 from periplus.interop.source import Head
+from periplus.project import Project
 from periplus.trail.reader import TrailReader
+from support import WRITER
+
+
+def everything(project):
+    """The bytes of the journal and the objects: what importing again must not change."""
+    root = Path(project.root)
+    return {path: path.read_bytes() for path in [*root.glob("journal/lin_*/*"), *root.glob("objects/*/*")]}
+
 
 SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
 STRIDE = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 4
@@ -232,3 +242,58 @@ def test_an_element_over_the_limit_is_refused(tmp_path):
     with pytest.raises(FormatError, match="32 MiB") as caught:
         list(import_transcripts(str(path), trail_key=KEY, put_object=Objects().put))
     assert caught.value.offset == json.dumps({"trajectory": [], "info": {}, "history": [1]}).index("1")
+
+
+@EVERY
+def test_importing_twice_changes_nothing_in_a_store(name, tmp_path):
+    sample = SAMPLES[name]
+    folder, store = tmp_path / "given", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    path = sample.write(folder, sample.data)
+    Project.init(str(store))
+    with Project.open(str(store), WRITER) as project:
+        (first,) = project.import_transcripts(str(path))
+        before = everything(project)
+        (again,) = project.import_transcripts(str(path))
+        assert (first.changed, again.changed) == (True, False)
+        assert everything(project) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["mini-swe-agent", "swe-agent", "gemini-document", "openhands-0-list", "openhands-evaluation"]
+)
+def test_a_run_that_was_written_further_is_the_same_trail(name, tmp_path):
+    """Documents are written anew after each step; the run stays one trail, and another run of the task is another."""
+    sample = SAMPLES[name]
+    folder, store = tmp_path / "given", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+
+    def cut(data):
+        if isinstance(data, list) and name == "openhands-evaluation":
+            return [{**data[0], "history": data[0]["history"][:6]}]
+        if isinstance(data, list):
+            return data[:6]
+        return {key: value[:3] if isinstance(value, list) else value for key, value in data.items()}
+
+    def other(data):
+        if isinstance(data, list) and "history" in data[0]:
+            return [{**data[0], "history": other(data[0]["history"])}]
+        if isinstance(data, list):
+            return [{**data[0], "timestamp": "2026-04-01T00:00:00"}, *data[1:]]
+        if "sessionId" in data:
+            return {**data, "sessionId": "another"}
+        return {
+            key: [*value[:1], {**value[1], "content": "else", "observation": "else"}, *value[2:]]
+            if key in ("messages", "history") else value for key, value in data.items()
+        }  # fmt: skip
+
+    Project.init(str(store))
+    with Project.open(str(store), WRITER) as project:
+        (part,) = project.import_transcripts(str(sample.write(folder, cut(sample.data))))
+        (whole,) = project.import_transcripts(str(sample.write(folder, sample.data)))
+        (another,) = project.import_transcripts(str(sample.write(folder, other(sample.data))))
+    assert part.entity.item_id == whole.entity.item_id
+    assert whole.changed
+    assert another.entity.item_id != whole.entity.item_id
