@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run setup test quick check bench lock clean
+.PHONY: run setup test quick check bench native lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -30,6 +30,11 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The codecs of trails, compiled: a tree for PYTHONPATH and a wheel for this machine. Needs a C compiler; nobody needs it.
+native: setup
+	$(BIN)/python hatch_build.py build/native
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from bench import codec
 from bench.measure import Bench, Row, figure, in_turn, row, timed
 from bench.samples import Texts
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader, verify
@@ -86,6 +87,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     whole = float(sum(map(len, lines)) + count)
     size = float(len(trail))
     yield row("trail", "size", "bytes", figure([size]), "lines of JSON", figure([whole]))
+    yield from codec.measure(bench)
 
 
 def _hash(lines: list[bytes]) -> None:

@@ -27,6 +27,7 @@ APPENDS = (
     ("8 processes", "SQLite, 8 processes"),
     ("one writer, with files and index", "write + fdatasync"),
 )
+REAL = ("real sessions",) if Path(TRANSCRIPTS).is_dir() else ()
 EXPECTED = [
     *(
         ("append", f"{label}{suffix}", baseline)

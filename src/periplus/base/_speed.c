@@ -238,6 +238,51 @@ sha256_chained(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
     return PyBytes_FromStringAndSize((const char *)last, 32);
 }
 
+/* The hash of each of the contents behind its salt, HMAC(key, its number); of the key, the two blocks of RFC 2104. */
+static PyObject *
+sha256_salted(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 4 || !PyBytes_Check(arguments[0]) || PyBytes_GET_SIZE(arguments[0]) != BLOCK
+        || !PyBytes_Check(arguments[1]) || PyBytes_GET_SIZE(arguments[1]) != BLOCK || !PyList_Check(arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "two blocks of 64 bytes, a number and a list were expected");
+        return NULL;
+    }
+    uint64_t number = PyLong_AsUnsignedLongLong(arguments[2]);
+    if (number == (uint64_t)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    Hash inner, outer;
+    begin(&inner);
+    feed(&inner, (const uint8_t *)PyBytes_AS_STRING(arguments[0]), BLOCK);
+    begin(&outer);
+    feed(&outer, (const uint8_t *)PyBytes_AS_STRING(arguments[1]), BLOCK);
+    Py_ssize_t size = PyList_GET_SIZE(arguments[3]);
+    PyObject *joined = PyBytes_FromStringAndSize(NULL, 32 * size);
+    if (joined == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t at = 0; at < size; at++, number++) {
+        uint8_t message[8], salt[32];
+        for (int i = 0; i < 8; i++) {
+            message[i] = (uint8_t)(number >> (56 - 8 * i));
+        }
+        Hash hash = inner;
+        feed(&hash, message, 8);
+        finish(&hash, salt);
+        hash = outer;
+        feed(&hash, salt, 32);
+        finish(&hash, salt);
+        begin(&hash);
+        feed(&hash, salt, 32);
+        if (feed_bytes(&hash, PyList_GET_ITEM(arguments[3], at)) < 0) {
+            Py_DECREF(joined);
+            return NULL;
+        }
+        finish(&hash, (uint8_t *)PyBytes_AS_STRING(joined) + 32 * at);
+    }
+    return joined;
+}
+
 /* The hashes of the nodes of a Merkle tree (RFC 9162) over their children's hashes, two by two. */
 static PyObject *
 sha256_nodes(PyObject *Py_UNUSED(module), PyObject *children)
@@ -331,6 +376,8 @@ static PyMethodDef METHODS[] = {
      "sha256_chained(prefix: bytes, first: bytes, items: list[bytes]) -> bytes: last of the hashes of prefix, hash, item."},
     {"sha256_nodes", sha256_nodes, METH_O,
      "sha256_nodes(children: bytes) -> bytes: the hashes of the tree nodes over the children, two by two."},
+    {"sha256_salted", (PyCFunction)(void (*)(void))sha256_salted, METH_FASTCALL,
+     "sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]) -> bytes: hashes of salted contents."},
     {"use_instructions", use_instructions, METH_O,
      "use_instructions(wanted: bool) -> bool: use the processor's SHA instructions where it has them; whether it does."},
     {NULL, NULL, 0, NULL},

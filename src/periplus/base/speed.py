@@ -5,7 +5,7 @@ Nobody has to have the native build: the functions are the same and so are their
 
 from __future__ import annotations
 
-__all__ = ["IS_NATIVE", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes"]
+__all__ = ["IS_NATIVE", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted"]
 
 import hashlib
 from typing import Final
@@ -30,6 +30,20 @@ def _sha256_chained(prefix: bytes, first: bytes, items: list[bytes]) -> bytes:
     return last
 
 
+def _sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]) -> bytes:
+    """The SHA-256 of each of ``contents`` behind a salt of its own, joined.
+
+    The salt of item *i* is HMAC-SHA-256(key, ``first`` + *i* as u64, big-endian); ``inner`` and ``outer`` are the two
+    blocks of 64 bytes that RFC 2104 makes of the key.
+    """
+    hasher = hashlib.sha256
+    out = []
+    for index, content in enumerate(contents, first):
+        salt = hasher(outer + hasher(inner + index.to_bytes(8, "big")).digest()).digest()
+        out.append(hasher(salt + content).digest())
+    return b"".join(out)
+
+
 def _sha256_nodes(children: bytes) -> bytes:
     """The hashes of the nodes of a Merkle tree (RFC 9162 §2.1.1) over their children's hashes, two by two."""
     hasher = hashlib.sha256
@@ -37,10 +51,10 @@ def _sha256_nodes(children: bytes) -> bytes:
 
 
 try:
-    from periplus.base._speed import record, sha256, sha256_chained, sha256_joined, sha256_nodes
+    from periplus.base._speed import record, sha256, sha256_chained, sha256_joined, sha256_nodes, sha256_salted
 except ImportError:
     sha256, sha256_joined = _sha256, _sha256_joined
-    sha256_chained, sha256_nodes = _sha256_chained, _sha256_nodes
+    sha256_chained, sha256_nodes, sha256_salted = _sha256_chained, _sha256_nodes, _sha256_salted
     record = tuple.__new__  # makes an instance of any of its subclasses
 
 IS_NATIVE: Final = sha256 is not _sha256

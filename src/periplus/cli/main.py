@@ -174,8 +174,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.version:
         from periplus import __version__
+        from periplus.base.speed import IS_NATIVE
 
-        sys.stdout.write(f"periplus {__version__}\n")
+        sys.stdout.write(f"periplus {__version__}{' (native codecs)' if IS_NATIVE else ''}\n")
         parser.exit(0)
     if not arguments.command:
         parser.print_help()

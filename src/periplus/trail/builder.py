@@ -29,12 +29,9 @@ from periplus.trail.model import (
     STATUSES,
     Digest,
     Header,
-    OperandValue,
-    Outcome,
     Signed,
     Status,
     Step,
-    Text,
     TextObject,
     Withheld,
 )
@@ -58,7 +55,7 @@ _SETTLED_AT_ONCE: Final = 1024
 _DIGEST_HEADS: Final[dict[str, bytes]] = {
     name: bytes((layout.FORM_DIGEST, code)) for name, code in layout.CODE_BY_ALGORITHM.items()
 }
-_META: Final[dict[str, int]] = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_META: Final[dict[object, int]] = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 
 class _Slot:
@@ -99,8 +96,8 @@ class TrailBuilder:
     def __init__(self, secret: bytes, put_text: Callable[[bytes], bytes] | None = None) -> None:
         self._secret = _checked_secret(secret)
         self._put_text = put_text
-        self._texts: dict[OperandValue, int] = {}
-        self._digests: dict[OperandValue, int] = {}
+        self._texts: dict[object, int] = {}
+        self._digests: dict[object, int] = {}
         self._wires: list[bytes] = []  # of each entry, the operand that refers to it
         self._entries = bytearray()
         self._steps = bytearray()
@@ -128,22 +125,23 @@ class TrailBuilder:
     def add(
         self,
         op: str | int,
-        *operands: OperandValue,
-        outcome: Outcome = "ok",
-        exit_code: int | None = None,
-        error: Text | None = None,
-        result: Digest | None = None,
-        result_size: int = 0,
-        note: Text | None = None,
-        at_ms: int | None = None,
-        duration_ms: int | None = None,
-        source: int | None = None,
+        *operands: object,
+        outcome: object = "ok",
+        exit_code: object = None,
+        error: object = None,
+        result: object = None,
+        result_size: object = 0,
+        note: object = None,
+        at_ms: object = None,
+        duration_ms: object = None,
+        source: object = None,
     ) -> int:
         """Add a step of opcode ``op`` (name or code) and return its index.
 
         ``at_ms`` is when it began, in ms since 1970-01-01 UTC (None: when the step before did); ``source`` the number
         of its record in what it was imported from, from 1. Raises UsageError, naming opcode and operand, for whatever
-        the table or the format does not allow; the trail is then as before.
+        the table or the format does not allow; the trail is then as before. Values are objects here because this is
+        where strangers' values are checked: operands as ``OperandValue``, outcome as ``Outcome``, error and note as ``Text``.
         """
         shape = _SHAPES.get(op)
         if shape is None:
@@ -155,16 +153,16 @@ class TrailBuilder:
     def add_unknown(
         self,
         code: int,
-        *operands: OperandValue,
-        outcome: Outcome = "ok",
-        exit_code: int | None = None,
-        error: Text | None = None,
-        result: Digest | None = None,
-        result_size: int = 0,
-        note: Text | None = None,
-        at_ms: int | None = None,
-        duration_ms: int | None = None,
-        source: int | None = None,
+        *operands: object,
+        outcome: object = "ok",
+        exit_code: object = None,
+        error: object = None,
+        result: object = None,
+        result_size: object = 0,
+        note: object = None,
+        at_ms: object = None,
+        duration_ms: object = None,
+        source: object = None,
     ) -> int:
         """As ``add``, for a step that a newer version wrote: its operands are carried as they are."""
         return self._append(
@@ -228,16 +226,16 @@ class TrailBuilder:
     def _append(
         self,
         shape: _Shape,
-        operands: tuple[OperandValue, ...],
-        outcome: str,
-        exit_code: int | None,
-        error: Text | None,
-        result: Digest | Withheld | None,
-        result_size: int,
-        note: Text | None,
-        at_ms: int | None,
-        duration_ms: int | None,
-        source: int | None,
+        operands: tuple[object, ...],
+        outcome: object,
+        exit_code: object,
+        error: object,
+        result: object,
+        result_size: object,
+        note: object,
+        at_ms: object,
+        duration_ms: object,
+        source: object,
     ) -> int:
         index = self._step_count
         if self._mark_step == index:
@@ -286,7 +284,7 @@ class TrailBuilder:
             head = self._heads[head_key] = bytes((shape.code, *uint_bytes(length), meta, count))
         self._new_steps.append(head)
         self._new_steps.append(body)
-        if at_ms is not None:
+        if isinstance(at_ms, int):
             if self._first_ms is None:
                 self._settle()
                 self._first_ms = at_ms
@@ -307,12 +305,12 @@ class TrailBuilder:
         self._new_times.clear()
         self._new_sources.clear()
 
-    def _text_operand(self, slot: _Slot, value: OperandValue) -> bytes:
+    def _text_operand(self, slot: _Slot, value: object) -> bytes:
         if value is None and slot.is_optional:
             return _ONE_BYTE[0]
         return self._wires[self._text(value, slot.where)]
 
-    def _other_operand(self, slot: _Slot, value: OperandValue) -> bytes:
+    def _other_operand(self, slot: _Slot, value: object) -> bytes:
         if value is None and slot.is_optional:
             return _ONE_BYTE[0]
         if slot.carried == _DIGEST:
@@ -334,11 +332,11 @@ class TrailBuilder:
     def _tail(
         self,
         shape: _Shape,
-        exit_code: int | None,
-        error: Text | None,
-        result: Digest | Withheld | None,
-        result_size: int,
-        note: Text | None,
+        exit_code: object,
+        error: object,
+        result: object,
+        result_size: object,
+        note: object,
     ) -> tuple[int, bytes]:
         out = b""
         flags = 0
@@ -365,7 +363,7 @@ class TrailBuilder:
 
     # Times and sources
 
-    def _time(self, shape: _Shape, at_ms: int | None, duration_ms: int | None) -> bytes:
+    def _time(self, shape: _Shape, at_ms: object, duration_ms: object) -> bytes:
         duration = _ONE_BYTE[0]
         if duration_ms is not None:
             if type(duration_ms) is not int or not 0 <= duration_ms <= layout.INTEGER_MAX:
@@ -386,7 +384,7 @@ class TrailBuilder:
         first = uint_bytes(zigzag(self._first_ms - started_ms))
         return b"".join((started, self._times[: self._first_at], first, self._times[self._first_at :]))
 
-    def _add_source(self, shape: _Shape, source: int | None) -> None:
+    def _add_source(self, shape: _Shape, source: object) -> None:
         number = 0
         if source is not None:
             if type(source) is not int or not 1 <= source <= layout.INTEGER_MAX:
@@ -442,7 +440,7 @@ class TrailBuilder:
             raise UsageError(f"{where}: not a digest of {value.algorithm!r}: {len(value.value)} bytes")
         return self._place(self._digests, value, _DIGEST_HEADS[value.algorithm] + value.value)
 
-    def _place(self, table: dict[OperandValue, int], value: OperandValue, entry: bytes) -> int:
+    def _place(self, table: dict[object, int], value: object, entry: bytes) -> int:
         if self._mark_step != self._step_count:
             self._mark_step = self._step_count
             self._mark = (len(self._texts), len(self._digests), len(self._wires), len(self._entries))
@@ -502,7 +500,7 @@ def _checked_secret(secret: bytes) -> bytes:
     return bytes(secret)
 
 
-def _kind_of(value: OperandValue) -> OperandKind:
+def _kind_of(value: object) -> OperandKind:
     if isinstance(value, Digest):
         return "digest"
     if isinstance(value, Signed):
@@ -510,7 +508,7 @@ def _kind_of(value: OperandValue) -> OperandKind:
     return "uint" if isinstance(value, int) else "str"
 
 
-def _carrying(code: int, operands: tuple[OperandValue, ...]) -> _Shape:
+def _carrying(code: int, operands: tuple[object, ...]) -> _Shape:
     """The shape of a step that a newer version wrote: its operands are carried as they are."""
     if code in BY_CODE or code in layout.NEVER_STEPS or not 0 <= code <= 0xFF:
         raise UsageError(f"{code:#04x} is not the code of an opcode that this version does not know")

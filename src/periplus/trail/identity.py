@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError
-from periplus.base.speed import sha256, sha256_chained, sha256_joined
+from periplus.base.speed import sha256, sha256_chained, sha256_joined, sha256_salted
 from periplus.base.varint import read_uint, uint_bytes
 from periplus.merkle.tree import root_of
 from periplus.trail import layout
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _LEAF_PREFIX: Final = b"\x00PPLT"
 _SUBTREE_LEAVES: Final = 1 << 10
+_COMMITTED_AT_ONCE: Final = 256
 _RECEIPT_PREFIX: Final = b"PPLR"
 _DIGEST_PREFIX: Final = b"PPLS/trail/2\x00"
 _HMAC_BLOCK_BYTES: Final = 64
@@ -113,33 +114,40 @@ def commit_entries(data: bytes, start: int, end: int) -> bytes:
     at: i64 = begin
     length: i64
     out: list[bytes] = []
+    contents: list[bytes] = []  # not yet committed, of a whole trail
     for index in range(count):
         form: i64 = data[at]
         at += 1
-        if form == layout.FORM_WITHHELD:
-            out.append(data[at : at + 32])
-            at += 32
-            continue
+        salt = b""
         if is_redacted:
-            salt = data[at : at + 32]
+            salt = data[at : at + 32]  # of a withheld entry, its commitment
             at += 32
-        else:
-            salt = sha256(outer + sha256(inner + index.to_bytes(8, "big")))
+            if form == layout.FORM_WITHHELD:
+                out.append(salt)
+                continue
         if form == layout.FORM_TEXT:
             length = data[at]
             at += 1
             if length > 127:
                 length, at = read_uint(data, at - 1, end)
-            out.append(sha256(salt + b"\x00" + data[at : at + length]))
+            content = b"\x00" + data[at : at + length]
             at += length
         elif form == layout.FORM_TEXT_OBJECT:
             size, after = read_uint(data, at + 32, end)
-            out.append(sha256(salt + b"\x01" + data[at : at + 32] + size.to_bytes(8, "big")))
+            content = b"\x01" + data[at : at + 32] + size.to_bytes(8, "big")
             at = after
         else:
             length = 21 if data[at] == 2 else 33
-            out.append(sha256(salt + b"\x02" + data[at : at + length]))
+            content = b"\x02" + data[at : at + length]
             at += length
+        if is_redacted:
+            out.append(sha256(salt + content))
+            continue
+        contents.append(content)
+        if len(contents) == _COMMITTED_AT_ONCE:
+            out.append(sha256_salted(inner, outer, index + 1 - len(contents), contents))
+            contents.clear()
+    out.append(sha256_salted(inner, outer, count - len(contents), contents) if contents else b"")
     return b"".join(out)
 
 

@@ -383,9 +383,10 @@ class _Decoder:
                     operands.append(self._value(number) if value is None else value)
                 elif wire == 2:
                     operands.append(number)
+                elif wire == 3 and most == _UNKNOWN:
+                    operands.append(Signed(unzigzag(number)))
                 elif wire:
-                    signed = unzigzag(number)
-                    operands.append(Signed(signed) if most == _UNKNOWN else signed)
+                    operands.append(unzigzag(number))
                 else:
                     operands.append(None)
             if count < most and most != _UNKNOWN:

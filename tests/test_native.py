@@ -1,0 +1,158 @@
+"""The native build: what is compiled gives what the plain form gives, byte for byte, and passes the same tests."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import periplus
+from periplus.base import speed
+from periplus.trail import Step
+
+ROOT = Path(__file__).parents[1]
+SAME_TESTS = ("test_trail_codec.py", "test_trail_builder.py", "test_merkle.py")
+LENGTHS = (*range(200), 1_000, 4_096, 70_000)
+
+
+def built():
+    """The tree that ``make native`` left, where it is of today's sources."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        import hatch_build
+    finally:
+        sys.path.remove(str(ROOT))
+    return hatch_build
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no C compiler here: {compiler}")
+    for module in ("mypyc", "setuptools"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"the native build needs {module}")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        pytest.skip("Python's header files are not installed")
+    kept = ROOT / "build" / "native"
+    if built().is_current(str(kept)):
+        return kept
+    folder = tmp_path_factory.mktemp("native") / "tree"
+    built().compile_tree(str(folder))
+    return folder
+
+
+def run(tree, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{tree}:{ROOT / 'tests'}"},
+        capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+
+
+def test_every_module_that_should_be_is_compiled(tree):
+    names = [path.removesuffix(".py").replace("/", ".") for path in built().COMPILED]
+    code = (
+        "import importlib\n"
+        f"for name in {names!r}:\n"
+        "    assert importlib.import_module(name).__file__.endswith('.so'), name\n"
+        "from periplus.base import speed\nassert speed.IS_NATIVE\n"
+    )
+    done = run(tree, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+    version = ("-c", "from periplus.cli.main import run; run()", "--version")
+    assert run(tree, *version).stdout == f"periplus {periplus.__version__} (native codecs)\n"
+
+
+def test_the_compiled_form_passes_the_same_tests(tree):
+    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in SAME_TESTS))
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr
+    assert " passed" in done.stdout
+
+
+def test_both_forms_write_the_same_bytes(tree):
+    code = (
+        "import hashlib, trail_samples\nfrom bench import codec\n"
+        "from periplus.trail import Header, encode, TrailReader, verify\n"
+        "data = trail_samples.golden_trail()\nassert verify(data).ok\n"
+        "steps = [codec._step(step) for step in codec._worklog(3_000)]\n"
+        "long = encode(Header('a', 't'), steps, 'success', bytes(32))\n"
+        "assert list(TrailReader(long).steps()) == steps\n"
+        "print(hashlib.sha256(data).hexdigest(), hashlib.sha256(long).hexdigest())\n"
+    )
+    plain, native = run("", "-c", code), run(tree, "-c", code)
+    assert (plain.returncode, native.returncode) == (0, 0), plain.stderr + native.stderr
+    assert len(plain.stdout) == 130
+    assert plain.stdout == native.stdout
+
+
+def test_the_functions_of_c_are_those_of_python(tree):
+    code = (
+        "import test_native as here\nfrom periplus.base import _speed\n"
+        "for wanted in (False, True):\n"
+        "    _speed.use_instructions(wanted)\n"
+        "    here.check_functions(_speed)\n"
+        "here.check_refusals(_speed)\n"
+    )
+    done = run(tree, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_functions_of_python_are_those_of_hashlib():
+    check_functions(speed)
+
+
+def check_functions(functions):
+    material = bytes(number * 7 % 251 for number in range(max(LENGTHS) + 64))
+    for length in LENGTHS:
+        data = material[:length]
+        cut = length // 3
+        pieces = [data[:cut], b"", data[cut : cut + 70], data[cut + 70 :]]
+        assert functions.sha256(data) == hashlib.sha256(data).digest(), length
+        assert functions.sha256_joined(pieces) == hashlib.sha256(data).digest(), length
+        nodes = b"".join(
+            hashlib.sha256(b"\1" + material[at : at + 64]).digest() for at in range(0, length // 64 * 64, 64)
+        )
+        assert functions.sha256_nodes(material[: length // 64 * 64]) == nodes
+    last = bytes(32)
+    for piece in pieces:
+        last = hashlib.sha256(b"prefix" + last + piece).digest()
+    assert functions.sha256_chained(b"prefix", bytes(32), pieces) == last
+    assert functions.sha256_chained(b"prefix", bytes(32), []) == bytes(32)
+    secret = bytes(range(32))
+    pads = [bytes(byte ^ mask for byte in secret.ljust(64, b"\0")) for mask in (0x36, 0x5C)]
+    for first in (0, 250, 2**40):
+        salts = [hmac.digest(secret, (first + at).to_bytes(8, "big"), "sha256") for at in range(len(pieces))]
+        salted = [hashlib.sha256(salt + piece).digest() for salt, piece in zip(salts, pieces, strict=True)]
+        assert functions.sha256_salted(*pads, first, pieces) == b"".join(salted)
+    values = (0xA2, ("text",), "ok", None, None, None, 0, None, 0, None, None)
+    for operands in (("text",), (), ([],), (("a",), "b")):
+        made = functions.record(Step, (0xA2, operands, *values[2:]))
+        assert made == Step(0xA2, operands)
+        assert type(made) is Step
+        assert made.operands is operands
+
+
+def check_refusals(functions):
+    for call in (
+        lambda: functions.sha256("text"),
+        lambda: functions.sha256_joined([b"", "text"]),
+        lambda: functions.sha256_joined(b"bytes"),
+        lambda: functions.sha256_nodes(bytes(65)),
+        lambda: functions.sha256_chained(b"", bytes(31), []),
+        lambda: functions.sha256_chained(b"", bytes(32), ["text"]),
+        lambda: functions.sha256_salted(bytes(64), bytes(63), 0, []),
+        lambda: functions.sha256_salted(bytes(64), bytes(64), 0, [7]),
+        lambda: functions.record(dict, ()),
+        lambda: functions.record(Step, []),
+    ):
+        with pytest.raises(TypeError, match="expected"):
+            call()
