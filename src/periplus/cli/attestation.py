@@ -47,7 +47,7 @@ def verify_attestation(face: Face, data: bytes, key: bytes | None) -> int:
                 yield "Give the public key of whom it should come from: --key"
             return
         yield f"{paint.good}holds{paint.end}: signed by {signer}"
-        yield f"  {visible(predicate, 80)} about {counted(len(subjects), 'subject')}"
+        yield f"  {visible(predicate, 80)} about {counted(len(subjects), 'subjects')}"
         for subject in subjects[:_SHOWN_MAX]:
             kind, digest = next(iter(sorted(subject.digest.items())), ("", ""))
             yield f"  {visible(kind, 12):9} {visible(digest, 64)}  {visible(subject.name, 80)}"

@@ -244,7 +244,8 @@ def _belief(source: ExportSource, report: Report) -> Iterator[str]:
 def _turns(run: _Run) -> Iterator[str]:
     yield "## What was asked, and what was done"
     yield ""
-    for number, turn in enumerate(run.turns[:TURNS_MAX], 1):
+    turns = [turn for turn in run.turns if turn.prompt or turn.said or any(_done(turn))]
+    for number, turn in enumerate(turns[:TURNS_MAX], 1):
         when = f" · {_elapsed(turn.end_ms - turn.begin_ms)}" if turn.end_ms > turn.begin_ms else ""
         yield f"### {number}. {_span(turn.prompt, _HEADING_CHARS_MAX) if turn.prompt else 'Before any prompt'}"
         yield ""
@@ -259,8 +260,8 @@ def _turns(run: _Run) -> Iterator[str]:
             yield ""
             yield from _fenced(_shortened(turn.said), "text")
             yield ""
-    if len(run.turns) > TURNS_MAX:
-        yield f"… and {len(run.turns) - TURNS_MAX:,} more prompts."
+    if len(turns) > TURNS_MAX:
+        yield f"… and {len(turns) - TURNS_MAX:,} more prompts."
         yield ""
 
 
