@@ -26,6 +26,8 @@ def everything(project):
 
 
 SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
+# These write dozens of files for each change, of records that a sibling of theirs has in one.
+SLOW = () if os.environ.get("PERIPLUS_EXHAUSTIVE") else ("opencode-files", "openhands-1-folder", "openhands-0-list")
 STRIDE = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 4
 EVERY = pytest.mark.parametrize("name", sorted(SAMPLES))
 
@@ -63,9 +65,8 @@ def test_a_sample_is_of_its_format(name, tmp_path):
 def test_a_secret_is_masked_wherever_it_stands(name, tmp_path):
     sample = SAMPLES[name]
     planted = 0
-    for at, value in places(sample.data):
-        if not isinstance(value, str):
-            continue
+    texts = [(at, value) for at, value in places(sample.data) if isinstance(value, str)]
+    for at, value in texts[:: 4 if name in SLOW else 1]:
         for text in (f"{value} {SECRET}", SECRET):
             path = sample.write(tmp_path, changed(sample.data, at, text))
             objects = Objects()
@@ -74,6 +75,7 @@ def test_a_secret_is_masked_wherever_it_stands(name, tmp_path):
             for imported in found or ():
                 _has_no_secret(imported, objects, at)
     assert planted > 20
+    assert planted >= 2 * (len(texts) // 4)
 
 
 def _has_no_secret(imported, objects, at):
@@ -86,7 +88,7 @@ def _has_no_secret(imported, objects, at):
 @EVERY
 def test_a_secret_as_a_name_is_masked(name, tmp_path):
     sample = SAMPLES[name]
-    for at, value in places(sample.data):
+    for at, value in list(places(sample.data))[:: 4 if name in SLOW else 1]:
         if isinstance(value, dict):
             objects = Objects()
             for imported in (
@@ -104,7 +106,7 @@ OTHERS = (None, True, -1, 1e308, 2**70, "", "\ud83d", [], {}, [[]], {"text": 1},
 @EVERY
 def test_any_value_may_be_of_any_type(name, tmp_path):
     sample = SAMPLES[name]
-    for number, (at, _) in enumerate(places(sample.data)):
+    for number, (at, _) in enumerate(list(places(sample.data))[:: 4 if name in SLOW else 1]):
         if len(at) < 2 and name.startswith(("opencode", "openhands-1-folder")):
             continue  # those names are the test's, not the format's
         for other in OTHERS[number % STRIDE :: STRIDE]:  # some of them, and at the next place others
