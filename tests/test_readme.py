@@ -17,17 +17,21 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 PROGRAM = Path(sys.executable).with_name("periplus")
 
 
-def example():
-    """The commands of the first real use, each with the lines that README shows for it."""
-    section = README.partition("## A first real use")[2]
-    block = re.search(r"```console\n(.*?)```", section, re.DOTALL)[1]
+def commands_of(text):
+    """The commands of a page's console blocks, each with the lines that the page shows for it."""
     found: list[tuple[str, list[str]]] = []
-    for line in block.splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-        else:
-            found[-1][1].append(line)
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
     return found
+
+
+def example():
+    """The commands of the first real use."""
+    return commands_of(README.partition("## A first real use")[2].partition("\n## ")[0])
 
 
 def plain(text):

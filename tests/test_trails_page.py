@@ -9,23 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from test_readme import PROGRAM, ROOT
+from test_readme import PROGRAM, ROOT, commands_of
 
 PAGE = (ROOT / "docs" / "trails.md").read_text()
 PRICE = "def price(amount, discount):\n    return amount - discount\n"
 TEST = "from src.price import price\n\n\ndef test_a_discount_is_a_share():\n    assert price(200, 0.1) == 180\n"
 IGNORED = "__pycache__/\n.pytest_cache/\n*.proof\n*.pplt\n*.md\n"
-
-
-def commands():
-    found = []
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line)
-    return found
 
 
 def plain(text):
@@ -54,7 +43,7 @@ def test_the_page_is_real(tmp_path):
         subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
     subprocess.run([PROGRAM, "init"], cwd=folder, env=environment, check=True, capture_output=True)
     trail = ""
-    for command, shown in commands():
+    for command, shown in commands_of(PAGE):
         line, _, target = command.partition(" > ")
         words = shlex.split(re.sub(r"\btrl_[0-9a-z]{16}\b", trail, line))
         program = {"periplus": str(PROGRAM), "python": sys.executable}.get(words[0], words[0])
