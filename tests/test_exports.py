@@ -8,6 +8,7 @@ import json
 import os
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -449,3 +450,20 @@ def test_real_sessions_are_exported_in_every_format(sh):
         assert spans["resourceSpans"]
         assert json.loads(sh("trail", "export", trail.id, "--format", "agent-trace").out)["version"] == "0.1.0"
         assert sh("trail", "export", trail.id, "--format", "jsonl").lines[-1].startswith('{"kind":"end"')
+
+
+def test_edits_that_are_slow_to_compare_are_reported_all_the_same():
+    """The library's own comparison takes minutes for one of these."""
+    old = "\n".join(f"    value_{number} = compute(alpha_{number}, beta)" for number in range(400))
+    shuffled = ["abcdefghij"[number * number % 97 % 10] for number in range(20_000)]
+    objects = []
+    builder = TrailBuilder(SECRET, lambda data: objects.append(data) or hashlib.sha256(data).digest())
+    for number in range(3):
+        builder.add("FILE_EDIT", f"src/{number}.py", old, old.replace("alpha", "gamma"), outcome="ok")
+    builder.add("FILE_EDIT", "src/a.txt", "\n".join(shuffled), "\n".join(reversed(shuffled)), outcome="ok")
+    data = builder.finish(Header("agent", "id", "tool", "1"), "success", SECRET)
+    begun = time.process_time()
+    text = report(source_of(data, objects), data)
+    assert time.process_time() - begun < 10
+    assert "+400 −400" in text
+    agent_trace(source_of(data, objects), lambda _: None, "")

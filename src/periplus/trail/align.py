@@ -9,7 +9,7 @@ comes out is always a correct alignment, if not the shortest.
 
 from __future__ import annotations
 
-__all__ = ["Common", "align"]
+__all__ = ["Common", "align", "align_texts"]
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 _EDITS_MAX: Final = 500
 _WORK_PER_KEY: Final = 80
 _WORK_LEAST: Final = 2_000_000
+_WORK_LEAST_OF_TEXTS: Final = 50_000
 _ANCHOR_WORK: Final = 10  # of looking for anchors, a key
 
 
@@ -40,10 +41,10 @@ class _Work:
         return self.left >= 0
 
 
-def align(first: Sequence[int], second: Sequence[int]) -> list[Common]:
+def align(first: Sequence[int], second: Sequence[int], work_least: int = _WORK_LEAST) -> list[Common]:
     """The stretches that are common, rising in both sequences, none empty and no two that meet in both."""
     found: list[Common] = []
-    work = _Work(max(_WORK_LEAST, _WORK_PER_KEY * (len(first) + len(second))))
+    work = _Work(max(work_least, _WORK_PER_KEY * (len(first) + len(second))))
     stack = [(0, len(first), 0, len(second))]
     while stack:
         low_a, high_a, low_b, high_b = stack.pop()
@@ -71,6 +72,13 @@ def align(first: Sequence[int], second: Sequence[int]) -> list[Common]:
             stack.append((begin_a, next_a, begin_b, next_b))
             begin_a, begin_b = next_a, next_b
     return _joined(found)
+
+
+def align_texts(first: Sequence[str], second: Sequence[str]) -> list[Common]:
+    """The same of the lines of an edit, of which a trail may have thousands: less is spent on each."""
+    numbers: dict[str, int] = {}
+    keys = [[numbers.setdefault(text, len(numbers)) for text in texts] for texts in (first, second)]
+    return align(keys[0], keys[1], _WORK_LEAST_OF_TEXTS)
 
 
 def _anchors(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 __all__ = ["FILE_BYTES_MAX", "SPEC_VERSION", "agent_trace", "last_commit"]
 
-import difflib
 import hashlib
 import uuid
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from periplus.base.canonical import canonical
 from periplus.base.clock import format_ms
 from periplus.interop.exports.source import ExportSource, Moment
 from periplus.trail import Digest
+from periplus.trail.align import align_texts
 from periplus.trail.model import TOOL_VERSION
 
 SPEC_VERSION: Final = "0.1.0"
@@ -146,9 +146,8 @@ def _inherited(before: list[_Line], texts: list[str], part: int) -> list[_Line]:
     """The lines ``texts`` that came in the place of ``before``: those that are the same stay whose they were."""
     lines = [_Line(text, part) for text in texts]
     if len(before) + len(texts) <= _COMPARED_LINES_MAX:
-        matcher = difflib.SequenceMatcher(None, [line.text for line in before], texts, autojunk=False)
-        for block in matcher.get_matching_blocks():
-            lines[block.b : block.b + block.size] = before[block.a : block.a + block.size]
+        for a, b, length in align_texts([line.text for line in before], texts):
+            lines[b : b + length] = before[a : a + length]
     return lines
 
 

@@ -22,6 +22,7 @@ from typing import Final
 from periplus.base.clock import format_ms
 from periplus.interop.exports.source import ExportSource, Moment
 from periplus.trail import Digest, Report, visible
+from periplus.trail.align import align_texts
 
 TURNS_MAX: Final = 200
 FILES_MAX: Final = 200
@@ -408,7 +409,7 @@ def _diff(old: str, new: str, limit: int) -> Iterator[str]:
         return
     before, after = old.splitlines(), new.splitlines()
     if len(old) + len(new) <= _COMPARED_CHARS_MAX:
-        lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
+        lines = list(_unified(before, after))
     else:
         lines = [f"-{line}" for line in before[:limit]] + [f"+{line}" for line in after[:limit]]
     yield from lines[:limit]
@@ -416,17 +417,45 @@ def _diff(old: str, new: str, limit: int) -> Iterator[str]:
         yield f"… {len(lines) - limit:,} more lines"
 
 
+class _Aligned(difflib.SequenceMatcher[str]):
+    """Compares in bounded time: that of the library itself has no bound that a hostile edit keeps to."""
+
+    def __init__(self, before: list[str], after: list[str]) -> None:
+        super().__init__(None, before, after, autojunk=False)
+        self._blocks = [difflib.Match(*one) for one in align_texts(before, after)]
+        self._blocks.append(difflib.Match(len(before), len(after), 0))
+
+    def get_matching_blocks(self) -> list[difflib.Match]:
+        return self._blocks
+
+
+def _unified(before: list[str], after: list[str]) -> Iterator[str]:
+    """A unified diff without the names of the files, two lines of context."""
+    for group in _Aligned(before, after).get_grouped_opcodes(2):
+        places = ((group[0][1], group[-1][2]), (group[0][3], group[-1][4]))
+        old, new = (_range(begin, end) for begin, end in places)
+        yield f"@@ -{old} +{new} @@"
+        for tag, low_a, high_a, low_b, high_b in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in before[low_a:high_a])
+            else:
+                yield from (f"-{line}" for line in before[low_a:high_a])
+                yield from (f"+{line}" for line in after[low_b:high_b])
+
+
+def _range(begin: int, end: int) -> str:
+    size = end - begin
+    first = begin + 1 if size else begin  # an empty range stands behind the line before it
+    return f"{first}" if size == 1 else f"{first},{size}"
+
+
 def _line_counts(old: str, new: str) -> tuple[int, int]:
     """Lines added and removed between two texts."""
     if len(old) + len(new) > _COMPARED_CHARS_MAX:
         return len(new.splitlines()), len(old.splitlines())
-    added = removed = 0
-    for line in difflib.ndiff(old.splitlines(), new.splitlines()) if old and new else ():
-        added += line.startswith("+ ")
-        removed += line.startswith("- ")
-    if old and new:
-        return added, removed
-    return len(new.splitlines()), len(old.splitlines())
+    before, after = old.splitlines(), new.splitlines()
+    common = sum(one.length for one in align_texts(before, after))
+    return len(after) - common, len(before) - common
 
 
 def _number(moment: Moment, index: int) -> int:
