@@ -575,6 +575,41 @@ def test_a_run_on_a_base_is_compared_with_recorded_commits(tmp_path):
     assert git(repository, "status", "--porcelain") == ""
 
 
+def test_a_base_with_a_store_in_it_is_replayed_without_it(tmp_path):
+    """What is committed of a store is no file of the run, and checkpoints have none of it."""
+    repository = make_repository(tmp_path / "source")
+    bare = Digest("git-sha1", bytes.fromhex(git(repository, "rev-parse", "HEAD^{tree}").strip()))
+    (repository / ".periplus").mkdir()
+    (repository / ".periplus" / "config.toml").write_text("v = 2\n")
+    git(repository, "add", "-A", "-f")
+    git(repository, "commit", "-q", "-m", "a store")
+    base = git(repository, "rev-parse", "HEAD").strip()
+    (repository / "engine.py").write_text("revision = 7\n")
+    git(repository, "commit", "-q", "-am", "seven")
+    commit = Digest("git-sha1", bytes.fromhex(git(repository, "rev-parse", "HEAD").strip()))
+    taped = (
+        Taped()
+        .step("CHECKPOINT", bare)
+        .step("CHECKPOINT", Digest("git-sha1", bytes.fromhex(base)))
+        .step("FILE_EDIT", "engine.py", "revision = 1", "revision = 7")
+        .step("GIT_COMMIT", "engine", "seven", commit)
+        .step("CHECKPOINT", commit)
+    )
+    world = folder_world(taped, tmp_path / "r", base=base, repository=os.fspath(repository))
+    _, report = replay(taped, world)
+    assert (report.verdict, report.differences, report.states) == ("same", (), {"done": 5})
+    assert not (tmp_path / "r" / "files" / ".periplus").exists()
+    (repository / "part" / ".periplus").mkdir(parents=True)
+    (repository / "part" / ".periplus" / "config.toml").write_text("v = 2\n")
+    git(repository, "add", "-A", "-f")
+    git(repository, "commit", "-q", "-m", "a store of a part")
+    commit = Digest("git-sha1", bytes.fromhex(git(repository, "rev-parse", "HEAD").strip()))
+    taped = Taped().step("CHECKPOINT", commit)
+    world = folder_world(taped, tmp_path / "p", base=commit.value.hex(), repository=os.fspath(repository))
+    _, report = replay(taped, world)
+    assert (report.verdict, world.left_out) == ("same", ("part/.periplus/config.toml",))
+
+
 def test_nothing_of_a_repository_is_run(tmp_path):
     """Hooks, filters, monitors and editors, in the source and, planted by a command, in the folder of the replay."""
     repository = make_repository(tmp_path / "source")

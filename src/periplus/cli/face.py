@@ -267,7 +267,7 @@ def _json_escape(character: str) -> str:
 def counted(count: int, name: str) -> str:
     """``3 model calls`` or ``1 model call``, of a count whose name is a plural."""
     words = name.replace("_", " ")
-    return f"{count:,} {words.removesuffix('s') if count == 1 and words != 'tools paired' else words}"
+    return f"{count:,} {words.replace('tools ', 'tool ').removesuffix('s') if count == 1 else words}"
 
 
 def columns(text: str) -> int:

@@ -59,8 +59,8 @@ def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
                     "If it is of version 1 (Trail-FLUX), make version 2 of it: periplus trail encode FILE --out TRAIL"
                 )
             raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
-        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe,
-                          mend="`periplus trail verify` says more.") from error  # fmt: skip
+        mend = "`periplus trail verify` says more; `periplus trail show --salvage` shows what is still good."
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe, mend=mend) from error
 
 
 def trail_reader(found: TrailFile) -> TrailReader:

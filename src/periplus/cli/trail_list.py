@@ -40,10 +40,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             started, source = visible(str(value.get("started", ""))[:16]), visible(str(value.get("format")))
             title = str(value.get("title", ""))
             if width is not None and width < _NARROW:
-                yield f"{paint.name}{trail.item_id}{paint.end}  {steps:>7,} steps"
+                yield f"{paint.name}{trail.item_id}{paint.end}  {steps:>7,} step{'' if steps == 1 else 's'}"
                 yield f"  {started:16}  {visible(title, width - 20)}"
                 continue
-            rest = f"  {started:16}  {source:11} {steps:>7,} steps  "
+            rest = f"  {started:16}  {source:11} {steps:>7,} step{' ' if steps == 1 else 's'}  "
             room = width - len(trail.item_id) - len(rest) if width else None
             yield f"{paint.name}{trail.item_id}{paint.end}{rest}{visible(title, room)}"
         for run in runs:

@@ -351,7 +351,7 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
     if result.difference_count > _SHOWN_DIFFERENCES:
         yield f"  and {result.difference_count - _SHOWN_DIFFERENCES:,} more differences"
     if result.left_out:
-        yield f"  {len(result.left_out):,} links and submodules of the base were not made"
+        yield f"  {len(result.left_out):,} links, submodules and files of stores were not made"
     if result.world == "folder":
         yield (
             "The folder is removed: --in FOLDER keeps it"

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, counted, visible
 from periplus.cli.trail_inputs import named_trail
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ def _verified_flux(found: TrailFile) -> FileOut:
     if reader.is_sound:
         checks = [TrailCheckOut("framing", "ok", "steps, totals, keys and strings are those of version 1")]
     checks.append(TrailCheckOut("digest", "skipped", "version 1 has no digest and no signature: its SHA-256 is given"))
-    steps = f"{reader.step_count:,} steps, version 1"
+    steps = f"{counted(reader.step_count, 'steps')}, version 1"
     first = reader.faults[0] if reader.faults else None
-    summary = f"sound: {steps}" if first is None else f"not sound: {reader.fault_count:,} faults in {steps}"
+    summary = f"sound: {steps}" if first is None else f"not sound: {counted(reader.fault_count, 'faults')} in {steps}"
     return FileOut(found.name, digest, first is None, summary, None if first is None else first.offset, checks)
 
 

@@ -5,7 +5,7 @@ Paths are relative with ``/``, decoded as UTF-8 with ``surrogateescape``, so tha
 
 from __future__ import annotations
 
-__all__ = ["EXECUTABLE", "FILE", "LINK", "SUBMODULE", "TreeEntry", "blob_id", "git_algorithm", "tree_id"]
+__all__ = ["EXECUTABLE", "FILE", "LINK", "SUBMODULE", "TreeEntry", "blob_id", "folder_id", "git_algorithm", "tree_id"]
 
 import hashlib
 from collections.abc import Mapping
@@ -63,12 +63,17 @@ def tree_id(entries: Mapping[str, TreeEntry], algorithm: DigestAlgorithm) -> byt
             raise UsageError(f"{text[:80]!r} cannot be a file of a tree")
         inner[name] = (entry.mode.encode(), entry.blob)
     for path in sorted(folders, key=lambda path: -depths[path]):
-        name = _hashed(b"tree", _encoded(folders[path]), algorithm)
+        name = folder_id(folders[path], algorithm)
         if not path:
             return name
         parent, _, own = path.rpartition(b"/")
         folders[parent][own] = (_FOLDER, name)
     raise AssertionError("every tree has a root")
+
+
+def folder_id(folder: Mapping[bytes, tuple[bytes, bytes]], algorithm: DigestAlgorithm) -> bytes:
+    """The id of the tree with these names in it, each with its mode and id."""
+    return _hashed(b"tree", _encoded(folder), algorithm)
 
 
 def _encoded(folder: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:

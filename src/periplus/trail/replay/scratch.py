@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.journal import STORE_FOLDER
+from periplus.trail.gittree import folder_id
 from periplus.trail.model import Digest
 from periplus.trail.replay.files import Folder
 
@@ -49,6 +51,7 @@ _ENVIRONMENT: Final = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
 }
+_STORE: Final = STORE_FOLDER.encode()
 _FILE_MODES: Final = {"100644": False, "100755": True, "100664": False}
 _CARRIED_MODES: Final = ("120000", "160000")  # links and submodules
 _TREE_BYTES_MAX: Final = 256 << 20
@@ -91,14 +94,15 @@ class SourceRepository:
             batch.wait()
 
     def tree_of(self, commit: str) -> str:
-        """The id of the tree of a commit or tree; empty where there is none. Raises EnvironmentFailure."""
-        name = f"{commit}^{{tree}}"
-        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+        """The id of the tree of a commit or tree, without the store in it; empty where there is none. Raises
+        EnvironmentFailure.
+        """
+        tree = self._tree_of(commit)
+        return self._without_store(tree) if tree else ""
 
     def need_tree(self, commit: str) -> str:
-        """As ``tree_of``. Raises NotFoundError."""
-        tree = self.tree_of(commit)
+        """The id of the tree of a commit or tree. Raises NotFoundError, EnvironmentFailure."""
+        tree = self._tree_of(commit)
         if not tree:
             raise NotFoundError(f"there is no commit {commit[:60]!r} in {self._folder}", safe="Nothing was replayed.",
                                 mend="Name another --base.")  # fmt: skip
@@ -114,7 +118,7 @@ class SourceRepository:
             raise _git_trouble(error) from error
 
     def entries(self, tree: str) -> Iterator[Carried]:
-        """All that is in a tree, at any depth."""
+        """All that is in a tree, at any depth, but for the store: the files of a replay have none."""
         done = self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree)
         if done.returncode or len(done.stdout) > _TREE_BYTES_MAX:
             raise NotFoundError(f"git cannot list {tree}", mend="Name a commit of the repository.")
@@ -122,7 +126,25 @@ class SourceRepository:
             if line:
                 head, _, path = line.partition(b"\t")
                 mode, _, name = head.decode("ascii").split()
-                yield Carried(mode, name, os.fsdecode(path))
+                if not path.startswith(_STORE + b"/"):
+                    yield Carried(mode, name, os.fsdecode(path))
+
+    def _tree_of(self, commit: str) -> str:
+        name = f"{commit}^{{tree}}"
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+        return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+
+    def _without_store(self, tree: str) -> str:
+        done = self._run("ls-tree", "-z", "--full-tree", "--end-of-options", tree)
+        lines = [line.partition(b"\t") for line in done.stdout.split(b"\0") if line]
+        if done.returncode or all(name != _STORE for _, _, name in lines):
+            return tree
+        kept = {}
+        for head, _, name in lines:
+            mode, _, identity = head.split()
+            if name != _STORE:
+                kept[name] = (mode.lstrip(b"0"), bytes.fromhex(identity.decode("ascii")))
+        return folder_id(kept, "git-sha1" if len(tree) == 40 else "git-sha256").hex()
 
     def _ask(self, name: str) -> bytes | None:
         """One object of the process that answers for all of them: ``ID TYPE SIZE`` on a line, then its bytes."""
@@ -174,15 +196,15 @@ def no_progress(_done: int, _total: int) -> None:
 def copy_tree(
     source: SourceRepository, tree: str, target: Folder, progress: Callable[[int, int], None]
 ) -> tuple[Carried, ...]:
-    """Write the files of a tree into a folder; what is no file there comes back. Raises ConfinementError for a tree
-    with a path that no folder may have.
+    """Write the files of a tree into a folder; what is no file there, or belongs to a store further down, comes back.
+    Raises ConfinementError for a tree with a path that no folder may have.
     """
     entries = list(source.entries(tree))
     carried = []
     for done, entry in enumerate(entries):
         is_executable = _FILE_MODES.get(entry.mode)
-        if is_executable is None:
-            if entry.mode not in _CARRIED_MODES:
+        if is_executable is None or f"/{_STORE.decode()}/" in entry.path:
+            if is_executable is None and entry.mode not in _CARRIED_MODES:
                 raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
             carried.append(entry)
             continue
