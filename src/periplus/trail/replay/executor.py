@@ -33,7 +33,7 @@ from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
 from periplus.trail.replay.model import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
 from periplus.trail.replay.world import PERFORMED, World, perform
 
-STEPS_MAX: Final = 1_000_000
+STEPS_MAX: Final = 10_000  # each may be a command: a loop that never ends is to be told within minutes
 _DIFFERENCES_MAX: Final = 100
 _ERROR_CHARS_MAX: Final = 2_000
 _CONTROL: Final = frozenset({"LABEL", "BRANCH", "NOP", "COMMENT", "CAP_ISSUE"})
