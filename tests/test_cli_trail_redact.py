@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from cli_support import SECRET, Shell, claude_session
@@ -113,3 +115,11 @@ def test_a_trail_that_lies_is_not_redacted(sh):
     assert not (sh.folder / "x.trail").exists()
     (sh.folder / "broken.trail").write_bytes(SIGNED[:300])
     sh.fails("trail", "redact", "broken.trail", "--text", "bob", "--out", "x.trail", code=3, wrong="byte")
+
+
+def test_no_pipe_or_device_is_replaced_by_a_file(sh):
+    pipe = sh.folder / "pipe"
+    os.mkfifo(pipe)
+    for words in (["export"], ["sign"], ["redact", "--step", "0"], ["decode"]):
+        sh.fails("trail", *words[:1], "golden.trail", *words[1:], "--out", "pipe", code=2, wrong="not a file")
+        assert pipe.is_fifo()

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from interop_support import FIXTURES, KEY, Objects, check, plain, read, write_lines
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
+from periplus.base.secrets import mask_secrets
 from periplus.interop import find_sessions, import_transcript, lines
-from periplus.interop.values import Moment
+from periplus.interop.values import Moment, json_text
 from periplus.trail.reader import TrailReader
 
 PROMPT = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}}
@@ -298,3 +299,48 @@ def test_a_time_is_the_same_whatever_was_read_before(stamps):
     for _ in range(2):
         for stamp in stamps:
             assert known.read(stamp) == Moment().read(stamp), stamp
+
+
+TOKEN = "ghp_a8Kx93LmQz71VbNcY5TsWr20PdEfGhIj4KlM"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"password": "Tr0ub4dor&3xyzQ9"},
+        {"api_key": "a8Kx93LmQz71VbNcY5TsWr20PdEfGhIj"},
+        {"login": [{"auth": {"token": "a8Kx93LmQz71VbNcY5TsWr20PdEfGhIj"}}]},
+    ],
+)
+def test_a_secret_that_only_its_key_tells_is_masked(tmp_path, arguments):
+    said = [{"type": "tool_use", "id": "t", "name": "mcp__db__login", "input": arguments}]
+    records = [PROMPT, {"type": "assistant", "uuid": "v", "message": {"id": "m", "role": "assistant", "content": said}}]
+    imported = read(write_lines(tmp_path / "a.jsonl", records))
+    text = plain(imported)[1][3]
+    assert "masked:" in text
+    assert "Tr0ub" not in text
+    assert "a8Kx93" not in text
+    assert json.loads(text).keys() == arguments.keys()
+    assert imported.masked == 1
+
+
+def test_other_members_stay_as_they_are():
+    given = {"password": "secret", "token": 'a "quoted" one', "key": "x" * 5000, "max_tokens": 4096, "n": {"key": "\\"}}
+    assert json.loads(json_text(given, lambda text: mask_secrets(text)[0])) == given
+
+
+@pytest.mark.parametrize("tail", range(4, 40, 5))
+def test_no_secret_is_cut_before_it_is_masked(tmp_path, tail):
+    """Half a token has not the shape of one."""
+    begin = len("score of s: I, for the answer ")
+    answer = "y" * (400 - begin - tail - 1) + " " + TOKEN
+    document = {
+        "version": 2, "status": "success", "eval": {"run_id": "r", "task": "t"},
+        "samples": [{"id": "x" * (200 - tail - 1) + " " + TOKEN, "epoch": 1, "input": "go", "messages": [],
+                     "scores": {"s": {"value": "I", "answer": answer}}}],
+    }  # fmt: skip
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    imported = read(path)
+    for text in (str(plain(imported)), imported.session_id):
+        assert "ghp_" not in text

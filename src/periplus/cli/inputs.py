@@ -34,10 +34,14 @@ def check_file(path: str) -> None:
 
 
 def check_target(path: str) -> None:
-    """Whether a file can be named ``path``. Raises UsageError where that is a folder, or lies in none."""
+    """Whether a file can be named ``path``. Raises UsageError where that is a folder, or lies in none, or is a device or a
+    pipe, which a file that is moved into its place would take from the whole system.
+    """
     safe = "Nothing was written."
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder, not a file", safe=safe, mend="Name a file in it.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Name a file.")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise UsageError(
             f"there is no folder {os.path.dirname(path)}", safe=safe, mend="Make it first, or name another."

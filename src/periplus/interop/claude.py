@@ -505,7 +505,7 @@ class ClaudeImporter:
             call.steps[0].operands[2] = self._children.match(agent_id, prompt, call.at_ms)
         elif op == "ASK" and outcome == "ok":
             answers = [text_of(answer) for answer in table_of(facts.answers).values()]
-            call.steps[0].operands[1] = intake.mask(("\n".join(filter(None, answers)) or text)[:_ANSWER_CHARS_MAX])
+            call.steps[0].operands[1] = intake.mask("\n".join(filter(None, answers)) or text)[:_ANSWER_CHARS_MAX]
         intake.resolve(call, outcome, text, exit_code=exit_code)
 
     def _claim(self, call_id: str, record: Record) -> Call | None:

@@ -126,7 +126,7 @@ class _Log:
         if intake.started_ms is None:
             intake.note_time(about.created_ms)
         name = sample.get("id")
-        sample_id = name if isinstance(name, str) else str(integer_of(name))
+        sample_id = intake.mask(name) if isinstance(name, str) else str(integer_of(name))
         intake.session_id = (
             f"{about.run_id or digest.hex()[:16]}/{sample_id[:200]}/{integer_of(sample.get('epoch')) or 1}"
         )

@@ -228,7 +228,7 @@ class SampleImporter:
         text = value if isinstance(value, str) else json_text(value, self._intake.mask)
         answer = optional_text(table.get("answer"))
         said = f"score{f' of {name}' if name else ''}: {text}" + (f", for the answer {answer}" if answer else "")
-        self._step("COMMENT", "comments", said[:_SCORE_CHARS_MAX], "how it was scored")
+        self._step("COMMENT", "comments", self._intake.mask(said)[:_SCORE_CHARS_MAX], "how it was scored")
 
 
 # ---- tools

@@ -247,7 +247,7 @@ class Intake:
                 error = error.removesuffix("</tool_use_error>").strip()
             self._refine(call, masked)
         if error:
-            call.error = self.mask(error[:ERROR_CHARS_MAX])
+            call.error = self.mask(error)[:ERROR_CHARS_MAX]
         if duration_ms is None and call.at_ms is not None and self.at_ms is not None:
             duration_ms = self.at_ms - call.at_ms
         if duration_ms is not None and duration_ms >= 0:

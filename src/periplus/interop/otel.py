@@ -163,7 +163,7 @@ class _Trace:
         if self.agent == "otel":
             name = text_of(span.attributes.get("gen_ai.agent.name")) or text_of(resource.get("service.name"))
             if name and name != "unknown_service":
-                self.agent = f"otel/{name[:200]}"
+                self.agent = f"otel/{intake.mask(name)[:200]}"
 
     # What the spans tell
 
@@ -192,7 +192,7 @@ class _Trace:
         millionths = round(cost * 1_000_000) if isinstance(cost, (int, float)) and 0 < cost < 1e9 else None
         call = intake.hold_model(model)
         if span.is_error:
-            call.error = intake.mask(span.message[:2000]) or None
+            call.error = intake.mask(span.message)[:2000] or None
         intake.release_model(call, fresh, cached, natural_of(_first(attributes, _OUT_TOKENS)), millionths)
         for message in _messages(telling, _OUTPUTS, _NUMBERED_OUTPUTS, "assistant"):
             self._say(message)

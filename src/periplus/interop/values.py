@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Final
 
 JSON_DEPTH_MAX: Final = 64
+_SECRET_CHARS_MAX: Final = 4096  # of a value that only its key tells to be a secret
 _NUMBER_MAX: Final = 2**53 - 1
 _CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can carry: 1 …
 _CLOCK_MS_MAX: Final = 253_402_300_799_999  # … to 9999
@@ -106,7 +107,7 @@ def json_text(value: object, masked: Callable[[str], str]) -> str:
     try:
         return orjson.dumps(_copied(value, masked, 0), option=orjson.OPT_NON_STR_KEYS).decode()
     except (TypeError, ValueError):  # a number or a string that JSON cannot carry
-        return orjson.dumps(masked(repr(value)[:1000]).encode("utf-8", "replace").decode()).decode()
+        return orjson.dumps(masked(repr(value))[:1000].encode("utf-8", "replace").decode()).decode()
 
 
 def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
@@ -117,10 +118,23 @@ def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
             return _TOO_DEEP
         if isinstance(value, list):
             return [_copied(item, masked, depth + 1) for item in value]
-        return {masked(key): _copied(item, masked, depth + 1) for key, item in value.items()}
+        return {
+            masked(key): _member(key, item, masked) if isinstance(item, str) else _copied(item, masked, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, int) and not isinstance(value, bool) and not -_NUMBER_MAX <= value <= _NUMBER_MAX:
         return str(value)  # as text, for most readers of JSON would round it
     return value
+
+
+def _member(key: str, value: str, masked: Callable[[str], str]) -> str:
+    """The text of a member, ``masked`` also for what only its key tells: a password has no shape of its own."""
+    text = masked(value)
+    if text != value or len(value) > _SECRET_CHARS_MAX or len(key) > _SECRET_CHARS_MAX:
+        return text
+    before = f'"{key}": "'
+    both = masked(f'{before}{value}"')
+    return both[len(before) : -1] if both.startswith(before) else text
 
 
 def decode_table(data: bytes) -> dict[str, object] | None:
