@@ -39,7 +39,10 @@ RIGHT = {
     "log": ("reads", []),
     "blame": ("reads", ["{note}"]),
     "undo": ("writes", ["--seq", "1"]),
+    "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
+    "trail decode": ("reads", ["{trail}"]),
+    "trail encode": ("reads", ["{trail}", "--out", "{work}/encoded.pplt"]),
     "trail export": ("reads", ["{trail}"]),
     "trail import": ("writes", ["{session}"]),
     "trail list": ("reads", []),
@@ -48,6 +51,7 @@ RIGHT = {
     "trail prove": ("reads", ["{trail}", "--step", "0", "--out", "{work}/step.proof"]),
     "trail diff": ("reads", ["{trail}", "{trail}"]),
     "trail redact": ("reads", ["{trail}", "--text", "cog0", "--out", "{work}/redacted.trail"]),
+    "trail replay": ("reads", ["{trail}"]),
     "trail show": ("reads", ["{trail}"]),
     "trail sign": ("reads", ["{trail}", "--out", "{work}/signed.pplt"]),
     "trail verify": ("reads", []),
@@ -66,7 +70,9 @@ RIGHT = {
 }
 
 WRITES_A_FILE = (
+    "trail compile",
     "trail concat",
+    "trail encode",
     "trail prove",
     "trail redact",
     "trail sign",
@@ -134,6 +140,34 @@ WRONG = {
         (["--seq", "1", "--session", "s"], 2, "not allowed"),
         (["--session", "nobody's"], 1, "changed nothing"),
         (["--seq", "1", "--lineage", "lin_0000000000000000"], 1, "lin_0000000000000000"),
+    ],
+    "trail compile": [
+        ([], 2, "required"),
+        (["{absent}"], 1, "there is no file"),
+        (["{file}"], 2, "{file}"),
+        (["{worklog}", "--secret", "{absent}"], 1, "{absent}"),
+        (["{worklog}", "--status", "well"], 2, "invalid choice"),
+    ],
+    "trail decode": [
+        ([], 2, "required"),
+        (["trl_nothing"], 1, "trl_nothing"),
+        (["{file}"], 2, "{file}"),
+        (["{trail}", "--v1"], 2, "version 1"),
+        (["{trail}", "--out", "{folder}"], 2, "is a folder"),
+    ],
+    "trail encode": [
+        ([], 2, "required"),
+        (["{trail}"], 2, "--out"),
+        (["trl_nothing", "--out", "{work}/encoded.pplt"], 1, "trl_nothing"),
+        (["{file}", "--out", "{work}/encoded.pplt"], 2, "{file}"),
+    ],
+    "trail replay": [
+        ([], 2, "required"),
+        (["trl_nothing"], 1, "trl_nothing"),
+        (["{file}"], 2, "not a trail"),
+        (["{trail}", "--world", "moon"], 2, "invalid choice"),
+        (["{trail}", "--in", "{folder}"], 2, "--in is for --world folder"),
+        (["{trail}", "--timeout", "0"], 2, "0"),
     ],
     "trail concat": [
         ([], 2, "required"),
@@ -431,6 +465,8 @@ def make_place(work: Path) -> Place:
     trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
     assert trail[0] == 0, trail
     place.words["trail"] = json.loads(place.run("trail", "list", "--json")[1])["trails"][0]["id"]
+    place.words["worklog"] = work / "worklog.json"
+    place.words["worklog"].write_text('[{"op":"FILE_READ","path":"a.txt"}]')
     assert place.run("sync", "--with", os.fspath(other), "--candidates")[0] == 0
     place.words["candidate"] = json.loads(place.run("inbox", "list", "--json")[1])["candidates"][0]["id"]
     place.words |= {"proof": work / "record.proof", "package": work / "store.zip", "clone": work / "clone"}
