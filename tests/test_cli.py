@@ -435,6 +435,19 @@ def test_trail_import_goes_on_behind_a_file_that_is_none(store, tmp_path):
     assert len(result.trails) == 1
 
 
+def test_trail_import_says_which_lines_are_no_records(store, tmp_path):
+    path = claude_session(tmp_path / "mixed.jsonl")
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([first, "{broken", *rest, rest[-1] * 2, rest[-1]]) + "\n")
+    torn = [2, len(rest) + 3]
+    done = store("trail", "import", path)
+    assert "skipped: unreadable line 2" in done.out
+    assert f"no records, and left out: line {torn[0]}, {torn[1]}" in done.out
+    again = store.json("trail", "import", path)
+    assert again.trails[0].changed is False
+    assert again.trails[0].value["unreadable_lines"] == torn
+
+
 def test_trail_import_of_what_is_found(store):
     sessions = store.home / ".claude/projects/-project"
     claude_session(sessions / "a.jsonl", cwd=str(store.folder / "part"), session="one", prompt="Mine, in a part")

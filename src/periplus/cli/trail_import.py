@@ -169,6 +169,9 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])
             yield f"{indent}  {label}: {kinds}"
+    if value.get("unreadable_lines"):
+        lines = ", ".join(f"{line:,}" for line in value["unreadable_lines"])
+        yield f"{indent}  {paint.warn}no records, and left out{paint.end}: line {lines}"
     if value.get("masked"):
         yield f"{indent}  {paint.warn}{value['masked']} secrets masked{paint.end}"
     for child in trail.children:

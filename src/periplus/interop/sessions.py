@@ -129,4 +129,4 @@ def _member(path: str, name: str) -> str | None:
         value = orjson.loads(match.group(1)) if match is not None else None
     except ValueError:
         return None
-    return value.removeprefix("file://") if isinstance(value, str) and value else None
+    return value if isinstance(value, str) and value else None

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from periplus.interop import Imported
 
 _FILES_LISTED_MAX: Final = 200
+_LINES_LISTED_MAX: Final = 20
+_UNREADABLE: Final = "unreadable line"  # as the importers count those beyond the numbers that they keep
 
 
 def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
@@ -52,4 +54,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
     }
     if parent:
         card["parent"] = parent
+    if imported.unreadable_lines:
+        beyond = imported.skipped.get(_UNREADABLE, 0)
+        card["skipped"] = {**imported.skipped, _UNREADABLE: len(imported.unreadable_lines) + beyond}
+        card["unreadable_lines"] = list(imported.unreadable_lines[:_LINES_LISTED_MAX])
     return card
