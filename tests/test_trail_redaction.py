@@ -140,7 +140,7 @@ def test_any_string_of_a_real_trail_can_be_removed(folder):
             assert done.chosen >= 1
             check_removed(trail, done, text)
             removed += 1
-    assert removed > 70
+    assert removed >= 60
 
 
 @pytest.mark.parametrize("folder", ["claude-code-jsonl", "codex-rollout"])
@@ -179,6 +179,19 @@ def test_any_step_of_a_real_trail_can_be_removed(folder):
         hashlib.sha256(TOKEN.encode()).hexdigest(),
         hashlib.sha256(TOKEN.encode() + b"\n").hexdigest(),
         hashlib.md5(TOKEN.encode()).hexdigest(),
+        hashlib.sha384(TOKEN.encode()).hexdigest().upper(),
+        base64.urlsafe_b64encode(hashlib.sha256(TOKEN.encode()).digest()).decode(),
+        f"in other letters: {TOKEN.swapcase()}",
+        "".join(f"\\u{ord(char):04X}" for char in TOKEN),
+        "".join(f"\\x{ord(char):02x}" for char in TOKEN),
+        "".join(f"%{ord(char):02X}" for char in TOKEN),
+        "".join(f"&#{ord(char)};" for char in TOKEN),
+        "".join(f"&#x{ord(char):X};" for char in TOKEN),
+        TOKEN.encode().hex(" "),
+        TOKEN.encode().hex(":").upper(),
+        base64.b32encode(TOKEN.encode()).decode(),
+        base64.b85encode(TOKEN.encode() + b"more").decode(),
+        base64.a85encode(TOKEN.encode()).decode(),
         f"a title that breaks off: {TOKEN[:15]}…",
         f"cut off here {TOKEN[:14]}",
         f"shortened {TOKEN[:13]}... and on",

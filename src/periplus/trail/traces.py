@@ -1,8 +1,9 @@
 """What would give a removed text away: the forms in which it, or a hash of it, may stand in other strings.
 
-A text is looked for as it is, as one line, within JSON, within JSON within JSON, in URLs and HTML, in hexadecimal and
-base64, and by the hashes that anybody could compute from a guess. A string that breaks off in the middle of the text is
-a trace as well, for titles and shortened outputs are made so.
+A text is looked for as it is, as one line, within JSON, within JSON within JSON, in URLs and HTML, with every character
+escaped, in hexadecimal, base32, base64 and base85, and by the hashes that anybody could compute from a guess; all of them
+whatever the case of their letters. A string that breaks off in the middle of the text is a trace as well, for titles and
+shortened outputs are made so.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final
 from periplus.trail.model import Digest
 
 _CODED_BYTES_MIN: Final = 6  # what is shorter stands in hexadecimal or base64 of anything
+_GROUPED_BYTES_MIN: Final = 8  # likewise of base85
 _CUT_CHARS_MIN: Final = 12  # so much of its beginning makes a string that breaks off a trace
 _ELLIPSES: Final = ("…", "...", "[")
 
@@ -29,21 +31,23 @@ class Traces:
 
     def __init__(self, texts: Iterable[str], among: Iterable[str]) -> None:
         wanted = [text for text in dict.fromkeys(texts) if text.strip()]
-        everything = "\0".join(among)
-        self._all = [form for text in wanted for form in dict.fromkeys(_forms(text))]
+        everything = "\0".join(among).lower()
+        self._all = list(dict.fromkeys(form.lower() for text in wanted for form in _forms(text)))
         self._forms = [form for form in self._all if form in everything]
         self._cuts = [
             (form, head)
             for text in wanted
-            for form in dict.fromkeys((text, " ".join(text.split())))
+            for form in dict.fromkeys((text.lower(), " ".join(text.lower().split())))
             if len(form) > _CUT_CHARS_MIN and (head := form[:_CUT_CHARS_MIN]) in everything
         ]
 
     def are_in(self, text: str) -> bool:
+        text = text.lower()
         return any(form in text for form in self._forms) or any(_is_cut(text, form, head) for form, head in self._cuts)
 
     def are_in_content(self, text: str) -> bool:
         """As ``are_in``, for what is none of the strings: a file, a result, a long text."""
+        text = text.lower()
         return any(form in text for form in self._all)
 
 
@@ -75,13 +79,27 @@ def _forms(text: str) -> Iterator[str]:
         yield html.escape(plain)
         data = plain.encode("utf-8", "surrogatepass")
         if len(data) >= _CODED_BYTES_MIN:
+            yield from _escapes(plain, data)
+            yield from (data.hex(separator) for separator in (" ", ":"))
             yield data.hex()
-            yield data.hex().upper()
+            yield base64.b32encode(data).decode().rstrip("=")[: len(data) * 8 // 5]
+            for coded in (base64.b85encode(data), base64.a85encode(data)) if len(data) >= _GROUPED_BYTES_MIN else ():
+                yield coded[: len(data) // 4 * 5].decode()  # four bytes a group, and the last may hold what follows
             yield from _base64(data)
     for digest in _hashes(text):
         yield digest.hex()
-        yield digest.hex().upper()
         yield base64.b64encode(digest).decode().rstrip("=")
+        yield base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _escapes(text: str, data: bytes) -> Iterator[str]:
+    """Every character written as an escape of JSON, of Python, of a URL, of HTML."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    yield "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    yield "".join(f"\\x{byte:02x}" for byte in data)
+    yield "".join(f"%{byte:02x}" for byte in data)
+    yield "".join(f"&#{ord(char)};" for char in text)
+    yield "".join(f"&#x{ord(char):x};" for char in text)
 
 
 def _base64(data: bytes) -> Iterator[str]:
@@ -99,6 +117,7 @@ def _base64(data: bytes) -> Iterator[str]:
 def _hashes(text: str) -> Iterator[bytes]:
     for data in _contents(text):
         yield hashlib.sha256(data).digest()
+        yield hashlib.sha384(data).digest()
         yield hashlib.sha512(data).digest()
         yield hashlib.sha1(data, usedforsecurity=False).digest()
         yield hashlib.md5(data, usedforsecurity=False).digest()
