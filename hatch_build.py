@@ -1,6 +1,6 @@
-"""The native build: the codecs of trails compiled, for whoever has a C compiler. Nobody needs it.
+"""The native build: the codecs of trails and the import of Claude Code's sessions compiled. Nobody needs it.
 
-The same modules that run as plain Python are compiled by mypyc, and ``base/_speed.c`` beside them; what they give is the
+Where there is a C compiler, the same modules that run as plain Python are compiled by mypyc, and ``base/_speed.c`` beside them; what they give is the
 same, byte for byte. ``python hatch_build.py FOLDER`` makes a tree for PYTHONPATH; with HATCH_BUILD_HOOK_ENABLE_CUSTOM=1
 in the environment ``pip wheel .`` makes a wheel for this machine. ``make native`` does both.
 """
@@ -21,8 +21,21 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT: Final = os.path.dirname(os.path.abspath(__file__))
 COMPILED: Final = (
+    "periplus/base/secrets.py",
     "periplus/base/speed.py",
     "periplus/base/varint.py",
+    "periplus/interop/calls.py",
+    "periplus/interop/claude.py",
+    "periplus/interop/claude_tools.py",
+    "periplus/interop/commands.py",
+    "periplus/interop/intake.py",
+    "periplus/interop/lanes.py",
+    "periplus/interop/lines.py",
+    "periplus/interop/patches.py",
+    "periplus/interop/shell_words.py",
+    "periplus/interop/test_runners.py",
+    "periplus/interop/tools.py",
+    "periplus/interop/values.py",
     "periplus/merkle/tree.py",
     "periplus/trail/builder.py",
     "periplus/trail/codec.py",

@@ -7,7 +7,7 @@ back, every text resolved. Ours has times, outcomes, commitments, a tree and rec
 
 from __future__ import annotations
 
-__all__ = ["measure"]
+__all__ = ["forms", "measure"]
 
 import gzip
 import hashlib
@@ -53,7 +53,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     count, rounds = bench.size(30_000, 300), bench.size(5, 1)
     real = [*_real_files()]
     materials = ["worklog", *(["real"] if real else [])]
-    for form, tree in _forms(bench):
+    for form, tree in forms(bench):
         for material in materials:
             bench.say(f"{form}, {material}: {rounds} rounds")
             found = _in_a_process(tree, material, count, rounds)
@@ -67,7 +67,8 @@ def measure(bench: Bench) -> Iterator[Row]:
         yield from _sizes(real)
 
 
-def _forms(bench: Bench) -> Iterator[tuple[str, str | None]]:
+def forms(bench: Bench) -> Iterator[tuple[str, str | None]]:
+    """Plain Python, and the native build as a tree for PYTHONPATH where there is a compiler; quickly, plain alone."""
     yield "plain", None
     if bench.is_quick:
         return

@@ -33,9 +33,10 @@ def periplus_command() -> list[str]:
     return [sys.executable, "-c", "from periplus.cli.main import run; run()"]
 
 
-def checked_run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run once and show what went wrong, before the same is measured."""
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment(), cwd=REPOSITORY, check=False)
+def checked_run(argv: Sequence[str], tree: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run once and show what went wrong, before the same is measured; with the modules in ``tree``, if one is given."""
+    env = environment() if tree is None else {**environment(), "PYTHONPATH": tree}
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=REPOSITORY, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
     return done
@@ -53,8 +54,8 @@ def spend(argv: list[str]) -> Spent:
     return Spent(wall_s, usage.ru_utime + usage.ru_stime)
 
 
-def run_child(*arguments: str) -> dict[str, Any]:
+def run_child(*arguments: str, tree: str | None = None) -> dict[str, Any]:
     """What ``bench.child`` says of one measurement made in a process of its own."""
-    done = checked_run([sys.executable, "-m", "bench.child", *arguments])
+    done = checked_run([sys.executable, "-m", "bench.child", *arguments], tree)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -13,13 +13,19 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from bench.samples import session_file
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import periplus
-from periplus.base import speed
+from periplus.base import secrets, speed
 from periplus.trail import Step
 
 ROOT = Path(__file__).parents[1]
-SAME_TESTS = ("test_trail_codec.py", "test_trail_builder.py", "test_merkle.py")
+SAME_TESTS = (
+    "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_interop_claude.py", "test_interop_guards.py",
+    "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
+)  # fmt: skip
 LENGTHS = (*range(200), 1_000, 4_096, 70_000)
 
 
@@ -73,7 +79,17 @@ def test_every_module_that_should_be_is_compiled(tree):
 
 
 def test_the_compiled_form_passes_the_same_tests(tree):
-    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in SAME_TESTS))
+    done = run(
+        tree,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *(f"tests/{name}" for name in SAME_TESTS),
+    )
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr
     assert " passed" in done.stdout
 
@@ -94,6 +110,27 @@ def test_both_forms_write_the_same_bytes(tree):
     assert plain.stdout == native.stdout
 
 
+def test_both_forms_look_for_the_same_secrets(tree):
+    """The pass of C over a text finds what the searches of the plain form find: whatever text it is."""
+    done = run(tree, "-c", "import test_native as here\nfrom periplus.base import _speed\nhere.check_needles(_speed)\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    check_needles(speed)
+
+
+def test_both_forms_import_the_same_trail(tree, tmp_path):
+    session = session_file(str(tmp_path), 200_000)
+    code = (
+        "import hashlib, sys\nfrom periplus.interop import import_transcript\n"
+        "keep = lambda data: hashlib.sha256(data).digest()\n"
+        "made = import_transcript(sys.argv[1], trail_key=bytes(32), put_object=keep)\n"
+        "print(hashlib.sha256(made.trail).hexdigest(), made._replace(trail=b''))\n"
+    )
+    plain, native = run("", "-c", code, session.path), run(tree, "-c", code, session.path)
+    assert (plain.returncode, native.returncode) == (0, 0), plain.stderr + native.stderr
+    assert len(plain.stdout) > 65
+    assert plain.stdout == native.stdout
+
+
 def test_the_functions_of_c_are_those_of_python(tree):
     code = (
         "import test_native as here\nfrom periplus.base import _speed\n"
@@ -108,6 +145,29 @@ def test_the_functions_of_c_are_those_of_python(tree):
 
 def test_the_functions_of_python_are_those_of_hashlib():
     check_functions(speed)
+
+
+def check_needles(functions):
+    """Against Python's own search, on texts made of needles, their parts and anything else."""
+    exact, folded = (*secrets._SHAPES, secrets._PEM_START), secrets._FOLDED_NEEDLES
+    needles = exact + folded
+    plan = functions.needle_plan(exact, folded)
+    pieces = st.one_of(
+        st.sampled_from(needles).flatmap(lambda word: st.sampled_from([word, word.upper(), word.title(), word[:-1]])),
+        st.text(max_size=4),
+        st.sampled_from(["K", "\u212a", "\u017f", "\u0130", "é", "\u0141", "\U0001f511", "\udcff", "-", "_"]),
+    )
+
+    @settings(max_examples=500, deadline=None, database=None)
+    @given(st.lists(pieces, max_size=12).map("".join))
+    def check(text):
+        lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
+        present = [needle in text for needle in exact] + [needle in lower for needle in folded]
+        assert functions.needles_in(plan, text) == sum(is_there << number for number, is_there in enumerate(present))
+        found = secrets._needles_in(text)
+        assert found == [needle for needle, is_there in zip(needles, present, strict=True) if is_there]
+
+    check()
 
 
 def check_functions(functions):
@@ -143,6 +203,11 @@ def check_functions(functions):
 
 def check_refusals(functions):
     for call in (
+        lambda: functions.needle_plan(("ab",), ()),
+        lambda: functions.needle_plan(("a" * 17,), ()),
+        lambda: functions.needle_plan(("abcé",), ()),
+        lambda: functions.needle_plan(("abc",) * 60, ("abc",) * 5),
+        lambda: functions.needles_in(b"no plan", "text"),
         lambda: functions.sha256("text"),
         lambda: functions.sha256_joined([b"", "text"]),
         lambda: functions.sha256_joined(b"bytes"),

@@ -367,6 +367,120 @@ record(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count
     return made;
 }
 
+/* Which of up to 64 needles stand in a text, in one pass over it: the first three characters of each are in three tables
+ * of bits, a bit a needle, and only where all three agree the rest is compared. The plan of a search is the struct. */
+#define NEEDLES_MAX 64
+#define NEEDLE_CHARS_MAX 16
+
+typedef struct {
+    uint64_t starts[3][256];
+    uint64_t folded; /* needles that stand in any case; only ASCII letters have one */
+    uint8_t lengths[NEEDLES_MAX];
+    char needles[NEEDLES_MAX][NEEDLE_CHARS_MAX];
+} Plan;
+
+static int
+plan_group(Plan *plan, PyObject *needles, int is_folded, int *count)
+{
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(needles); at++, ++*count) {
+        PyObject *needle = PyTuple_GET_ITEM(needles, at);
+        Py_ssize_t length = PyUnicode_Check(needle) ? PyUnicode_GET_LENGTH(needle) : 0;
+        if (length < 3 || length > NEEDLE_CHARS_MAX || !PyUnicode_IS_ASCII(needle) || *count == NEEDLES_MAX) {
+            PyErr_SetString(PyExc_TypeError, "up to 64 needles of 3 to 16 ASCII characters were expected");
+            return -1;
+        }
+        const char *text = (const char *)PyUnicode_1BYTE_DATA(needle);
+        uint64_t bit = (uint64_t)1 << *count;
+        plan->lengths[*count] = (uint8_t)length;
+        plan->folded |= is_folded ? bit : 0;
+        for (Py_ssize_t i = 0; i < length; i++) {
+            char c = is_folded ? Py_TOLOWER(text[i]) : text[i];
+            plan->needles[*count][i] = c;
+            if (i < 3) {
+                plan->starts[i][(uint8_t)c] |= bit;
+                plan->starts[i][is_folded ? Py_TOUPPER(c) : (uint8_t)c] |= bit;
+            }
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+needle_plan(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyTuple_Check(arguments[0]) || !PyTuple_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "two tuples of needles were expected");
+        return NULL;
+    }
+    Plan plan;
+    int needles = 0;
+    memset(&plan, 0, sizeof plan);
+    if (plan_group(&plan, arguments[0], 0, &needles) < 0 || plan_group(&plan, arguments[1], 1, &needles) < 0) {
+        return NULL;
+    }
+    return PyBytes_FromStringAndSize((const char *)&plan, sizeof plan);
+}
+
+#define LOOK(TYPE, AT)                                                                                                  \
+    static uint64_t look_##TYPE(const Plan *plan, const TYPE *text, Py_ssize_t length)                                  \
+    {                                                                                                                   \
+        uint64_t found = 0;                                                                                             \
+        for (Py_ssize_t at = 0; at + 3 <= length; at++) {                                                               \
+            uint64_t here = plan->starts[0][AT(at)] & plan->starts[1][AT(at + 1)] & plan->starts[2][AT(at + 2)];        \
+            for (here &= ~found; here; here &= here - 1) {                                                              \
+                int number = __builtin_ctzll(here);                                                                     \
+                Py_ssize_t size = plan->lengths[number], i = 3;                                                         \
+                if (at + size > length) {                                                                               \
+                    continue;                                                                                           \
+                }                                                                                                       \
+                for (; i < size; i++) {                                                                                 \
+                    uint8_t c = AT(at + i);                                                                             \
+                    c = plan->folded >> number & 1 ? Py_TOLOWER(c) : c;                                                 \
+                    if (c != (uint8_t)plan->needles[number][i]) {                                                       \
+                        break;                                                                                          \
+                    }                                                                                                   \
+                }                                                                                                       \
+                found |= (uint64_t)(i == size) << number;                                                               \
+            }                                                                                                           \
+        }                                                                                                               \
+        return found;                                                                                                   \
+    }
+#define BYTE_AT(at) (text[at])
+#define NARROW_AT(at) (text[at] < 256 ? (uint8_t)text[at] : 0xFF) /* which is in no needle */
+LOOK(Py_UCS1, BYTE_AT)
+LOOK(Py_UCS2, NARROW_AT)
+LOOK(Py_UCS4, NARROW_AT)
+
+/* A bit for each needle of the plan that stands in the text. */
+static PyObject *
+needles_in(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyBytes_Check(arguments[0]) || PyBytes_GET_SIZE(arguments[0]) != sizeof(Plan)
+        || !PyUnicode_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "a plan and a text were expected");
+        return NULL;
+    }
+    const Plan *plan = (const Plan *)(const void *)PyBytes_AS_STRING(arguments[0]);
+    if ((uintptr_t)plan % _Alignof(Plan)) {
+        PyErr_SetString(PyExc_SystemError, "bytes begin at no multiple of eight");
+        return NULL;
+    }
+    Py_ssize_t length = PyUnicode_GET_LENGTH(arguments[1]);
+    const void *text = PyUnicode_DATA(arguments[1]);
+    uint64_t found = 0;
+    switch (PyUnicode_KIND(arguments[1])) {
+    case PyUnicode_1BYTE_KIND:
+        found = look_Py_UCS1(plan, text, length);
+        break;
+    case PyUnicode_2BYTE_KIND:
+        found = look_Py_UCS2(plan, text, length);
+        break;
+    default:
+        found = look_Py_UCS4(plan, text, length);
+    }
+    return PyLong_FromUnsignedLongLong(found);
+}
+
 static PyMethodDef METHODS[] = {
     {"sha256", sha256, METH_O, "sha256(data: bytes) -> bytes: the SHA-256 of data."},
     {"sha256_joined", sha256_joined, METH_O, "sha256_joined(pieces: list[bytes]) -> bytes: the SHA-256 of all pieces."},
@@ -378,6 +492,10 @@ static PyMethodDef METHODS[] = {
      "sha256_nodes(children: bytes) -> bytes: the hashes of the tree nodes over the children, two by two."},
     {"sha256_salted", (PyCFunction)(void (*)(void))sha256_salted, METH_FASTCALL,
      "sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]) -> bytes: hashes of salted contents."},
+    {"needle_plan", (PyCFunction)(void (*)(void))needle_plan, METH_FASTCALL,
+     "needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes: what needles_in takes to look for these."},
+    {"needles_in", (PyCFunction)(void (*)(void))needles_in, METH_FASTCALL,
+     "needles_in(plan: bytes, text: str) -> int: bit n for the needle n of the plan, the exact ones first, in the text."},
     {"use_instructions", use_instructions, METH_O,
      "use_instructions(wanted: bool) -> bool: use the processor's SHA instructions where it has them; whether it does."},
     {NULL, NULL, 0, NULL},

@@ -20,6 +20,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from periplus.base.speed import IS_NATIVE, needle_plan, needles_in
+
 
 class Secret(NamedTuple):
     """Where a secret stands: characters ``start`` to ``end`` (exclusive) of the text."""
@@ -114,6 +116,11 @@ _KEY_OWNERS: Final = (
 _KEY_BEFORE: Final = tuple(
     owner + between for owner in (*_KEY_OWNERS, "shared", "signing", "storage", "webhook") for between in ("", "_", "-")
 )
+_PEM_START: Final = "-----BEGIN "
+_BEARER_WORD: Final = "bearer"
+_FOLDED_NEEDLES: Final = (_BEARER_WORD, *_WORDS)  # in either case, the others as they stand
+_NEEDLES: Final = (*_SHAPES, _PEM_START, *_FOLDED_NEEDLES)
+_PLAN: Final = needle_plan((*_SHAPES, _PEM_START), _FOLDED_NEEDLES) if IS_NATIVE else None
 _LENIENT_KINDS: Final = frozenset({"password", "secret"})
 
 # From the end of a key word to the value: a closing quote or bracket, then = or : or => (with a type between).
@@ -151,23 +158,42 @@ def find_secrets(text: str) -> list[Secret]:
     found: list[Secret] = []
     if len(text) < _CHARS_MIN:
         return found
-    for trigger in _triggers_in(text):
-        _find_shape(text, trigger, found)
-    if "-----BEGIN " in text:
-        _find_private_keys(text, found)
-    lower = _lower(text)
-    if "bearer" in lower:
-        _find_bearers(text, lower, found)
-    for stem in [stem for stem in _WORDS if stem in lower]:
-        _find_assigned(text, lower, stem, found)
+    present = _needles_in(text)
+    if not present:
+        return found
+    lower = ""
+    for needle in present:
+        if needle in _SHAPES:
+            _find_shape(text, needle, found)
+        elif needle == _PEM_START:
+            _find_private_keys(text, found)
+        else:
+            lower = lower or _lower(text)
+            if needle == _BEARER_WORD:
+                _find_bearers(text, lower, found)
+            else:
+                _find_assigned(text, lower, needle, found)
     return _apart(found) if len(found) > 1 else found
+
+
+def _needles_in(text: str) -> list[str]:
+    """What stands in the text of all that a secret begins at, in the order of the rules."""
+    if _PLAN is not None:
+        bits = needles_in(_PLAN, text)
+        return [needle for number, needle in enumerate(_NEEDLES) if bits >> number & 1] if bits else []
+    present = _triggers_in(text)
+    if _PEM_START in text:
+        present.append(_PEM_START)
+    lower = _lower(text)
+    present += [word for word in _FOLDED_NEEDLES if word in lower]
+    return present
 
 
 def _triggers_in(text: str) -> list[str]:
     """The triggers of shapes that stand in the text, in the order of the table.
 
-    Nearly every text has none, and to know that is most of the work: triggers with a part in common are looked for by it,
-    and that part first which is found, or not, in the fewest steps.
+    For the plain form. Nearly every text has none, and to know that is most of the work: triggers with a part in common
+    are looked for by it, and that part first which is found, or not, in the fewest steps.
     """
     present = [trigger for trigger in _LONELY_TRIGGERS if trigger in text]
     for shared, triggers in _SHARED_TRIGGERS:
@@ -250,18 +276,18 @@ def _is_real(secret: str, kind: str, trigger: str) -> bool:
 
 
 def _find_private_keys(text: str, found: list[Secret]) -> None:
-    at = text.find("-----BEGIN ")
+    at = text.find(_PEM_START)
     while at >= 0:
         match = _compiled(_PEM).match(text, at)
         if match is None:
-            at = text.find("-----BEGIN ", at + 5)
+            at = text.find(_PEM_START, at + 5)
             continue
         if match.group(2):
             if _compiled(r"[A-Za-z0-9+/]{16}").search(match.group(1)):
                 found.append(Secret("private_key", at, match.end()))
         elif rest := _compiled(_PEM_CUT_OFF).match(text, match.start(1), match.end(1)):
             found.append(Secret("private_key", at, rest.end()))
-        at = text.find("-----BEGIN ", match.end())
+        at = text.find(_PEM_START, match.end())
 
 
 def _find_bearers(text: str, lower: str, found: list[Secret]) -> None:

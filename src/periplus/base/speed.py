@@ -5,7 +5,10 @@ Nobody has to have the native build: the functions are the same and so are their
 
 from __future__ import annotations
 
-__all__ = ["IS_NATIVE", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted"]
+__all__ = [
+    "IS_NATIVE", "needle_plan", "needles_in", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes",
+    "sha256_salted",
+]  # fmt: skip
 
 import hashlib
 from typing import Final
@@ -50,9 +53,32 @@ def _sha256_nodes(children: bytes) -> bytes:
     return b"".join([hasher(b"\x01" + children[at : at + 64]).digest() for at in range(0, len(children), 64)])
 
 
+def _needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes:
+    """What ``needles_in`` takes to look for these: up to 64 of 3 to 16 ASCII characters, the ``folded`` in either case."""
+    return "\0".join((*exact, *(needle.lower() for needle in folded), str(len(exact)))).encode("ascii")
+
+
+def _needles_in(plan: bytes, text: str) -> int:
+    """A bit for each needle of the plan, the exact ones first: whether it stands in the text."""
+    *needles, exact = plan.decode("ascii").split("\0")
+    lower = text.encode("latin-1", "replace").lower().decode("latin-1")
+    texts = [text] * int(exact) + [lower] * (len(needles) - int(exact))
+    return sum((needle in text) << number for number, (needle, text) in enumerate(zip(needles, texts, strict=True)))
+
+
 try:
-    from periplus.base._speed import record, sha256, sha256_chained, sha256_joined, sha256_nodes, sha256_salted
+    from periplus.base._speed import (
+        needle_plan,
+        needles_in,
+        record,
+        sha256,
+        sha256_chained,
+        sha256_joined,
+        sha256_nodes,
+        sha256_salted,
+    )
 except ImportError:
+    needle_plan, needles_in = _needle_plan, _needles_in
     sha256, sha256_joined = _sha256, _sha256_joined
     sha256_chained, sha256_nodes, sha256_salted = _sha256_chained, _sha256_nodes, _sha256_salted
     record = tuple.__new__  # makes an instance of any of its subclasses
