@@ -88,6 +88,17 @@ EXPECTED = [
     ("trail", "opened and decoded", "orjson.loads, each line"),
     ("trail", "size", "lines of JSON"),
     *(
+        ("trail", f"{work}, {material}, plain", "version 1, plain")
+        for work in ("encoded", "decoded", "verified")
+        for material in ("a worklog", *REAL)
+    ),
+    *(
+        ("trail", f"{material}, {what}", baseline)
+        for material in REAL
+        for what in ("steps section with times", "whole, at rest")
+        for baseline in ("lines of JSON", "lines of JSON, gzip", "version 1, texts cut at 255 bytes")
+    ),
+    *(
         ("scale", what + more, "all steps as objects")
         for what in ("verified", "listed, compact")
         for more in ("", ", memory beyond the file")
