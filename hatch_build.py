@@ -110,7 +110,7 @@ def _sources() -> str:
     for place, folders, names in os.walk(os.path.join(ROOT, "src", "periplus")):
         folders.sort()
         for name in sorted(names):
-            if name.endswith((".py", ".c")):
+            if name.endswith((".py", ".c", ".h")):
                 path = os.path.join(place, name)
                 with open(path, "rb") as file:
                     state.update(path.encode() + b"\0" + file.read())

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import importlib.util
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -18,14 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import periplus
+import trail_samples
 from periplus.base import secrets, speed
-from periplus.trail import Step
+from periplus.base.errors import FormatError
+from periplus.merkle.tree import root_of
+from periplus.trail import Digest, Header, Step, encode, identity, layout, strings, withhold
+from test_attack_trail import mutated
 
 ROOT = Path(__file__).parents[1]
 SAME_TESTS = (
-    "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_interop_claude.py", "test_interop_guards.py",
-    "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
+    "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_attack_trail.py", "test_interop_claude.py",
+    "test_interop_guards.py", "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
 )  # fmt: skip
+HOSTILE_ROUNDS = 3_000
 LENGTHS = (*range(200), 1_000, 4_096, 70_000)
 
 
@@ -143,6 +149,15 @@ def test_the_functions_of_c_are_those_of_python(tree):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_loops_of_c_find_what_those_of_python_find_in_hostile_bytes(tree):
+    code = "import test_native as here\nprint(here.check_loops())\n"
+    done = run(tree, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+    accepted, by_c = (int(word) for word in done.stdout.split())
+    assert accepted > HOSTILE_ROUNDS // 50
+    assert by_c == accepted
+
+
 def test_the_functions_of_python_are_those_of_hashlib():
     check_functions(speed)
 
@@ -201,6 +216,70 @@ def check_functions(functions):
         assert made.operands is operands
 
 
+def check_loops():
+    """Entries and steps changed at random, read by the loops of C and by those of Python: how many tables were sound,
+    and of how many of these C found it.
+    """
+    from periplus.base import _speed
+
+    chance = random.Random(11)
+    texts = ("", "a", "é", "€", "\U0001f600", "x" * 127, "y" * 128, "z" * 4_096, "ß" * 300)
+    steps = [Step(0xA2, (text,)) for text in texts] + [Step(0xC1, (Digest("git-sha1", bytes(20)),))]
+    made = [trail_samples.golden_trail(), encode(Header("a", "t"), steps, "success", bytes(32))]
+    made.append(withhold(made[0], lambda index, _: index % 2 == 0))
+    sound = [trail_samples.sections_of(data) for data in made]
+    spare = [b"\x00\x03\xed\xa0\x80", b"\x00\x02\xc1\x81", b"\x00\x04\xf4\x90\x80\x80", sound[0][layout.TAG_STRINGS]]
+    accepted = by_c = 0
+    for index in range(HOSTILE_ROUNDS):
+        sections = sound[index % len(sound)]
+        entries, program = sections[layout.TAG_STRINGS], sections[layout.TAG_STEPS]
+        is_changed = index >= len(sound)
+        if is_changed:
+            entries = mutated(entries, chance, spare)
+        is_by_c, in_c = read_by(_speed.check_entries, entries)
+        _, in_python = read_by(nothing, entries)
+        assert in_c == in_python, entries.hex()
+        accepted += len(in_c) == 3
+        by_c += is_by_c and len(in_c) == 3
+        assert len(in_c) == 3 or not is_by_c or in_c[0] == "bytes after the last string"
+        if not is_changed:
+            leaves = list(identity.step_leaves(program, 0, len(program), in_c[2]))
+            found = _speed.hash_steps(program, 1, len(program), program[0], in_c[2], bytes(32))
+            assert found[:2] == (len(program), root_of(leaves))
+        changed = mutated(program, chance, spare)
+        _speed.hash_steps(changed, 0, len(changed), chance.randrange(400), bytes(32 * chance.randrange(9)), bytes(32))
+    return f"{accepted} {by_c}"
+
+
+def nothing(*_):
+    return None
+
+
+def read_by(loop, data):
+    """Whether ``loop`` found the strings section ``data`` sound; and its entries, offsets and commitments, or the fault
+    and its place.
+    """
+    answers = []
+
+    def spy(*arguments):
+        answers.append(loop(*arguments))
+        return answers[-1]
+
+    kept = strings.check_entries, identity.commit_whole
+    strings.check_entries = spy
+    if loop is nothing:
+        identity.commit_whole = nothing
+    try:
+        table = strings.StringTable(data, 0, len(data))
+        entries = [(entry, table.value(index)) for index, entry in enumerate(table.entries())]
+        offsets = [table.offset(index) for index in range(len(table))]
+        return answers != [None], (entries, offsets, identity.commit_entries(data, 0, len(data)))
+    except FormatError as error:
+        return any(answer is not None for answer in answers), (error.wrong, error.offset)
+    finally:
+        strings.check_entries, identity.commit_whole = kept
+
+
 def check_refusals(functions):
     for call in (
         lambda: functions.needle_plan(("ab",), ()),
@@ -216,8 +295,22 @@ def check_refusals(functions):
         lambda: functions.sha256_chained(b"", bytes(32), ["text"]),
         lambda: functions.sha256_salted(bytes(64), bytes(63), 0, []),
         lambda: functions.sha256_salted(bytes(64), bytes(64), 0, [7]),
+        lambda: functions.check_entries("", 0, 0, 0, False),
+        lambda: functions.check_entries(b"", 0, 0, 0),
+        lambda: functions.commit_whole(b"", 0, 0, 0, bytes(64), bytes(63)),
+        lambda: functions.hash_steps(b"", 0, 0, 0, b"", bytes(31)),
+        lambda: functions.text_at(b""),
         lambda: functions.record(dict, ()),
         lambda: functions.record(Step, []),
     ):
         with pytest.raises(TypeError, match="expected"):
+            call()
+    for call in (
+        lambda: functions.check_entries(bytes(3), 0, 4, 1, False),
+        lambda: functions.commit_whole(bytes(3), 0, 4, 1, bytes(64), bytes(64)),
+        lambda: functions.hash_steps(bytes(3), 3, 2, 1, b"", bytes(32)),
+        lambda: functions.text_at(b"\x05abcd", 0),
+        lambda: functions.text_at(b"", 1),
+    ):
+        with pytest.raises(ValueError, match=r"expected|no text"):
             call()

@@ -6,8 +6,8 @@ Nobody has to have the native build: the functions are the same and so are their
 from __future__ import annotations
 
 __all__ = [
-    "IS_NATIVE", "needle_plan", "needles_in", "record", "sha256", "sha256_chained", "sha256_joined", "sha256_nodes",
-    "sha256_salted",
+    "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sha256",
+    "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "text_at",
 ]  # fmt: skip
 
 import hashlib
@@ -66,8 +66,29 @@ def _needles_in(plan: bytes, text: str) -> int:
     return sum((needle in text) << number for number, (needle, text) in enumerate(zip(needles, texts, strict=True)))
 
 
+def _left_to_the_caller(*_: object) -> None:
+    """In place of a loop over the bytes of a trail that is written in C (``_speed.pyi`` has them).
+
+    None says that the caller's own loop has to do it: always here, in C where anything is odd, so that one place
+    decides what a fault is and where it stands.
+    """
+
+
+def _text_at(data: bytes, at: int, /) -> str:
+    """The text of a checked entry, its length at ``at``."""
+    size = data[at]
+    at += 1
+    if size > 127:
+        size = size & 127 | data[at] << 7  # a text has at most 4,096 bytes
+        at += 1
+    return data[at : at + size].decode()
+
+
 try:
     from periplus.base._speed import (
+        check_entries,
+        commit_whole,
+        hash_steps,
         needle_plan,
         needles_in,
         record,
@@ -76,8 +97,11 @@ try:
         sha256_joined,
         sha256_nodes,
         sha256_salted,
+        text_at,
     )
 except ImportError:
+    check_entries = commit_whole = hash_steps = _left_to_the_caller
+    text_at = _text_at
     needle_plan, needles_in = _needle_plan, _needles_in
     sha256, sha256_joined = _sha256, _sha256_joined
     sha256_chained, sha256_nodes, sha256_salted = _sha256_chained, _sha256_nodes, _sha256_salted

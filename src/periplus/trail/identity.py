@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError
-from periplus.base.speed import sha256, sha256_chained, sha256_joined, sha256_salted
+from periplus.base.speed import commit_whole, hash_steps, sha256, sha256_chained, sha256_joined, sha256_salted
 from periplus.base.varint import read_uint, uint_bytes
 from periplus.merkle.tree import root_of
 from periplus.trail import layout
@@ -66,15 +66,23 @@ def identify(header: bytes, strings: bytes, steps: bytes, status: int) -> Identi
 def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments: bytes, status: int) -> Identity:
     """As ``identify``, with the steps section at ``start … end`` of ``data`` and the commitments known."""
     count, at = read_uint(data, start, end)
-    committed = _operands(commitments)
+    committed: list[bytes] = []
     receipt = bytes(32)
     roots: list[bytes] = []  # of whole subtrees of _SUBTREE_LEAVES, and at last of what is left
     left = count
     while left:
+        taken = min(left, _SUBTREE_LEAVES)
+        hashed = hash_steps(data, at, end, taken, commitments, receipt)
+        if hashed is not None:
+            at, root, receipt = hashed
+            roots.append(root)
+            left -= taken
+            continue
+        committed = committed or _operands(commitments)
         leaves: list[bytes] = []
         links: list[bytes] = []
-        at = _hash_steps(data, at, min(left, _SUBTREE_LEAVES), end, committed, leaves, links)
-        left -= len(leaves)
+        at = _hash_steps(data, at, taken, end, committed, leaves, links)
+        left -= taken
         receipt = sha256_chained(_RECEIPT_PREFIX, receipt, links)
         roots.append(root_of(leaves))
     root = root_of(roots)  # nodes of one height combine as leaves do
@@ -111,6 +119,10 @@ def commit_entries(data: bytes, start: int, end: int) -> bytes:
         inner, outer = _hmac_blocks(data[begin : begin + layout.SECRET_BYTES])
         begin += layout.SECRET_BYTES
     count, begin = read_uint(data, begin, end)
+    if not is_redacted:
+        whole = commit_whole(data, begin, end, count, inner, outer)
+        if whole is not None:
+            return whole
     at: i64 = begin
     length: i64
     out: list[bytes] = []

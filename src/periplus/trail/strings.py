@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.base.errors import FormatError
-from periplus.base.speed import record
+from periplus.base.speed import check_entries, record, text_at
 from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.identity import entry_salt
@@ -43,9 +43,14 @@ class StringTable:
         least = 33 if self.is_redacted else 2
         if count > layout.STRINGS_MAX or count > (end - after) // least:
             raise FormatError(f"{count:,} strings announced, more than there is room for", offset=at)
-        forms = bytearray()
-        at = self._read_entries(after, count, forms)
-        self.forms = bytes(forms)
+        found = check_entries(data, after, end, count, self.is_redacted)
+        if found is not None:
+            at, self.forms = found[0], found[1]
+            self._contents.frombytes(found[2])
+        else:
+            forms = bytearray()
+            at = self._read_entries(after, count, forms)
+            self.forms = bytes(forms)
         if at != end:
             raise FormatError("bytes after the last string", offset=at)
 
@@ -136,11 +141,7 @@ class StringTable:
         at = self._contents[index]
         form = self.forms[index]
         if form == layout.FORM_TEXT:
-            length = data[at]
-            at += 1
-            if length > 127:
-                length, at = read_uint(data, at - 1, self._end)
-            return data[at : at + length].decode()
+            return text_at(data, at)
         if form == layout.FORM_DIGEST:
             algorithm = layout.ALGORITHM_BY_CODE[data[at]]
             return record(Digest, (algorithm, data[at + 1 : at + 1 + DIGEST_SIZES[algorithm]]))
