@@ -158,7 +158,7 @@ def _worklog(count: int) -> list[FluxStep]:
     paths = [texts.path() for _ in range(400)]
     words = [texts.sentence(3, 8)[:200] for _ in range(2_000)]
 
-    def values(op: Opcode) -> Iterator[str | int]:
+    def values(op: int) -> Iterator[str | int]:
         for key, kind in KEYS[op]:
             if kind == "number":
                 yield chosen.randrange(30)
