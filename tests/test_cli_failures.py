@@ -289,11 +289,11 @@ def test_a_store_of_a_later_version(store):
 
 
 def test_transcripts_that_are_none(store, tmp_path):
-    gemini = {"sessionId": "1", "projectHash": "2", "messages": [{"type": "gemini", "content": "hello"}]}
+    kimi = {"type": "metadata", "protocol_version": "1.0"}
     files = {
         "empty.jsonl": (b"", 2, "the file is empty"),
         "blank.jsonl": (b"\n \n", 2, "nothing but blank lines"),
-        "session.json": (json.dumps(gemini, indent=1).encode(), 2, "it looks like a session of Gemini CLI"),
+        "session.json": (json.dumps(kimi, indent=1).encode(), 2, "it looks like a session of Kimi Code"),
         "photo.jsonl": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d", 2, "it holds NUL bytes"),
         "text.jsonl": (b"Dear diary\n", 2, "its first lines are no JSON records"),
     }
