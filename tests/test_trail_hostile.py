@@ -202,7 +202,7 @@ def fuzz(seed, count):
         begun = time.process_time()
         try:
             is_taken = survives(data, is_thorough=number % 8 < 2)
-        except Exception as error:
+        except Exception as error:  # any other than the promised ones is the finding
             raise AssertionError(f"seed {seed}, input {number} of {len(data):,} bytes") from error
         slowest = max(slowest, time.process_time() - begun)
         taken += is_taken

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
-from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail
 
 if TYPE_CHECKING:
+    from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
     from periplus.project.recording import Sealed
     from periplus.trail.recorder import Run
 
@@ -57,18 +57,23 @@ def hit_out(hit: Hit) -> HitOut:
 
 
 def trail_out(imported: ImportedTrail) -> TrailOut:
+    from periplus.cli.trail_schemas import TrailOut
+
     children = [trail_out(child) for child in imported.children]
     return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children)
 
 
 def run_out(run: Run) -> RunOut:
     from periplus.base.clock import format_ms
+    from periplus.cli.trail_schemas import RunOut
 
     process = run.process.pid if run.process is not None else 0
     return RunOut(run.id, run.state, run.facts.agent, run.facts.title, format_ms(run.started_ms), process, run.lineage)
 
 
 def sealed_out(sealed: Sealed) -> TrailSealedOut:
+    from periplus.cli.trail_schemas import TrailSealedOut
+
     counts = sealed.entity.value.get("counts")
     steps = counts.get("steps", 0) if isinstance(counts, dict) else 0
     return TrailSealedOut(

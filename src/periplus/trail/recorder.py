@@ -195,7 +195,7 @@ class Recorder:
 
         try:
             receipt = journal.mutate(write, self._writer, key=_journal_key(run_id, key), project=False)
-        except BaseException:
+        except BaseException:  # whatever stopped it: what was counted may be nobody's
             self._places.pop(run_id, None)  # what was read may be nobody's: it is counted anew from what is durable
             raise
         if receipt.repeated:
