@@ -116,13 +116,14 @@ def check_removed(whole, done, text):
 @pytest.mark.parametrize("folder", ["claude-code-jsonl", "codex-rollout"])
 def test_any_string_of_a_real_trail_can_be_removed(folder):
     """Every entry of a sample, those of the header and error texts included."""
-    removed = 0
+    files = 0
     for path in shared_files(folder):
         objects = Objects()
         trail = sign(import_transcript(str(path), trail_key=KEY, put_object=objects.put).trail, b"k" * 32)
         reader = TrailReader(trail)
         header = reader.header
         errors = [step.error for step in reader.steps() if step.error is not None]
+        texts = [value for value in strings_of(trail) if isinstance(value, (str, TextObject)) and value != ""]
         wanted = [
             *errors[:2],
             header.agent,
@@ -130,8 +131,9 @@ def test_any_string_of_a_real_trail_can_be_removed(folder):
             header.title,
             header.model,
             header.tool,
-            *strings_of(trail)[:: 1 if EXHAUSTIVE else max(1, len(reader.strings) // 16)],
+            *texts[:: 1 if EXHAUSTIVE else max(1, len(texts) // 16)],
         ]
+        removed = 0
         for value in dict.fromkeys(one for one in wanted if isinstance(one, (str, TextObject))):
             text = value if isinstance(value, str) else objects[value.sha256].decode()
             if not text.strip():
@@ -140,7 +142,9 @@ def test_any_string_of_a_real_trail_can_be_removed(folder):
             assert done.chosen >= 1
             check_removed(trail, done, text)
             removed += 1
-    assert removed >= 60
+        assert removed >= min(16, len(texts))
+        files += 1
+    assert files >= 5
 
 
 @pytest.mark.parametrize("folder", ["claude-code-jsonl", "codex-rollout"])
