@@ -165,6 +165,16 @@ def test_ids_and_paths_come_before_all_others(project):
     assert ids(project.recall(named.item_id[:10])) == [named.item_id]
 
 
+def test_an_id_is_not_looked_for_by_what_its_letters_and_digits_spell(project):
+    for number in range(10):
+        keep(project, f"migration {number}")
+    named = [keep(project, f"One of many, {word}") for word in "red green blue white black grey pink brown".split()]
+    for entity in named:
+        speaks = keep(project, f"It follows from ({entity.item_id}), see there")
+        for question in (entity.item_id, f"{entity.item_id}?", entity.item_id[:14]):
+            assert ids(project.recall(question)) == [entity.item_id, speaks.item_id]
+
+
 def test_what_changed_since_is_stale_and_ranks_lower(project, tmp_path):
     (tmp_path / "a.py").write_text("one")
     (tmp_path / "b.py").write_text("one")

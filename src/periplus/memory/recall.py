@@ -104,15 +104,19 @@ def recall(
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
-    from periplus.memory.analysis import query_terms
+    from periplus.memory.analysis import query_terms, terms
 
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")
     bring_up_to_date(journal)
     filters = normalised(filters or Filters())
-    words = query_terms(question)
+    named = _named_in(journal, question)
+    # An id is looked for whole (others may speak of it), never by what its letters and digits happen to spell.
+    rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
+    ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
+    words = list(dict.fromkeys([*query_terms(rest), *ids]))
     view = _View(journal, words, filters, now_ms, root)
-    direct = view.direct(question)
+    direct = view.direct(question, [key for keys in named.values() for key in keys])
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
     ranking = view.ranking(search(journal.index.db, words, filters, most), view.support(most), direct)
@@ -170,6 +174,25 @@ def _is_about(entity: Entity, path: str) -> bool:
     return any(f"/{ref}/".startswith(f"/{path}/") or f"/{ref}".endswith(f"/{path}") for ref in refs)
 
 
+def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]]]:
+    """The words of ``question`` that are an id or the unique beginning of one, and what they name."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    prefixes = {row.prefix for row in MEMORY_TYPES.values()}
+    for word in question.split(maxsplit=_QUESTION_WORDS_MAX)[:_QUESTION_WORDS_MAX]:
+        bare = _bare(word)
+        prefix, underscore, rest = bare.rpartition("_")
+        if not underscore or len(rest) < 4 or prefix not in prefixes:
+            continue
+        keys = journal.index.ids_with_prefix(bare, 2)
+        if keys and (len(keys) == 1 or is_id(bare)):
+            found[bare] = keys
+    return found
+
+
+def _bare(word: str) -> str:
+    return word.strip(".,;:!?()[]'\"`")
+
+
 class _View:
     """One question to one store: what has been looked up for it, each thing once."""
 
@@ -186,12 +209,9 @@ class _View:
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
 
-    def direct(self, question: str) -> list[Hit]:
-        """What the question names: by id (or the unique beginning of one), then by a path that it is about."""
-        keys: dict[tuple[str, str], str] = {}
-        for word in question.split(maxsplit=_QUESTION_WORDS_MAX)[:_QUESTION_WORDS_MAX]:
-            for key in self._named(word.strip(".,;:!?()[]'\"`")):
-                keys.setdefault(key, "its id")
+    def direct(self, question: str, named: Sequence[tuple[str, str]]) -> list[Hit]:
+        """What the question names: by id (``named``), then by a path that it is about."""
+        keys: dict[tuple[str, str], str] = dict.fromkeys(named, "its id")
         for path in dict.fromkeys(PATH.findall(question[:_SEEN_CHARACTERS_MAX])):
             for key in self._about(path):
                 keys.setdefault(key, f"about {path}")
@@ -201,13 +221,6 @@ class _View:
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
                 hits.append(hit_of(entity, 1_000 * SCORE_UNITS, (why,), self.stale(entity)))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
-
-    def _named(self, word: str) -> list[tuple[str, str]]:
-        prefix, found, rest = word.rpartition("_")
-        if not found or len(rest) < 4 or prefix not in {row.prefix for row in MEMORY_TYPES.values()}:
-            return []
-        found_ids = self._journal.index.ids_with_prefix(word, 2)
-        return found_ids if len(found_ids) == 1 or is_id(word) else []
 
     def _about(self, path: str) -> list[tuple[str, str]]:
         rows = self._db.execute(
