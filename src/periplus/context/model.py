@@ -1,0 +1,185 @@
+"""What contexts are made of: atoms, molecules, contexts, and what a reader gets of them.
+
+Values only; nothing here reads or writes. Rules kept here:
+
+* an atom is the same atom wherever its content and type are the same: that is its *identity*. Relevance, time, source and
+  tags are its *annotation*, of which a context holds one per atom;
+* a context is a delta over its base: what it removes, then what it adds or annotates anew;
+* order is total: relevance descending, then newer first, then digest ascending (``order_key``).
+
+Numbers: relevance in millionths (0 … 1,000,000), times in milliseconds since 1970-01-01 UTC. Digests are 32 bytes inside and 64
+hexadecimal digits outside.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "RELEVANCE_MAX",
+    "STRING_TYPE",
+    "Atom",
+    "BrokenMolecule",
+    "Chunk",
+    "ChunkLimits",
+    "Context",
+    "ContextHeader",
+    "Entry",
+    "Expansion",
+    "Molecule",
+    "OrderKey",
+    "annotation_record",
+    "atom_digest",
+    "order_key",
+]
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from periplus.base.canonical import JSONValue
+
+RELEVANCE_MAX: Final = 1_000_000
+STRING_TYPE: Final = "String"
+_ATOM_DOMAIN: Final = b"periplus atom 1\x00"
+
+OrderKey: TypeAlias = tuple[int, int, bytes]
+
+
+class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A piece of knowledge: ``content`` of ``type`` (the print of a type, see ``context.types``), and its annotation.
+
+    ``source`` is the digest or the locator of what it came from: a record, a file with a range, a step of a trail.
+    """
+
+    content: str
+    type: str = STRING_TYPE
+    time_ms: int = 0
+    relevance: int = RELEVANCE_MAX // 2
+    source: str = ""
+    tags: tuple[str, ...] = ()
+
+
+def atom_digest(atom: Atom) -> bytes:
+    """The identity of ``atom``: of its content and type, whatever its annotation."""
+    kind = atom.type.encode()
+    content = atom.content.encode()
+    return sha256(
+        b"%b%b%b%b%b" % (_ATOM_DOMAIN, len(kind).to_bytes(8, "big"), kind, len(content).to_bytes(8, "big"), content)
+    ).digest()
+
+
+def annotation_record(digest: bytes, atom: Atom) -> bytes:
+    """What a context's tree has as the leaf of ``atom``, whose identity is ``digest``: identity and annotation.
+
+    ``digest · relevance u32 · time i64 · source length u32 · source · tag count u32 · (length u32 · tag)*``, big-endian.
+    """
+    source = atom.source.encode()
+    record = b"%b%b%b%b%b%b" % (
+        digest,
+        atom.relevance.to_bytes(4, "big"),
+        atom.time_ms.to_bytes(8, "big", signed=True),
+        len(source).to_bytes(4, "big"),
+        source,
+        len(atom.tags).to_bytes(4, "big"),
+    )
+    for tag in atom.tags:
+        data = tag.encode()
+        record += len(data).to_bytes(4, "big") + data
+    return record
+
+
+def order_key(digest: bytes, atom: Atom) -> OrderKey:
+    """Ascending order of this key is the order of an expansion."""
+    return (-atom.relevance, -atom.time_ms, digest)
+
+
+class Molecule(msgspec.Struct, frozen=True, array_like=True):
+    """Atoms that belong together. ``relations`` has pairs of places in ``atoms`` by name; all of it makes its digest."""
+
+    atoms: tuple[bytes, ...]
+    relations: dict[str, tuple[tuple[int, int], ...]] = {}
+    type: str = "Molecule"
+    metadata: dict[str, JSONValue] = {}
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A delta over ``base`` (the digest of a context, None for a root).
+
+    ``removed`` are digests of atoms and molecules; ``merged`` are the contexts whose changes it takes in beside its base.
+    In canonical form atoms stand in the order of ``order_key``, everything else in ascending order, nothing twice.
+    """
+
+    base: bytes | None = None
+    atoms: tuple[Atom, ...] = ()
+    molecules: tuple[Molecule, ...] = ()
+    removed: tuple[bytes, ...] = ()
+    metadata: dict[str, JSONValue] = {}
+    merged: tuple[bytes, ...] = ()
+
+
+class ContextHeader(msgspec.Struct, frozen=True):
+    """What a context's record says of it before any page is read.
+
+    ``depth`` is 0 for a root, else its base's and one; ``live`` is how many atoms its expansion has; ``atoms_root`` is the root of
+    the tree (RFC 9162) over the annotation records of its own atoms in their order.
+    """
+
+    digest: bytes
+    base: bytes | None
+    merged: tuple[bytes, ...]
+    depth: int
+    live: int
+    atom_count: int
+    molecule_count: int
+    removed_count: int
+    atoms_root: bytes
+    metadata: dict[str, JSONValue]
+
+
+class Entry(NamedTuple):
+    """An atom of an expansion, with its identity and the context that brought it (or annotated it last)."""
+
+    digest: bytes
+    atom: Atom
+    origin: bytes
+
+
+class BrokenMolecule(NamedTuple):
+    """A molecule that lost ``atoms`` on which a relation of it stood."""
+
+    digest: bytes
+    atoms: tuple[bytes, ...]
+
+
+class Expansion(NamedTuple):
+    """What ``context`` stands for: ``entries`` in their order; ``molecules`` as they are now, those that lost an atom without it."""
+
+    context: bytes
+    entries: Sequence[Entry]
+    molecules: tuple[Molecule, ...] = ()
+    broken: tuple[BrokenMolecule, ...] = ()
+
+
+class ChunkLimits(NamedTuple):
+    """What one chunk may hold at the most; each is enforced. An atom over the byte limit is refused by name, never cut."""
+
+    atoms: int = 64
+    tokens: int = 4_000
+    size_bytes: int = 1 << 20
+
+
+DEFAULT_LIMITS: Final = ChunkLimits()
+
+
+class Chunk(NamedTuple):
+    """The next best atoms of a stream. ``start`` is the place of the first in the stream; ``proof`` as ``context.proof`` has it."""
+
+    chunk_id: int
+    start: int
+    entries: tuple[Entry, ...]
+    cumulative_tokens: int
+    progress_millionths: int
+    is_final: bool
+    proof: bytes = b""
