@@ -11,12 +11,11 @@ __all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
+from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.files import Files
-from periplus.base.ids import derived_id
 from periplus.journal import (
     STORE_FOLDER,
     Created,
@@ -25,7 +24,6 @@ from periplus.journal import (
     IndexedRecord,
     Journal,
     Layout,
-    Transaction,
     Writer,
     create_store,
     find_root,
@@ -44,13 +42,14 @@ from periplus.memory import (
     recall,
     remember,
 )
-from periplus.project.cards import card_of, is_later
+from periplus.project.status import Status
+from periplus.project.trails import ImportedTrail, TrailFile
 
 if TYPE_CHECKING:
-    from periplus.interop import Imported, SourceFormat
+    from periplus.interop import SourceFormat
     from periplus.journal.checkpointing import Made
     from periplus.journal.cursors import Reader
-    from periplus.journal.doctor import Examination, Problem
+    from periplus.journal.doctor import Examination
     from periplus.journal.history import News, Page, RecordFilter
     from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
@@ -68,44 +67,7 @@ if TYPE_CHECKING:
     from periplus.trail.recorder import Run
 
 Progress = Callable[[int, int], None]
-TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 _LOOK_SHARE: Final = 20
-
-
-class Status(NamedTuple):
-    """What is in the store and whether it looks sound; ``doctor`` looks closer."""
-
-    root: str
-    store_id: str
-    lineage: str
-    records: int
-    last_ts: str
-    counts: dict[str, int]
-    segment_bytes: int
-    damage: str
-    is_index_current: bool
-    files: TakenIn
-    copied_from: str = ""
-    previous: str = ""
-    conflicts: tuple[str, ...] = ()
-    others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
-    is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
-    unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
-
-
-class ImportedTrail(NamedTuple):
-    """``entity`` announces the trail; ``changed`` is False where the store held just this one already."""
-
-    entity: Entity
-    changed: bool
-    children: tuple[ImportedTrail, ...]
-
-
-class TrailFile(NamedTuple):
-    """The bytes of a trail, and the name by which it was found."""
-
-    name: str
-    data: bytes
 
 
 class Project:
@@ -360,17 +322,9 @@ class Project:
         """Make trails of the sessions in an agent's file; with ``only_here`` of those that were held in this project, where
         the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
         """
-        from periplus.interop import import_transcripts
+        from periplus.project.trails import import_sessions
 
-        sessions = import_transcripts(
-            path,
-            trail_key=self._trail_key(),
-            put_object=self.journal.objects.put,
-            format=source_format,
-            progress=progress,
-            folder=self.folder if only_here else None,
-        )
-        return [self._announce(imported, "") for imported in sessions]
+        return import_sessions(self, path, source_format=source_format, progress=progress, only_here=only_here)
 
     def follow_transcripts(
         self,
@@ -396,16 +350,9 @@ class Project:
         self, repository: str, *, commits_max: int = 10_000, progress: Progress | None = None
     ) -> ImportedTrail:
         """Make a trail of a repository's history."""
-        from periplus.interop import import_git
+        from periplus.project.trails import import_history
 
-        imported = import_git(
-            repository,
-            trail_key=self._trail_key(),
-            put_object=self.journal.objects.put,
-            commits_max=commits_max,
-            progress=progress,
-        )
-        return self._announce(imported, "")
+        return import_history(self, repository, commits_max=commits_max, progress=progress)
 
     def record(
         self,
@@ -478,14 +425,9 @@ class Project:
 
         ``remains``: where its object is damaged, the bytes that can still be had of it, for ``salvage``.
         """
-        if os.path.isfile(reference):
-            return TrailFile(reference, _read_file(reference))
-        self.journal.refresh()
-        entity = self._trail(reference)
-        objects = self.journal.objects
-        name = bytes.fromhex(str(entity.value["object"]))
-        is_broken = remains and objects.check(name) is not None
-        return TrailFile(entity.item_id, objects.remains(name) if is_broken else objects.get(name))
+        from periplus.project.trails import trail_bytes
+
+        return trail_bytes(self, reference, remains=remains)
 
     def sign_trail(self, data: bytes) -> bytes:
         """The trail, or the concatenation, with a signature by this store's key. Raises FormatError for what is none."""
@@ -495,52 +437,11 @@ class Project:
         lineage = self.journal.lineage
         return sign_with(data, self.public_key(), lambda message: sign(self.journal.layout, lineage, message))
 
-    def _trail(self, reference: str) -> Entity:
-        if reference.startswith("trl_"):
-            entity = self.journal.find(reference)
-            if entity.item_type == "trail":
-                return entity
-        found = [trail for trail in self.trails() if str(trail.value.get("digest", "")).startswith(reference.lower())]
-        if len(found) == 1 and len(reference) >= 4:
-            return found[0]
-        if len(found) > 1:
-            raise UsageError(
-                f"{len(found)} trails have a digest that begins with {reference!r}", mend="Type more of it."
-            )
-        raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
-
     def trail_secret(self, source_sha256: bytes) -> bytes:
         """The secret of a trail made of a source with that SHA-256: the same source has the same bytes in this store."""
-        import hashlib
-        import hmac
+        from periplus.project.trails import trail_secret
 
-        return hmac.digest(self._trail_key(), source_sha256, hashlib.sha256)
-
-    def _trail_key(self) -> bytes:
-        from periplus.journal.keys import trail_key
-
-        if self.journal.own is None:
-            create_store(self.root, self.journal.files, self.journal.clock)
-        return trail_key(self.journal.layout)
-
-    def _announce(self, imported: Imported, parent: str) -> ImportedTrail:
-        """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
-        session = imported.session_id or imported.source_sha256.hex()
-        item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
-        children = tuple(self._announce(child, item_id) for child in imported.children)
-        card = card_of(imported, parent)
-        card["object"] = self.journal.objects.put(imported.trail).hex()  # an object that was lost is healed by it
-
-        def write(transaction: Transaction) -> None:
-            held = transaction.get("trail", item_id)
-            if held is None or held.deleted or is_later(card, held.value):
-                summary = f"trail: {card['title'] or session}"
-                transaction.put("trail", item_id, card, action="import", summary=summary)
-
-        changed = bool(self.journal.mutate(write, self.writer).versions)
-        entity = self.journal.get("trail", item_id)
-        assert entity is not None
-        return ImportedTrail(entity, changed or any(child.changed for child in children), children)
+        return trail_secret(self, source_sha256)
 
     # -- proofs and care ---------------------------------------------------------------------------------------------
 
@@ -622,9 +523,10 @@ class Project:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""
         from periplus.journal.doctor import examine
         from periplus.project.archive import check_backups
+        from periplus.project.trails import trail_problems
 
         found = examine(self.journal, references=self._references, progress=progress or (lambda _done, _total: None))
-        found.problems.extend(self._trail_problems())
+        found.problems.extend(trail_problems(self))
         found.problems.extend(check_backups(self.root))
         return found
 
@@ -678,61 +580,11 @@ class Project:
         return refuse(self.journal, reference, self.writer)
 
     def status(self) -> Status:
-        from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+        from periplus.project.status import status_of
 
-        journal = self.journal
-        files = self.look(everywhere=True)
-        end = journal.end()
-        is_current = not journal.unindexed() or journal.project()
-        last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
-        counts: dict[str, int] = journal.index.counts()
-        size = os.path.getsize(journal.reader(journal.lineage).path_of(end.segment)) if end.segment else 0
-        return Status(
-            self.root,
-            journal.store_id,
-            journal.lineage,
-            end.next_seq - 1,
-            last[0].ts if last else "",
-            counts,
-            size,
-            str(journal.damage) if journal.damage is not None else "",
-            is_current,
-            files,
-            journal.copied_from,
-            journal.own.previous if journal.own is not None else "",
-            tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
-            tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
-            bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
-            tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
-        )
+        return status_of(self)
 
     def _references(self, entity: Entity) -> set[bytes]:
         from periplus.project.syncing import trail_objects
 
         return trail_objects(entity, self.journal.objects.get)
-
-    def _trail_problems(self) -> Iterator[Problem]:
-        from periplus.journal.doctor import Problem
-        from periplus.trail import verify
-
-        for entity in self.journal.entities("trail"):
-            try:
-                data = self.journal.objects.get(bytes.fromhex(str(entity.value["object"])))
-            except PeriplusError:
-                continue  # the check of the objects names it
-            report = verify(data, store=self.journal.objects)
-            if not report.ok:
-                yield Problem("error", f"trail {entity.item_id}: {report.summary}", self.root)
-            elif report.digest.hex() != entity.value.get("digest"):
-                yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", self.root)
-
-
-def _read_file(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(TRAIL_FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise environment_failure(error, "read", path) from error
-    if len(data) > TRAIL_FILE_BYTES_MAX:
-        raise UsageError(f"{path} is over {TRAIL_FILE_BYTES_MAX:,} bytes")
-    return data

@@ -1,0 +1,63 @@
+"""What is in a store and whether it looks sound, at a glance."""
+
+from __future__ import annotations
+
+__all__ = ["Status", "status_of"]
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from periplus.journal.takein import TakenIn
+    from periplus.project.project import Project
+
+
+class Status(NamedTuple):
+    """What is in the store and whether it looks sound; ``doctor`` looks closer."""
+
+    root: str
+    store_id: str
+    lineage: str
+    records: int
+    last_ts: str
+    counts: dict[str, int]
+    segment_bytes: int
+    damage: str
+    is_index_current: bool
+    files: TakenIn
+    copied_from: str = ""
+    previous: str = ""
+    conflicts: tuple[str, ...] = ()
+    others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
+    is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
+    unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
+
+
+def status_of(project: Project) -> Status:
+    from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+
+    journal = project.journal
+    files = project.look(everywhere=True)
+    end = journal.end()
+    is_current = not journal.unindexed() or journal.project()
+    last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
+    counts: dict[str, int] = journal.index.counts()
+    size = os.path.getsize(journal.reader(journal.lineage).path_of(end.segment)) if end.segment else 0
+    return Status(
+        project.root,
+        journal.store_id,
+        journal.lineage,
+        end.next_seq - 1,
+        last[0].ts if last else "",
+        counts,
+        size,
+        str(journal.damage) if journal.damage is not None else "",
+        is_current,
+        files,
+        journal.copied_from,
+        journal.own.previous if journal.own is not None else "",
+        tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
+        tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
+        bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
+        tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
+    )

@@ -1,0 +1,168 @@
+"""The trails of a project: how one is made of an import, kept and announced, found again, and checked."""
+
+from __future__ import annotations
+
+__all__ = [
+    "TRAIL_FILE_BYTES_MAX",
+    "ImportedTrail",
+    "TrailFile",
+    "import_history",
+    "import_sessions",
+    "trail_bytes",
+    "trail_problems",
+    "trail_secret",
+]
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
+from periplus.base.ids import derived_id
+from periplus.journal import Entity, Transaction, create_store
+from periplus.project.cards import card_of, is_later
+
+if TYPE_CHECKING:
+    from periplus.interop import Imported, SourceFormat
+    from periplus.journal.doctor import Problem
+    from periplus.project.project import Project
+
+Progress = Callable[[int, int], None]
+TRAIL_FILE_BYTES_MAX: Final = 1 << 30
+
+
+class ImportedTrail(NamedTuple):
+    """``entity`` announces the trail; ``changed`` is False where the store held just this one already."""
+
+    entity: Entity
+    changed: bool
+    children: tuple[ImportedTrail, ...]
+
+
+class TrailFile(NamedTuple):
+    """The bytes of a trail, and the name by which it was found."""
+
+    name: str
+    data: bytes
+
+
+def import_sessions(
+    project: Project, path: str, *, source_format: SourceFormat | None, progress: Progress | None, only_here: bool
+) -> list[ImportedTrail]:
+    """As ``Project.import_transcripts`` says."""
+    from periplus.interop import import_transcripts
+
+    sessions = import_transcripts(
+        path,
+        trail_key=_trail_key(project),
+        put_object=project.journal.objects.put,
+        format=source_format,
+        progress=progress,
+        folder=project.folder if only_here else None,
+    )
+    return [_announce(project, imported, "") for imported in sessions]
+
+
+def import_history(project: Project, repository: str, *, commits_max: int, progress: Progress | None) -> ImportedTrail:
+    """As ``Project.import_git`` says."""
+    from periplus.interop import import_git
+
+    imported = import_git(
+        repository,
+        trail_key=_trail_key(project),
+        put_object=project.journal.objects.put,
+        commits_max=commits_max,
+        progress=progress,
+    )
+    return _announce(project, imported, "")
+
+
+def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile:
+    """As ``Project.trail_bytes`` says."""
+    if os.path.isfile(reference):
+        return TrailFile(reference, _read_file(reference))
+    project.journal.refresh()
+    entity = _found(project, reference)
+    objects = project.journal.objects
+    name = bytes.fromhex(str(entity.value["object"]))
+    is_broken = remains and objects.check(name) is not None
+    return TrailFile(entity.item_id, objects.remains(name) if is_broken else objects.get(name))
+
+
+def trail_secret(project: Project, source_sha256: bytes) -> bytes:
+    """As ``Project.trail_secret`` says."""
+    import hashlib
+    import hmac
+
+    return hmac.digest(_trail_key(project), source_sha256, hashlib.sha256)
+
+
+def trail_problems(project: Project) -> Iterator[Problem]:
+    """What is wrong with trails whose objects are sound; the check of the objects names the others."""
+    from periplus.journal.doctor import Problem
+    from periplus.trail import verify
+
+    objects = project.journal.objects
+    for entity in project.journal.entities("trail"):
+        try:
+            data = objects.get(bytes.fromhex(str(entity.value["object"])))
+        except PeriplusError:
+            continue
+        report = verify(data, store=objects)
+        if not report.ok:
+            yield Problem("error", f"trail {entity.item_id}: {report.summary}", project.root)
+        elif report.digest.hex() != entity.value.get("digest"):
+            yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", project.root)
+
+
+def _found(project: Project, reference: str) -> Entity:
+    if reference.startswith("trl_"):
+        entity = project.journal.find(reference)
+        if entity.item_type == "trail":
+            return entity
+    found = [trail for trail in project.trails() if str(trail.value.get("digest", "")).startswith(reference.lower())]
+    if len(found) == 1 and len(reference) >= 4:
+        return found[0]
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} trails have a digest that begins with {reference!r}", mend="Type more of it.")
+    raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
+
+
+def _trail_key(project: Project) -> bytes:
+    from periplus.journal.keys import trail_key
+
+    journal = project.journal
+    if journal.own is None:
+        create_store(project.root, journal.files, journal.clock)
+    return trail_key(journal.layout)
+
+
+def _announce(project: Project, imported: Imported, parent: str) -> ImportedTrail:
+    """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
+    session = imported.session_id or imported.source_sha256.hex()
+    item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
+    children = tuple(_announce(project, child, item_id) for child in imported.children)
+    card = card_of(imported, parent)
+    card["object"] = project.journal.objects.put(imported.trail).hex()  # an object that was lost is healed by it
+
+    def write(transaction: Transaction) -> None:
+        held = transaction.get("trail", item_id)
+        if held is None or held.deleted or is_later(card, held.value):
+            summary = f"trail: {card['title'] or session}"
+            transaction.put("trail", item_id, card, action="import", summary=summary)
+
+    changed = bool(project.journal.mutate(write, project.writer).versions)
+    entity = project.journal.get("trail", item_id)
+    assert entity is not None
+    return ImportedTrail(entity, changed or any(child.changed for child in children), children)
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(TRAIL_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    if len(data) > TRAIL_FILE_BYTES_MAX:
+        raise UsageError(f"{path} is over {TRAIL_FILE_BYTES_MAX:,} bytes")
+    return data
