@@ -29,20 +29,23 @@ __all__ = [
     "OrderKey",
     "annotation_record",
     "atom_digest",
+    "depth_over",
+    "molecule_digest",
     "order_key",
 ]
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.canonical import JSONValue, canonical
 
 RELEVANCE_MAX: Final = 1_000_000
 STRING_TYPE: Final = "String"
 _ATOM_DOMAIN: Final = b"periplus atom 1\x00"
+_MOLECULE_DOMAIN: Final = b"periplus molecule 1\x00"
 
 OrderKey: TypeAlias = tuple[int, int, bytes]
 
@@ -104,10 +107,34 @@ class Molecule(msgspec.Struct, frozen=True, array_like=True):
     metadata: dict[str, JSONValue] = {}
 
 
+def molecule_digest(molecule: Molecule) -> bytes:
+    """The digest of all that ``molecule`` holds; in what order relations and the pairs of one are given makes no difference.
+
+    ``domain · type · atom count u32 · atom* · relation count u32 · (name · pair count u32 · (i u32 · j u32)*)* · metadata``:
+    names ascending by code point, pairs ascending and none twice, metadata as canonical JSON; a text or JSON is its length in
+    bytes as u64 and its UTF-8; big-endian. Raises UsageError where the metadata have no canonical form.
+    """
+    out = bytearray(_MOLECULE_DOMAIN)
+    kind = molecule.type.encode()
+    out += len(kind).to_bytes(8, "big") + kind
+    out += len(molecule.atoms).to_bytes(4, "big") + b"".join(molecule.atoms)
+    out += len(molecule.relations).to_bytes(4, "big")
+    for name, pairs in sorted(molecule.relations.items()):
+        data = name.encode()
+        ordered = sorted(set(pairs))
+        out += len(data).to_bytes(8, "big") + data + len(ordered).to_bytes(4, "big")
+        for i, j in ordered:
+            out += i.to_bytes(4, "big") + j.to_bytes(4, "big")
+    metadata = canonical(molecule.metadata)
+    out += len(metadata).to_bytes(8, "big") + metadata
+    return sha256(out).digest()
+
+
 class Context(msgspec.Struct, frozen=True):
     """A delta over ``base`` (the digest of a context, None for a root).
 
-    ``removed`` are digests of atoms and molecules; ``merged`` are the contexts whose changes it takes in beside its base.
+    ``removed`` are digests of atoms and molecules of the base as it stands expanded; ``merged`` are the contexts whose changes it
+    takes in beside its base. What is removed is not added in the same delta: an atom is annotated anew by adding it alone.
     In canonical form atoms stand in the order of ``order_key``, everything else in ascending order, nothing twice.
     """
 
@@ -122,7 +149,8 @@ class Context(msgspec.Struct, frozen=True):
 class ContextHeader(msgspec.Struct, frozen=True):
     """What a context's record says of it before any page is read.
 
-    ``depth`` is 0 for a root, else its base's and one; ``live`` is how many atoms its expansion has; ``atoms_root`` is the root of
+    ``depth`` is 0 where it stands on nothing, else one more than the deepest of its base and of what it merged, so that every
+    ancestor, by whichever link, is less deep (what finds common bases counts on it); ``live`` is how many atoms its expansion has; ``atoms_root`` is the root of
     the tree (RFC 9162) over the annotation records of its own atoms in their order.
     """
 
@@ -138,6 +166,11 @@ class ContextHeader(msgspec.Struct, frozen=True):
     metadata: dict[str, JSONValue]
 
 
+def depth_over(parents: Iterable[ContextHeader]) -> int:
+    """The depth of a context that stands on ``parents``: its base, if it has one, and what it merged."""
+    return max((parent.depth + 1 for parent in parents), default=0)
+
+
 class Entry(NamedTuple):
     """An atom of an expansion, with its identity and the context that brought it (or annotated it last)."""
 
@@ -147,7 +180,10 @@ class Entry(NamedTuple):
 
 
 class BrokenMolecule(NamedTuple):
-    """A molecule that lost ``atoms`` on which a relation of it stood."""
+    """A molecule (its digest before) that is gone because it lost ``atoms`` on which a relation of it stood, or its last one.
+
+    A report of the chain, not part of what a context stands for: it stays until a delta removes ``digest`` or adds that molecule again.
+    """
 
     digest: bytes
     atoms: tuple[bytes, ...]

@@ -1,0 +1,111 @@
+"""Molecules: what is accepted, what their digest covers, and what the loss of an atom makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from periplus.base.errors import UsageError
+from periplus.context.model import BrokenMolecule, Molecule, molecule_digest
+from periplus.context.molecules import MoleculeTable, checked_molecule, without
+
+A, B, C, D = (hashlib.sha256(name.encode()).digest() for name in "abcd")
+
+
+def test_every_field_of_a_molecule_is_part_of_its_digest():
+    base = Molecule((A, B), {"after": ((0, 1),)}, "Molecule", {"k": 1})
+    others = [
+        Molecule((B, A), {"after": ((0, 1),)}, "Molecule", {"k": 1}),
+        Molecule((A, B, C), {"after": ((0, 1),)}, "Molecule", {"k": 1}),
+        Molecule((A, B), {"before": ((0, 1),)}, "Molecule", {"k": 1}),
+        Molecule((A, B), {"after": ((1, 0),)}, "Molecule", {"k": 1}),
+        Molecule((A, B), {"after": ()}, "Molecule", {"k": 1}),
+        Molecule((A, B), {}, "Molecule", {"k": 1}),
+        Molecule((A, B), {"after": ((0, 1),)}, "Chain", {"k": 1}),
+        Molecule((A, B), {"after": ((0, 1),)}, "Molecule", {"k": 2}),
+    ]
+    assert len({molecule_digest(each) for each in [base, *others]}) == len(others) + 1
+
+
+def test_the_order_in_which_relations_are_given_is_not_part_of_the_digest():
+    one = Molecule((A, B), {"x": ((0, 1), (1, 0)), "y": ()})
+    two = Molecule((A, B), {"y": (), "x": ((1, 0), (0, 1), (1, 0))})
+    assert molecule_digest(one) == molecule_digest(two)
+    assert checked_molecule(two) == one
+    assert list(checked_molecule(two).relations) == ["x", "y"]
+
+
+def test_a_known_digest():
+    """Written out by hand from the docstring, so that no change of the code can move both."""
+    molecule = Molecule((A,), {"r": ((0, 0),)}, "T", {})
+    expected = hashlib.sha256(
+        b"periplus molecule 1\0" + b"\0" * 7 + b"\1T" + b"\0\0\0\1" + A + b"\0\0\0\1" + b"\0" * 7 + b"\1r"
+        b"\0\0\0\1" + b"\0" * 8 + b"\0" * 7 + b"\2{}"
+    )
+    assert molecule_digest(molecule) == expected.digest()
+
+
+@pytest.mark.parametrize(
+    ("molecule", "field"),
+    [
+        (Molecule(()), "molecules[0].atoms"),
+        (Molecule((A, b"short")), "molecules[0].atoms[1]"),
+        (Molecule((A, B, A)), "molecules[0].atoms[2]: the same atom as atoms[0]"),
+        (Molecule((A,), {"r": ((0, 1),)}), "molecules[0].relations['r'][0]"),
+        (Molecule((A,), {"r": ((-1, 0),)}), "molecules[0].relations['r'][0]"),
+        (Molecule((A,), {"r": ((0, True),)}), "molecules[0].relations['r'][0]"),
+        (Molecule((A,), {"r": ((0,),)}), "molecules[0].relations['r'][0]"),
+        (Molecule((A,), {"": ()}), "molecules[0].relations['']"),
+        (Molecule((A,), {"a\nb": ()}), "molecules[0].relations"),
+        (Molecule((A,), {"\ud800": ()}), "molecules[0].relations"),
+        (Molecule((A,), {"é" * 129: ()}), "molecules[0].relations"),
+        (Molecule((A,), {}, "T", {"k": 0.5}), "molecules[0].metadata.k"),
+    ],
+)
+def test_what_is_wrong_with_a_molecule_is_named(molecule, field):
+    with pytest.raises(UsageError) as caught:
+        checked_molecule(molecule, "molecules[0]")
+    assert str(caught.value).startswith(field)
+
+
+def test_an_atom_without_a_relation_leaves_a_smaller_molecule_with_its_relations_at_the_new_places():
+    molecule = Molecule((A, B, C, D), {"after": ((1, 3), (3, 3)), "kept empty": ()}, "Chain", {"k": 1})
+    assert without(molecule, {A, C}) == Molecule(
+        (B, D), {"after": ((0, 1), (1, 1)), "kept empty": ()}, "Chain", {"k": 1}
+    )
+    assert without(molecule, {B}) is None
+    assert without(Molecule((A,)), {A}) is None
+
+
+def test_a_table_follows_removals_reports_what_broke_and_forgets_the_report_when_told():
+    plain = Molecule((A, B))
+    tied = Molecule((A, C, D), {"after": ((0, 1),)})
+    table = MoleculeTable([plain, tied])
+    table.apply({D})
+    assert table.molecules() == tuple(sorted((plain, Molecule((A, C), tied.relations)), key=molecule_digest))
+    table.apply({A})
+    assert table.molecules() == (Molecule((B,)),)
+    (report,) = table.broken()
+    assert report == BrokenMolecule(molecule_digest(Molecule((A, C), tied.relations)), (A,))
+    assert table.names(report.digest)
+    assert report.digest not in table
+    table.apply({report.digest})
+    assert table.broken() == ()
+
+
+def test_a_broken_molecule_that_is_added_again_is_whole():
+    tied = Molecule((A, B), {"after": ((0, 1),)})
+    table = MoleculeTable([tied])
+    table.apply({A})
+    assert len(table) == 0
+    table.apply((), [tied])
+    assert table.molecules() == (tied,)
+    assert table.broken() == ()
+
+
+def test_a_molecule_removed_with_its_atom_is_not_reported():
+    tied = Molecule((A, B), {"after": ((0, 1),)})
+    table = MoleculeTable([tied])
+    table.apply({A, molecule_digest(tied)})
+    assert (table.molecules(), table.broken()) == ((), ())
