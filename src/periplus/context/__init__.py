@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["Atom", "Chunk", "ChunkLimits", "Context", "ContextHeader", "Entry", "Expansion", "Molecule", "Store"]
+__all__ = [
+    "Atom", "Chunk", "ChunkLimits", "ChunkStream", "Context", "ContextHeader", "Entry", "Expansion", "Molecule",
+    "Oversize", "Store", "StreamEnd",
+]  # fmt: skip
 
-from periplus.context.model import Atom, Chunk, ChunkLimits, Context, ContextHeader, Entry, Expansion, Molecule
-from periplus.context.store import Store
+from periplus.context.model import (
+    Atom,
+    Chunk,
+    ChunkLimits,
+    Context,
+    ContextHeader,
+    Entry,
+    Expansion,
+    Molecule,
+    Oversize,
+    StreamEnd,
+)
+from periplus.context.store import ChunkStream, Store

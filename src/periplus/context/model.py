@@ -27,6 +27,8 @@ __all__ = [
     "Expansion",
     "Molecule",
     "OrderKey",
+    "Oversize",
+    "StreamEnd",
     "annotation_record",
     "atom_digest",
     "depth_over",
@@ -199,7 +201,11 @@ class Expansion(NamedTuple):
 
 
 class ChunkLimits(NamedTuple):
-    """What one chunk may hold at the most; each is enforced. An atom over the byte limit is refused by name, never cut."""
+    """What one chunk may hold at the most; each is enforced.
+
+    ``size_bytes`` counts the atoms as messagepack; a proof has as much again for itself. An atom that alone is over ``tokens`` or
+    ``size_bytes`` is never cut: it is named in ``Chunk.over``, and the stream goes on behind it.
+    """
 
     atoms: int = 64
     tokens: int = 4_000
@@ -209,8 +215,21 @@ class ChunkLimits(NamedTuple):
 DEFAULT_LIMITS: Final = ChunkLimits()
 
 
+class Oversize(NamedTuple):
+    """An atom that no chunk within the limits can hold: its identity, where it is from, and its ``annotation_record``."""
+
+    digest: bytes
+    origin: bytes
+    annotation: bytes
+
+
 class Chunk(NamedTuple):
-    """The next best atoms of a stream. ``start`` is the place of the first in the stream; ``proof`` as ``context.proof`` has it."""
+    """The next best atoms of a stream.
+
+    ``start`` is the place of the first in the stream; ``proof`` as ``context.proof`` has it; ``over`` are those of the atoms that
+    are only named, at their places among the others by the order of a stream. Tokens are those of ``entries``. A chunk without
+    either carries a part of a proof that is too long for one chunk, or says that the stream was empty.
+    """
 
     chunk_id: int
     start: int
@@ -219,3 +238,16 @@ class Chunk(NamedTuple):
     progress_millionths: int
     is_final: bool
     proof: bytes = b""
+    over: tuple[Oversize, ...] = ()
+
+
+class StreamEnd(NamedTuple):
+    """What a whole stream came to: how many atoms (with those only named), tokens and chunks, from the first on even if resumed.
+
+    ``head`` is the root of the tree (RFC 9162) over the annotation records of all atoms of the expansion in their order.
+    """
+
+    atoms: int
+    tokens: int
+    chunks: int
+    head: bytes

@@ -6,13 +6,13 @@ bisect, selection) is written against this protocol.
 
 from __future__ import annotations
 
-__all__ = ["ANY", "AnyTarget", "Expected", "ObjectSource", "Store"]
+__all__ = ["ANY", "AnyTarget", "ChunkStream", "Expected", "ObjectSource", "Store"]
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, Literal, Protocol, TypeAlias
 
-from periplus.context.model import DEFAULT_LIMITS, Chunk, ChunkLimits, Context, ContextHeader, Expansion
+from periplus.context.model import DEFAULT_LIMITS, Chunk, ChunkLimits, Context, ContextHeader, Expansion, StreamEnd
 
 
 class AnyTarget(Enum):
@@ -35,6 +35,17 @@ class ObjectSource(Protocol):
     def has(self, digest: bytes) -> bool: ...
 
     def put(self, data: bytes) -> bytes: ...
+
+
+class ChunkStream(Iterator[Chunk], Protocol):
+    """The chunks of a stream; equal questions get equal chunks. ``close`` frees whatever it holds, at any time and repeatedly."""
+
+    @property
+    def end(self) -> StreamEnd | None:
+        """What the whole came to; None until the last chunk is out."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Store(Protocol):
@@ -62,8 +73,11 @@ class Store(Protocol):
 
     def stream(
         self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False
-    ) -> Iterator[Chunk]:
-        """The expansion in chunks, best first, read as it is asked for. ``resume`` is the first chunk that is wanted."""
+    ) -> ChunkStream:
+        """The expansion in chunks, best first, read as it is asked for. ``resume`` is the first chunk that is wanted.
+
+        Raises UsageError for limits below 1 and where the stream has no chunk ``resume``, NotFoundError, DamageError.
+        """
         ...
 
     def refs(self) -> dict[str, bytes]:
