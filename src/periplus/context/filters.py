@@ -1,0 +1,106 @@
+"""Which atoms are asked for: the same filters for selections, streams and the wire's queries.
+
+Values only, and per call: nothing here is kept between two calls, so no client's bounds reach another's answer. All filters
+that are set have to hold.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "FILTER_TAGS_MAX",
+    "FILTER_TEXT_CHARACTERS_MAX",
+    "QUERY_LIMIT_MAX",
+    "QUERY_TEXT_CHARACTERS_MAX",
+    "Filters",
+    "Query",
+    "QueryResult",
+    "check_filters",
+    "check_query",
+]
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from periplus.base.errors import UsageError
+from periplus.context.model import RELEVANCE_MAX, Entry
+
+QUERY_TEXT_CHARACTERS_MAX: Final = 20_000
+QUERY_LIMIT_MAX: Final = 1_000
+FILTER_TAGS_MAX: Final = 64
+FILTER_TEXT_CHARACTERS_MAX: Final = 4_096
+_TIME_MS_MAX: Final = (1 << 63) - 1
+
+
+class Filters(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What an atom has to be to be asked for; a filter at its default lets every atom pass.
+
+    ``type`` is the print of a type with which the atom's has to unify; ``relevance_min`` counts in millionths. ``since_ms`` is a
+    time, ``age_ms_max`` an age at the time of the call; an atom passes that is exactly as old. ``source`` is the atom's whole
+    source or its beginning up to one of ``/ # : @ ?``, so that ``src/auth.py`` finds ``src/auth.py#L10-L20`` and not
+    ``src/auth.pyc``. Of ``tags`` the atom has to have all.
+    """
+
+    type: str | None = None
+    relevance_min: int = 0
+    since_ms: int | None = None
+    age_ms_max: int | None = None
+    source: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Query(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A search in one context: with ``text`` the atoms that it is found in, best first; without, all that pass, in order.
+
+    ``page`` counts from 0 in steps of ``limit`` atoms. ``at_ms`` is the time that ages are counted at, None for the time of the
+    call; who asks for a further page gives that of the first, so that no atom ages out between two pages.
+    """
+
+    text: str = ""
+    filters: Filters = Filters()
+    limit: int = 50
+    page: int = 0
+    at_ms: int | None = None
+
+
+class QueryResult(NamedTuple):
+    """One page. ``total`` is how many atoms the query has on all pages; ``next_page`` is None after the last.
+
+    ``scores`` are millionths, one for each entry: what it was ranked by.
+    """
+
+    entries: tuple[Entry, ...]
+    scores: tuple[int, ...]
+    total: int
+    next_page: int | None
+    at_ms: int
+
+
+def check_filters(filters: Filters, *, field: str = "filters") -> None:
+    """Raises UsageError that names the field."""
+    if not 0 <= filters.relevance_min <= RELEVANCE_MAX:
+        raise UsageError(f"{field}.relevance_min: {filters.relevance_min} is not in 0 … {RELEVANCE_MAX} (millionths)")
+    if filters.since_ms is not None and abs(filters.since_ms) > _TIME_MS_MAX:
+        raise UsageError(f"{field}.since_ms: {filters.since_ms} is not a time in milliseconds")
+    if filters.age_ms_max is not None and not 0 <= filters.age_ms_max <= _TIME_MS_MAX:
+        raise UsageError(f"{field}.age_ms_max: {filters.age_ms_max} is not an age in milliseconds")
+    if len(filters.source) > FILTER_TEXT_CHARACTERS_MAX:
+        raise UsageError(f"{field}.source: longer than {FILTER_TEXT_CHARACTERS_MAX} characters")
+    if len(filters.tags) > FILTER_TAGS_MAX:
+        raise UsageError(f"{field}.tags: more than {FILTER_TAGS_MAX}")
+    for place, tag in enumerate(filters.tags):
+        if not 0 < len(tag) <= FILTER_TEXT_CHARACTERS_MAX:
+            raise UsageError(f"{field}.tags[{place}]: not of 1 to {FILTER_TEXT_CHARACTERS_MAX} characters")
+
+
+def check_query(query: Query, *, field: str = "query") -> None:
+    """Raises UsageError that names the field."""
+    if len(query.text) > QUERY_TEXT_CHARACTERS_MAX:
+        raise UsageError(f"{field}.text: longer than {QUERY_TEXT_CHARACTERS_MAX} characters")
+    if not 1 <= query.limit <= QUERY_LIMIT_MAX:
+        raise UsageError(f"{field}.limit: {query.limit} is not in 1 … {QUERY_LIMIT_MAX}")
+    if not 0 <= query.page <= _TIME_MS_MAX // QUERY_LIMIT_MAX:
+        raise UsageError(f"{field}.page: {query.page} is not the number of a page; the first is 0")
+    if query.at_ms is not None and abs(query.at_ms) > _TIME_MS_MAX:
+        raise UsageError(f"{field}.at_ms: {query.at_ms} is not a time in milliseconds")
+    check_filters(query.filters, field=f"{field}.filters")
