@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from periplus.base.analysis import query_terms
 from periplus.base.clock import FixedClock
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.memory import Filters, Memory
-from periplus.memory.analysis import query_terms
 from periplus.memory.recall import SURROUNDINGS
 from periplus.memory.search import STEPS, _Reach, _Search
 from periplus.project import Project

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from math import log
 from typing import Final, NamedTuple
 
+from periplus.base.analysis import STOP_WORDS, query_terms, rough_stem, terms
 from periplus.journal import Journal
-from periplus.memory.analysis import STOP_WORDS, query_terms, rough_stem, terms
 from periplus.memory.recall import bring_up_to_date
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
 

@@ -172,7 +172,7 @@ def _insert_all(db: sqlite3.Connection, pending: list[_Pending]) -> None:
 
 
 def _insert(db: sqlite3.Connection, item: _Pending) -> None:
-    from periplus.memory.analysis import expand
+    from periplus.base.analysis import expand
 
     key, document = item.key, item.document
     row_id = item.id

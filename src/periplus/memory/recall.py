@@ -104,7 +104,7 @@ def recall(
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
-    from periplus.memory.analysis import query_terms, terms
+    from periplus.base.analysis import query_terms, terms
 
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")

@@ -7,12 +7,12 @@ __all__ = ["Memory", "Remembered", "remember"]
 import os
 from typing import Final, NamedTuple
 
+from periplus.base.analysis import STOP_WORDS, rough_stem, terms
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.analysis import STOP_WORDS, rough_stem, terms
 from periplus.memory.anchors import file_digest
 from periplus.memory.index import text_digest
 from periplus.memory.recall import recall

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.memory.analysis import QUERY_TERMS_MAX, STOP_WORDS, expand, query_terms, terms
+from periplus.base.analysis import QUERY_TERMS_MAX, STOP_WORDS, expand, query_terms, terms
 from periplus.memory.index import kind_token
 
 TABLE = (
