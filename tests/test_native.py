@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from array import array
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ import trail_samples
 from periplus.base import secrets, speed
 from periplus.base.errors import FormatError
 from periplus.merkle.tree import root_of
-from periplus.trail import Digest, Header, Step, encode, identity, layout, strings, withhold
+from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, strings, withhold
+from periplus.trail.model import OUTCOMES, Signed, TextObject
 from test_attack_trail import mutated
 
 ROOT = Path(__file__).parents[1]
@@ -158,6 +160,12 @@ def test_the_loops_of_c_find_what_those_of_python_find_in_hostile_bytes(tree):
     assert by_c == accepted
 
 
+def test_the_steps_that_c_makes_are_those_of_python(tree):
+    done = run(tree, "-c", "import test_native as here\nprint(here.check_made())\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > HOSTILE_ROUNDS // 50
+
+
 def test_the_functions_of_python_are_those_of_hashlib():
     check_functions(speed)
 
@@ -251,6 +259,73 @@ def check_loops():
     return f"{accepted} {by_c}"
 
 
+def check_made():
+    """Steps made by the loop of C and by that of Python: of sound trails and of changed ones that are sound all the same;
+    and C is let loose on steps that nobody has checked. How many changed ones were sound.
+    """
+    from periplus.base import _speed
+    from periplus.trail import steps as module
+
+    chance = random.Random(12)
+    everything = [
+        Step(0xA2, ("a",), "failed", -7, "error", Digest("sha256", bytes(32)), 2**40, "note", -(2**40), 0, 5),
+        Step(0xAD, ("m", 2**61, 0, 1, None), source=4), Step(0x9C, ("bob", -(2**60)), "unknown", delta_ms=300),
+        Step(0x9F, (), "denied", error=TextObject(bytes(32), 5_000)), Step(0xFE, (Signed(-3), None, "new", 7), source=9),
+    ]  # fmt: skip
+    everything += [Step(0xA2, (f"text {at % 6_000}",), duration_ms=at) for at in range(9_000)]
+    whole = encode(Header("a", "t"), everything, "success", bytes(32))
+    made = [trail_samples.golden_trail(), encode(Header("a", "t"), everything[:12], "success", bytes(32)), whole]
+    made.append(withhold(made[1], lambda index, _: index % 2 == 0))
+    for data in made:
+        reader = TrailReader(data)
+        assert list(reader.steps()) == by_python(reader, reader._data)
+    assert list(TrailReader(whole).steps()) == everything
+    sound = 0
+    for index in range(HOSTILE_ROUNDS):
+        reader = TrailReader(made[index % 2])
+        start, end = reader.span(layout.TAG_STEPS)
+        program = mutated(reader._data[start:end], chance, [b"\x01\x9f\x02\x00\x00"])
+        table = reader._strings
+        data = reader._data[:start] + program + reader._data[end:]
+        keys, held = array("Q", bytes(8 * 16)), [None] * 16
+        found, *_ = _speed.take_steps(data, Step, table.forms, table.contents, OUTCOMES, module._ROW_MOST, keys, held,
+                                      table.value, *(chance.randrange(len(data) + 9) for _ in range(3)), 0, 99)  # fmt: skip
+        assert all(type(step) is Step and len(step) == 11 for step in found)
+        try:
+            count = module.check_steps(data, start, start + len(program), table.forms).step_count
+        except FormatError:
+            continue
+        if count <= reader.step_count:
+            sound += 1
+            assert by_c(reader, data, count) == by_python(reader, data, count)
+    return sound
+
+
+def by_c(reader, data, count):
+    decoder = decoder_of(reader, data)
+    found = []
+    while len(found) < count:
+        found += decoder.take(count - len(found))
+    return found
+
+
+def by_python(reader, data, count=None):
+    return decoder_of(reader, data)._made(reader.step_count if count is None else count)
+
+
+def decoder_of(reader, data):
+    """The times stand where they stood: as many of them as the trail has steps."""
+    from periplus.base.varint import read_uint
+    from periplus.trail import steps as module
+
+    shift = len(data) - len(reader._data)
+    _, at = read_uint(data, *reader.span(layout.TAG_STEPS))
+    start, end = reader.span(layout.TAG_TIMES)
+    _, clock = read_uint(data, start + shift, end + shift)
+    sources = reader._sections.get(layout.TAG_SOURCES)
+    return module._Decoder(data, at, clock, -1 if sources is None else sources[0] + shift, reader._strings)
+
+
 def nothing(*_):
     return None
 
@@ -281,7 +356,11 @@ def read_by(loop, data):
 
 
 def check_refusals(functions):
+    reading = [b"", Step, b"", array("Q"), OUTCOMES, bytes(256), array("Q", bytes(8)), [None], len, 0, 0, -1, 0, 1]
     for call in (
+        lambda: functions.take_steps(*reading[:-1]),
+        lambda: functions.take_steps(*reading[:1], dict, *reading[2:]),
+        lambda: functions.take_steps(*reading[:5], bytes(255), *reading[6:]),
         lambda: functions.needle_plan(("ab",), ()),
         lambda: functions.needle_plan(("a" * 17,), ()),
         lambda: functions.needle_plan(("abcé",), ()),
@@ -306,6 +385,9 @@ def check_refusals(functions):
         with pytest.raises(TypeError, match="expected"):
             call()
     for call in (
+        lambda: functions.take_steps(*reading[:2], bytes(1), *reading[3:]),
+        lambda: functions.take_steps(*reading[:7], [], *reading[8:]),
+        lambda: functions.take_steps(*reading[:6], array("Q", bytes(24)), [None] * 3, *reading[8:]),
         lambda: functions.check_entries(bytes(3), 0, 4, 1, False),
         lambda: functions.commit_whole(bytes(3), 0, 4, 1, bytes(64), bytes(64)),
         lambda: functions.hash_steps(bytes(3), 3, 2, 1, b"", bytes(32)),

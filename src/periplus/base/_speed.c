@@ -329,6 +329,7 @@ needles_in(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t c
 }
 
 #include "_trails.h"
+#include "_steps.h"
 
 static PyMethodDef METHODS[] = {
     {"check_entries", (PyCFunction)(void (*)(void))check_entries, METH_FASTCALL,
@@ -337,6 +338,8 @@ static PyMethodDef METHODS[] = {
      "commit_whole(data, start, end, count, inner, outer): the commitments of the entries of a whole trail, or None."},
     {"hash_steps", (PyCFunction)(void (*)(void))hash_steps, METH_FASTCALL,
      "hash_steps(data, start, end, count, commitments, receipt): end, root and receipt of steps, or None."},
+    {"take_steps", (PyCFunction)(void (*)(void))take_steps, METH_FASTCALL,
+     "take_steps(data, kind, forms, contents, outcomes, most, keys, values, value_of, at, clock, record, source, count)."},
     {"text_at", (PyCFunction)(void (*)(void))text_at, METH_FASTCALL, "text_at(data, at) -> str: the text whose length stands there."},
     {"sha256", sha256, METH_O, "sha256(data: bytes) -> bytes: the SHA-256 of data."},
     {"sha256_joined", sha256_joined, METH_O, "sha256_joined(pieces: list[bytes]) -> bytes: the SHA-256 of all pieces."},

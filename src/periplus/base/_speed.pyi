@@ -1,9 +1,12 @@
+from array import array
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 _T = TypeVar("_T", bound=tuple[Any, ...])
 
 # Of whole loops over the bytes of a trail None says that something is odd and the caller's own loop has to do it.
 # check_entries: where the entries end, their forms, and where the content of each begins, as u64 of this machine.
+# take_steps: up to count steps, fewer where the next is odd, and where the steps, times, sources and source stand behind them.
 # hash_steps: where the steps end, the root over their leaves (RFC 9162), and the last receipt.
 
 def check_entries(
@@ -21,5 +24,22 @@ def sha256_joined(pieces: list[bytes], /) -> bytes: ...
 def sha256_chained(prefix: bytes, first: bytes, items: list[bytes], /) -> bytes: ...
 def sha256_nodes(children: bytes, /) -> bytes: ...
 def sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes], /) -> bytes: ...
+def take_steps(
+    data: bytes,
+    kind: type[_T],
+    forms: bytes,
+    contents: array[int],
+    outcomes: tuple[str, ...],
+    most: bytes,
+    keys: array[int],
+    values: list[Any],
+    value_of: Callable[[int], Any],
+    at: int,
+    clock: int,
+    record: int,
+    source: int,
+    count: int,
+    /,
+) -> tuple[list[_T], int, int, int, int] | None: ...
 def text_at(data: bytes, at: int, /) -> str: ...
 def use_instructions(wanted: bool, /) -> bool: ...

@@ -21,11 +21,13 @@ __all__ = [
     "text_at",
 ]
 
+from array import array
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError
-from periplus.base.speed import record
+from periplus.base.speed import IS_NATIVE, record, take_steps
 from periplus.base.varint import read_uint, unzigzag
 from periplus.trail import layout
 from periplus.trail.model import (
@@ -322,13 +324,23 @@ def decode_steps(
     strings: StringTable,
 ) -> Iterator[Step]:
     """The steps of checked sections, one at a time."""
+    return chain.from_iterable(_batches(data, steps, times, sources, strings))
+
+
+def _batches(
+    data: bytes,
+    steps: tuple[int, int],
+    times: tuple[int, int],
+    sources: tuple[int, int] | None,
+    strings: StringTable,
+) -> Iterator[list[Step]]:
     left, at = read_uint(data, *steps)
     _, clock = read_uint(data, *times)
     decoder = _Decoder(data, at, clock, -1 if sources is None else sources[0], strings)
     while left:
         taken = decoder.take(min(left, _TAKEN_AT_ONCE))
         left -= len(taken)
-        yield from taken
+        yield taken
 
 
 class _Decoder:
@@ -344,9 +356,23 @@ class _Decoder:
         self._source: i64 = 0
         self._strings = strings
         self._values: dict[int, OperandValue] = {}
+        slots = 1 << min(len(strings), _CACHED_VALUES_MAX - 1).bit_length()
+        self._keys = array("Q", bytes(8 * slots if IS_NATIVE else 0))  # of the values that the loop in C holds
+        self._held: list[OperandValue] = [None] * slots if IS_NATIVE else []
 
     def take(self, steps: int) -> list[Step]:
-        """The next ``steps`` steps, which must be there."""
+        """The next steps, of which there must be ``steps``: as many of them, or fewer, but one."""
+        strings = self._strings
+        found = take_steps(
+            self._data, Step, strings.forms, strings.contents, OUTCOMES, _ROW_MOST, self._keys, self._held,
+            strings.value, self._at, self._clock, self._record, self._source, steps,
+        )  # fmt: skip
+        if found is None:
+            return self._made(steps)
+        out, self._at, self._clock, self._record, self._source = found
+        return out or self._made(1)
+
+    def _made(self, steps: int) -> list[Step]:
         data, values, made, outcomes, step = self._data, self._values, record, OUTCOMES, Step
         end = len(data)
         at: i64 = self._at

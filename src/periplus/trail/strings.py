@@ -37,7 +37,7 @@ class StringTable:
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self._data = data
         self._end = end
-        self._contents = array("Q")
+        self.contents = array("Q")
         at = self._read_mode(data, start, end)
         count, after = read_uint(data, at, end)
         least = 33 if self.is_redacted else 2
@@ -46,7 +46,7 @@ class StringTable:
         found = check_entries(data, after, end, count, self.is_redacted)
         if found is not None:
             at, self.forms = found[0], found[1]
-            self._contents.frombytes(found[2])
+            self.contents.frombytes(found[2])
         else:
             forms = bytearray()
             at = self._read_entries(after, count, forms)
@@ -69,7 +69,7 @@ class StringTable:
 
     def _read_entries(self, start: int, count: int, forms: bytearray) -> int:
         data, end, is_redacted = self._data, self._end, self.is_redacted
-        contents = self._contents
+        contents = self.contents
         texts: set[bytes] = set()
         others: set[bytes] = set()
         at: i64 = start
@@ -134,11 +134,11 @@ class StringTable:
 
     def offset(self, index: int) -> int:
         """Where in the file the content of entry ``index`` begins."""
-        return self._contents[index]
+        return self.contents[index]
 
     def value(self, index: int) -> str | TextObject | Digest | Withheld:
         data = self._data
-        at = self._contents[index]
+        at = self.contents[index]
         form = self.forms[index]
         if form == layout.FORM_TEXT:
             return text_at(data, at)
@@ -152,8 +152,8 @@ class StringTable:
 
     def entry(self, index: int) -> Entry:
         """Entry ``index`` as bytes, with the salt of its commitment (None for a withheld one)."""
-        at = self._contents[index]
-        following = self._contents[index + 1] if index + 1 < len(self.forms) else self._end
+        at = self.contents[index]
+        following = self.contents[index + 1] if index + 1 < len(self.forms) else self._end
         form = self.forms[index]
         if index + 1 < len(self.forms):
             following -= 1 if not self.is_redacted or self.forms[index + 1] == layout.FORM_WITHHELD else 33
