@@ -1,0 +1,115 @@
+"""What stands on what: walks over the links of contexts, which read headers and nothing else.
+
+Two kinds of link go backwards from a context: its ``base``, of which it is a delta, and what it ``merged``. Both count as descent.
+Every ancestor is less deep than its descendants (``model.depth_over``, checked on entry), so a walk that always takes the deepest
+context it knows meets each one after all that descend from it; a search ends where nothing deep enough is left. Nothing here
+recurses, and nothing reads further than its answer needs.
+"""
+
+from __future__ import annotations
+
+__all__ = ["chain", "common_bases", "descent", "fork_of", "is_ancestor"]
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+from periplus.context.model import ContextHeader
+
+_OURS: Final = 1
+_THEIRS: Final = 2
+_BOTH: Final = _OURS | _THEIRS
+_STALE: Final = 4  # an ancestor of a common base that was found
+
+
+class Headers(Protocol):
+    """The part of a store that walks need."""
+
+    def header(self, digest: bytes) -> ContextHeader: ...
+
+
+def _parents(header: ContextHeader) -> tuple[bytes, ...]:
+    return header.merged if header.base is None else (header.base, *header.merged)
+
+
+def chain(store: Headers, head: bytes | None) -> Iterator[ContextHeader]:
+    """``head``, its base, the base of that, to the root: the deltas of which it is made, newest first."""
+    while head is not None:
+        header = store.header(head)
+        yield header
+        head = header.base
+
+
+def descent(store: Headers, head: bytes) -> Iterator[ContextHeader]:
+    """``head`` and all that it stands on, over bases and merged contexts, each once and after all that descend from it."""
+    first = store.header(head)
+    heap = [(-first.depth, head, first)]
+    seen = {head}
+    while heap:
+        _, _, header = heappop(heap)
+        yield header
+        for parent in _parents(header):
+            if parent not in seen:
+                seen.add(parent)
+                found = store.header(parent)
+                heappush(heap, (-found.depth, parent, found))
+
+
+def is_ancestor(store: Headers, ancestor: bytes, descendant: bytes) -> bool:
+    """Whether ``descendant`` is ``ancestor`` or stands on it, by whichever links."""
+    depth = store.header(ancestor).depth
+    for header in descent(store, descendant):
+        if header.digest == ancestor:
+            return True
+        if header.depth < depth:
+            return False
+    return False
+
+
+def common_bases(store: Headers, ours: bytes, theirs: bytes) -> tuple[bytes, ...]:
+    """The nearest contexts on which both stand: common ancestors that are no ancestors of another common ancestor.
+
+    Deepest first, of one depth by digest; several after merges that cross, none where the two have nothing in common.
+    """
+    marks: dict[bytes, int] = {}
+    heap: list[tuple[int, bytes, ContextHeader]] = []
+    open_ends = 0  # contexts in the heap that may still lead to a base
+
+    def reach(digest: bytes, mark: int) -> None:
+        nonlocal open_ends
+        before = marks.get(digest, 0)
+        after = marks[digest] = before | mark
+        if not before:
+            header = store.header(digest)
+            heappush(heap, (-header.depth, digest, header))
+            open_ends += not after & _STALE
+        elif after & _STALE and not before & _STALE:
+            open_ends -= 1
+
+    reach(ours, _OURS)
+    reach(theirs, _THEIRS)
+    found: list[bytes] = []
+    while open_ends:
+        _, digest, header = heappop(heap)
+        mark = marks[digest]
+        if not mark & _STALE:
+            open_ends -= 1
+            if mark == _BOTH:
+                found.append(digest)
+                mark |= _STALE
+        for parent in _parents(header):
+            reach(parent, mark)
+    return tuple(found)
+
+
+def fork_of(store: Headers, one: bytes, other: bytes) -> bytes | None:
+    """The newest context that is in the chain of deltas of both; None where they have none in common."""
+    left: bytes | None = one
+    right: bytes | None = other
+    while left is not None and right is not None and left != right:
+        a, b = store.header(left), store.header(right)
+        if a.depth >= b.depth:
+            left = a.base
+        if b.depth >= a.depth:
+            right = b.base
+    return left if left == right else None
