@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, NotFoundError, UsageError
-from periplus.journal import EntityType, Journal, Writer
+from periplus.journal import EntityType, Journal, MergeRules, Writer
 from periplus.journal.history import RecordFilter, beside_others, newest
 from periplus.journal.undo import plan_undo, take_out, undo
 from periplus.journal.versions import blame, entity_at, find_ever
@@ -27,7 +27,9 @@ def refuse_bad(payload):
 
 
 TYPES = {
-    "decision": EntityType("decision", "dec", is_projected=True, check=refuse_bad, sets=frozenset({"tags"})),
+    "decision": EntityType(
+        "decision", "dec", is_projected=True, check=refuse_bad, rules=MergeRules(frozenset({"tags"}))
+    ),
     "note": EntityType("note", "not", is_projected=False, check=refuse_bad),
 }
 
@@ -533,6 +535,13 @@ def state(journal):
     return {number: found for number in (1, 2, 3) if (found := value(journal, number)) is not None}
 
 
+def test_what_says_when_it_was_last_so_stands_in_no_undos_way():
+    rules = MergeRules(latest=frozenset({"updated"}))
+    before, made = {"text": "a", "updated": "1"}, {"text": "b", "updated": "2"}
+    assert take_out({"text": "b", "n": 1, "updated": "3"}, made, before, rules) == {"text": "a", "n": 1, "updated": "3"}
+    assert take_out(made, made, before, rules) == before
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, max_size=6), st.lists(STEP, min_size=1, max_size=6))
 def test_undoing_the_last_session_restores_what_was_and_undoing_that_brings_it_back(before, last):
@@ -558,11 +567,11 @@ def test_undoing_the_last_session_restores_what_was_and_undoing_that_brings_it_b
 
 @given(FIELDS, FIELDS, FIELDS)
 def test_taking_out_is_exact_where_nothing_else_happened_and_never_touches_other_fields(before, made, extra):
-    sets = frozenset({"tags"})
-    assert canonical_text(take_out(made, made, before, sets)) == canonical_text(before)
-    assert canonical_text(take_out(before, made, before, sets)) == canonical_text(before)
+    rules = MergeRules(frozenset({"tags"}))
+    assert canonical_text(take_out(made, made, before, rules)) == canonical_text(before)
+    assert canonical_text(take_out(before, made, before, rules)) == canonical_text(before)
     others = {f"other_{name}": content for name, content in extra.items()}
-    assert canonical_text(take_out(made | others, made, before, sets)) == canonical_text(before | others)
+    assert canonical_text(take_out(made | others, made, before, rules)) == canonical_text(before | others)
 
 
 def canonical_text(content):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graph_support import LINEAGES, PAYLOADS, change, histories
 from periplus.base.errors import ConflictError, DamageError
-from periplus.journal import ABSENT, EntityType, Journal
+from periplus.journal import ABSENT, EntityType, Journal, MergeRules
 from periplus.journal.doctor import examine
 from periplus.journal.index import Index, NullIndexer, View
 from periplus.journal.merge import Node, entity_of, merge_payloads, nearest_common_ancestors
@@ -24,8 +24,8 @@ from periplus.journal.record import version_id
 from periplus.journal.state import Head, head_of
 from support import WRITER, check_nothing, item, make_store
 
-SETS = frozenset({"tags"})
-TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, sets=SETS)}
+RULES = MergeRules(frozenset({"tags"}), frozenset({"updated"}))
+TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, rules=RULES)}
 
 
 def merged(base, *values):
@@ -48,7 +48,7 @@ def merged(base, *values):
         )
         for number, value in enumerate(values)
     ]
-    payload, conflicts = merge_payloads(heads, bases, SETS)
+    payload, conflicts = merge_payloads(heads, bases, RULES)
     texts = {
         ".".join(conflict.path): [orjson.loads(one.value) if one.value else "(absent)" for one in conflict.values]
         for conflict in conflicts
@@ -85,6 +85,10 @@ def merged(base, *values):
         pytest.param(({"a": 1}, {"a": 2}), [{"a": 1}, {"a": 3}], {"a": 3}, {}, id="crossed, one changed"),
         pytest.param(({"tags": ["a"]}, {"tags": ["b"]}), [{"tags": ["b"]}, {"tags": ["c", "a"]}, {"tags": ["a", "d"]}],
                      {"tags": ["b", "c", "a", "d"]}, {}, id="crossed sets"),
+        pytest.param({"updated": "1"}, [{"updated": "2"}, {"updated": "3"}], {"updated": "3"}, {}, id="the latest time"),
+        pytest.param({"updated": "1"}, [{}, {"updated": "3"}], {"updated": "3"}, {}, id="a latest time removed"),
+        pytest.param({"updated": "1"}, [{"updated": 2}, {"updated": 3}], {"updated": 2}, {"updated": [2, 3]},
+                     id="no times where times belong"),
     ],
 )  # fmt: skip
 def test_field_by_field(base, values, payload, conflicts):
@@ -119,7 +123,7 @@ class Fold:
             mine = [one for one in self.changes.values() if key_of(one) == key]
             named = {parent for one in mine for parent in one.parents}
             heads = [head_of(one, self.node(*key, one.version).rev) for one in mine if one.version not in named]
-            found[key] = entity_of(heads, SETS, self)
+            found[key] = entity_of(heads, RULES, self)
         return found
 
 
@@ -163,7 +167,7 @@ def test_the_same_records_show_the_same_whatever_the_clone_and_the_order(changes
     for split in splits:  # each a clone that got the records in an order of its own, so many of them in its index
         order = changes[:]
         random.shuffle(order)
-        view = View({"decision": SETS}, lambda record: payloads[record.lineage, record.seq])
+        view = View({"decision": RULES}, lambda record: payloads[record.lineage, record.seq])
         index = Index(None, "", NullIndexer(), view)
         index.begin_write()
         for one in order[:split]:

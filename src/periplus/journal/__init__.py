@@ -4,7 +4,7 @@ from periplus.journal.creation import Created, create_store
 from periplus.journal.index import Index, IndexedRecord, Indexer
 from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
-from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType
+from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
 from periplus.journal.transaction import ABSENT, Receipt, Transaction, Writer
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Indexer",
     "Journal",
     "Layout",
+    "MergeRules",
     "Receipt",
     "Transaction",
     "Writer",

@@ -32,7 +32,7 @@ from periplus.journal.lineage import Position
 from periplus.journal.merge import Node, entity_of
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, change_of
+from periplus.journal.state import Change, Entity, Head, MergeRules, change_of
 
 INDEX_VERSION: Final = 4
 _BUSY_S: Final = 5.0
@@ -118,9 +118,9 @@ class FileRow(NamedTuple):
 
 
 class View(NamedTuple):
-    """How entities with several heads are shown: the sets among their types' fields, and what superseded versions said."""
+    """How entities with several heads are shown: the rules of their types, and what superseded versions said."""
 
-    sets: Mapping[str, frozenset[str]]
+    rules: Mapping[str, MergeRules]
     payload_at: Callable[[IndexedRecord], bytes]
 
 
@@ -294,7 +294,7 @@ class Index:
 
     def _shown(self, heads: list[Head]) -> Iterator[Entity]:
         if heads:
-            entity = entity_of(heads, self.view.sets.get(heads[0].item_type, frozenset()), self)
+            entity = entity_of(heads, self.view.rules.get(heads[0].item_type, MergeRules()), self)
             assert entity is not None
             yield entity
 

@@ -6,7 +6,8 @@ Heads are compared with their nearest common ancestors: the versions that all of
 such version descends from (several, where histories crossed). A value is *changed* in a head if none of these has it.
 
 * no head differs, or all that changed agree: that value;
-* several different values: of a set its elements are merged one by one, of a map its keys, by the same rules;
+* several different values: of a set its elements are merged one by one, of a map its keys, by the same rules; of a field
+  that says when something was last so, the latest;
 * anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
   shown, and all of them are listed, so that nothing is lost. The next write has all heads as parents and ends it.
 
@@ -27,7 +28,7 @@ from typing import Final, NamedTuple, Protocol
 
 from periplus.base.canonical import JSONValue
 from periplus.journal.record import version_id
-from periplus.journal.state import Conflict, ConflictValue, Entity, Head, entity_of_head
+from periplus.journal.state import Conflict, ConflictValue, Entity, Head, MergeRules, entity_of_head
 
 
 class Node(NamedTuple):
@@ -58,11 +59,8 @@ _Value = JSONValue | _Absent
 _DECIMAL: Final = "$dec"  # {"$dec": "1.5"} is a number, no map
 
 
-def entity_of(heads: Iterable[Head], sets: frozenset[str], history: History) -> Entity | None:
-    """The entity that ``heads`` (all of one entity) show; None where there are none.
-
-    ``sets`` names the fields whose arrays are sets.
-    """
+def entity_of(heads: Iterable[Head], rules: MergeRules, history: History) -> Entity | None:
+    """The entity that ``heads`` (all of one entity) show; None where there are none."""
     ranked = list(heads)
     if len(ranked) < 2:
         return entity_of_head(ranked[0]) if ranked else None
@@ -74,7 +72,7 @@ def entity_of(heads: Iterable[Head], sets: frozenset[str], history: History) -> 
     if live and len(live) < len(ranked):
         conflicts.append(Conflict((), tuple(_value_of(head, head.payload) for head in ranked)))
     if len(live) > 1:
-        payload, inner = _merge_heads(live, sets, history)
+        payload, inner = _merge_heads(live, rules, history)
         conflicts += inner
     version = version_id(best.item_type, best.item_id, deleted=not live, payload=payload or None, parents=versions)
     return Entity(
@@ -83,12 +81,12 @@ def entity_of(heads: Iterable[Head], sets: frozenset[str], history: History) -> 
     )  # fmt: skip
 
 
-def _merge_heads(live: Sequence[Head], sets: frozenset[str], history: History) -> tuple[bytes, list[Conflict]]:
+def _merge_heads(live: Sequence[Head], rules: MergeRules, history: History) -> tuple[bytes, list[Conflict]]:
     key = (live[0].item_type, live[0].item_id)
     bases = nearest_common_ancestors(
         {head.version: Node(head.parents, head.rev) for head in live}, lambda version: history.node(*key, version)
     )
-    return merge_payloads(live, [history.payload(*key, version) for version in bases], sets)
+    return merge_payloads(live, [history.payload(*key, version) for version in bases], rules)
 
 
 def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], Node | None]) -> list[str]:
@@ -129,9 +127,9 @@ def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], No
     return sorted(found)
 
 
-def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], sets: frozenset[str]) -> tuple[bytes, list[Conflict]]:
+def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], rules: MergeRules) -> tuple[bytes, list[Conflict]]:
     """``live`` heads, the one whose values are shown in a conflict first, against the payloads of their ancestors."""
-    merger = _Merger(live, sets)
+    merger = _Merger(live, rules)
     payload = merger.merge((), [_decoded(head.payload) for head in live], [_decoded(base) for base in bases] or [{}])
     return _encoded(payload), merger.conflicts
 
@@ -139,9 +137,9 @@ def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], sets: frozenset
 class _Merger:
     """Merges values that stand in the order of ``heads``."""
 
-    def __init__(self, heads: Sequence[Head], sets: frozenset[str]) -> None:
+    def __init__(self, heads: Sequence[Head], rules: MergeRules) -> None:
         self._heads = heads
-        self._sets = sets
+        self._rules = rules
         self.conflicts: list[Conflict] = []
 
     def merge(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
@@ -158,8 +156,12 @@ class _Merger:
             _is_map(value, or_absent=True) for value in others
         ):
             return self._merge_maps(path, values, bases)
-        if len(path) == 1 and path[0] in self._sets and all(_is_array(value) for value in values):
+        if len(path) == 1 and path[0] in self._rules.sets and all(_is_array(value) for value in values):
             return _merge_sets(values, bases)
+        if len(path) == 1 and path[0] in self._rules.latest:
+            said = [value for value in values if isinstance(value, str)]
+            if said:
+                return max(said)
         self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
         return values[rivals[0]]
 

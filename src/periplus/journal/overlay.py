@@ -12,7 +12,7 @@ from periplus.journal.graph import Growth
 from periplus.journal.index import Index, IndexedRecord, node_of, payload_of
 from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, change_of, is_sound_change
+from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, is_sound_change
 
 _KEPT_MAX: Final = 256
 _KEPT_BYTES_MAX: Final = 65_536
@@ -113,7 +113,7 @@ class Overlay:
 
     def shown(self, item_type: str, heads: list[Head]) -> Entity | None:
         """The entity that ``heads`` show; see ``journal.merge``."""
-        return entity_of(heads, self._index.view.sets.get(item_type, frozenset()), self)
+        return entity_of(heads, self._index.view.rules.get(item_type, MergeRules()), self)
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         found = node_of(self._versions(item_type, item_id, version))

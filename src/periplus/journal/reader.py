@@ -83,7 +83,7 @@ class JournalReader:
         self._is_salvaged = False
         self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
         self.is_stale = False  # records that are there, or were when they were looked for, are not served
-        self.view = View({name: kind.sets for name, kind in types.items()}, self._payload_at)
+        self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
         self._projector = Projector(self, progress)
         self._forget()

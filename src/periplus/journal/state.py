@@ -13,6 +13,7 @@ __all__ = [
     "Entity",
     "EntityType",
     "Head",
+    "MergeRules",
     "change_of",
     "check_payload",
     "entity_of_head",
@@ -32,18 +33,26 @@ from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
 
 
-class EntityType(NamedTuple):
-    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked.
+class MergeRules(NamedTuple):
+    """Top-level fields that do not merge as any other: ``sets`` are arrays that merge by element, other arrays merge as one
+    value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict.
+    """
 
-    ``sets`` names the top-level fields whose arrays are sets: they merge by element, other arrays as one value. What
-    ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
+    sets: frozenset[str] = frozenset()
+    latest: frozenset[str] = frozenset()
+
+
+class EntityType(NamedTuple):
+    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked, how it merges.
+
+    What ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
     """
 
     name: str
     prefix: str
     is_projected: bool
     check: Callable[[dict[str, JSONValue]], None]
-    sets: frozenset[str] = frozenset()
+    rules: MergeRules = MergeRules()
     reads_through: bool = False
 
 

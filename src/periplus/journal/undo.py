@@ -24,6 +24,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
 from periplus.journal.record import action_class
+from periplus.journal.state import MergeRules
 from periplus.journal.transaction import ABSENT
 from periplus.journal.versions import Versions
 
@@ -221,7 +222,7 @@ def _without(versions: Versions, journal: Journal, now: Content, records: Sequen
         if not all(map(versions.is_known, record.parents)):
             raise _Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
         before = versions.shown(record.parents)
-        goal = take_out(goal, _content(made.payload), _before(before), kind.sets)
+        goal = take_out(goal, _content(made.payload), _before(before), kind.rules)
     if goal is not None and not _same(goal, now):
         try:
             kind.check(dict(goal))
@@ -253,7 +254,7 @@ def _same(one: Content, other: Content) -> bool:
     return (one is None) == (other is None) and not _differing(one, other)
 
 
-def take_out(now: Content, made: Content, before: Content, sets: frozenset[str]) -> Content:
+def take_out(now: Content, made: Content, before: Content, rules: MergeRules) -> Content:
     """``now`` without the change from ``before`` to ``made``. Pure. Raises an error of its own where others changed the same.
 
     An entity that is gone stays gone, unless it was its deletion that is taken out.
@@ -269,7 +270,7 @@ def take_out(now: Content, made: Content, before: Content, sets: frozenset[str])
     if now is None:
         return None
     result = dict(now)
-    clashes = _take_out_names(result, made, before, sets, "")
+    clashes = _take_out_names(result, made, before, rules, "")
     if clashes:
         raise _Overlap(f"changed since: {', '.join(clashes)}")
     return result
@@ -279,15 +280,15 @@ def _take_out_names(
     now: dict[str, JSONValue],
     made: Mapping[str, JSONValue],
     before: Mapping[str, JSONValue],
-    sets: frozenset[str],
+    rules: MergeRules,
     path: str,
 ) -> list[str]:
     """Take the change out of ``now``, in place; gives the paths where others changed the same."""
     clashes: list[str] = []
     for name in sorted({*made, *before}):
         old, new, there = _bytes(before, name), _bytes(made, name), _bytes(now, name)
-        if old in (new, there):
-            continue
+        if old in (new, there) or (name in rules.latest and there != new):
+            continue  # as it was, or said again since
         if there == new:
             if old is None:
                 del now[name]
@@ -295,13 +296,13 @@ def _take_out_names(
                 now[name] = before[name]
             continue
         current, made_value, earlier = now.get(name), made.get(name), before.get(name)
-        if not path and name in sets and _is_list(current) and _is_list(made_value) and _is_list(earlier):
+        if not path and name in rules.sets and _is_list(current) and _is_list(made_value) and _is_list(earlier):
             now[name] = _take_out_elements(_list(current), _list(made_value), _list(earlier))
             if not now[name] and name not in before:
                 del now[name]
         elif isinstance(current, dict) and isinstance(made_value, dict) and isinstance(earlier, dict):
             inner = dict(current)
-            clashes += _take_out_names(inner, made_value, earlier, frozenset(), f"{path}{name}.")
+            clashes += _take_out_names(inner, made_value, earlier, MergeRules(), f"{path}{name}.")
             now[name] = inner
         else:
             clashes.append(path + name)

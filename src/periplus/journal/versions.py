@@ -19,7 +19,7 @@ from periplus.journal.graph import is_before
 from periplus.journal.merge import entity_of
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry
-from periplus.journal.state import Entity, Head, change_of, head_of
+from periplus.journal.state import Entity, Head, MergeRules, change_of, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord
@@ -114,7 +114,7 @@ class Versions:
     def shown(self, versions: Iterable[str]) -> Entity | None:
         """The entity as these versions show it if they are its heads; None where none of them is held."""
         heads = [head for version in sorted(versions) if (head := self.head(version)) is not None]
-        return entity_of(heads, self._journal.view.sets.get(self.item_type, frozenset()), self._journal.index)
+        return entity_of(heads, self._journal.view.rules.get(self.item_type, MergeRules()), self._journal.index)
 
     def _read(self, record: IndexedRecord) -> Head:
         found, _ = decode_line(self._journal.line_at(record))

@@ -41,11 +41,12 @@ import msgspec
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.secrets import find_secrets
-from periplus.journal import EntityType
+from periplus.journal import EntityType, MergeRules
 
 PAYLOAD_VERSION: Final = 1
 TEXT_CHARACTERS_MAX: Final = 8_000
 _LIST_MAX: Final = 100
+_LATEST: Final = frozenset({"updated"})
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -272,7 +273,9 @@ MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
 def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
     return {
-        row.name: EntityType(row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), row.sets)
+        row.name: EntityType(
+            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST)
+        )
         for row in TYPES
     }
 
