@@ -17,6 +17,9 @@ __all__ = [
     "DEFAULT_LIMITS",
     "RELEVANCE_MAX",
     "STRING_TYPE",
+    "TAGS_MAX",
+    "TIME_MS_MAX",
+    "TIME_MS_MIN",
     "Atom",
     "BrokenMolecule",
     "Chunk",
@@ -38,7 +41,7 @@ __all__ = [
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -46,6 +49,9 @@ from periplus.base.canonical import JSONValue, canonical
 
 RELEVANCE_MAX: Final = 1_000_000
 STRING_TYPE: Final = "String"
+TIME_MS_MIN: Final = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
+TIME_MS_MAX: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+TAGS_MAX: Final = 64
 _ATOM_DOMAIN: Final = b"periplus atom 1\x00"
 _MOLECULE_DOMAIN: Final = b"periplus molecule 1\x00"
 
@@ -60,10 +66,10 @@ class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     content: str
     type: str = STRING_TYPE
-    time_ms: int = 0
-    relevance: int = RELEVANCE_MAX // 2
+    time_ms: Annotated[int, msgspec.Meta(ge=TIME_MS_MIN, le=TIME_MS_MAX)] = 0
+    relevance: Annotated[int, msgspec.Meta(ge=0, le=RELEVANCE_MAX)] = RELEVANCE_MAX // 2
     source: str = ""
-    tags: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], msgspec.Meta(max_length=TAGS_MAX)] = ()
 
 
 def atom_digest(atom: Atom) -> bytes:

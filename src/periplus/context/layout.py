@@ -1,0 +1,49 @@
+"""Where what stands in the record of a context: its sections and what may stand in it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ATOMS",
+    "ATOM_ROW",
+    "BASE",
+    "DEPTH_MAX",
+    "HERE",
+    "INDEX",
+    "INLINE_BYTES_MAX",
+    "INLINE_DIGESTS_MAX",
+    "KNOWN",
+    "LIVE_MAX",
+    "MERGED",
+    "METADATA",
+    "MOLECULES",
+    "NUMBERS",
+    "RECORD_VERSION",
+    "REMOVED",
+    "ROOT",
+    "ROW",
+    "ROWS",
+    "ROWS_INLINE_MAX",
+]
+
+from typing import Final
+
+RECORD_VERSION: Final = 1
+INLINE_BYTES_MAX: Final = 8_192
+INLINE_DIGESTS_MAX: Final = 128
+ROWS_INLINE_MAX: Final = 64
+DEPTH_MAX: Final = (1 << 53) - 1
+LIVE_MAX: Final = (1 << 53) - 1
+
+# Sections. Of the three forms of a list (in the record, rows, object of rows) one is there where it is not empty.
+NUMBERS: Final = 0
+BASE: Final = 1
+MERGED: Final = 2
+ROOT: Final = 3
+METADATA: Final = 4
+REMOVED: Final = 0x10
+MOLECULES: Final = 0x20
+ATOMS: Final = 0x30
+HERE, ROWS, INDEX = 0, 1, 2
+KNOWN: Final = frozenset({0, 1, 2, 3, 4, *range(0x10, 0x13), *range(0x20, 0x23), *range(0x30, 0x33)})
+ATOM_ROW: Final = 32 + 4 + 8 + 32 + 32
+ROW: Final = 64

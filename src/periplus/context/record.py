@@ -1,0 +1,219 @@
+"""Records of contexts: the canonical bytes whose SHA-256 is the context's digest.
+
+A record is a container (``base.container``) of kind 2 that holds what a context says, or names the objects that hold it. Equal
+contexts have equal records, whoever writes them and in whatever order they were given. What is few and small stands in the record
+itself; the rule for it is part of the format (numbers in ``context.layout``):
+
+* atoms: one page of at most 256 atoms and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 256 atoms each, the
+  last one with the rest. Pages are complete subtrees of the tree over the atoms, so that their roots make its root;
+* removals: up to INLINE_DIGESTS_MAX stand in the record, else there are pages of 4,096;
+* molecules: one page of at most 64 molecules and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 64;
+* the rows that name pages stand in the record up to ROWS_INLINE_MAX of them, else in an object.
+
+``read_header`` checks a record as far as it can be without its objects; ``check`` reads everything and encodes it again. Nothing
+here reads or writes: objects come from ``get``, a function from digest to verified bytes.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Digests",
+    "Encoded",
+    "GetObject",
+    "PageRef",
+    "Prepared",
+    "RecordView",
+    "atom",
+    "check",
+    "children_of",
+    "decode",
+    "encode",
+    "normalised",
+    "prepare",
+    "read_header",
+]
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from periplus.base.canonical import canonical
+from periplus.base.container import KIND_CONTEXT, MAGIC, pack
+from periplus.base.digests import DIGEST_BYTES
+from periplus.base.errors import FormatError, UsageError
+from periplus.base.varint import append_uint
+from periplus.context import layout
+from periplus.context.model import Atom, Context, ContextHeader, Molecule
+from periplus.context.pages import (
+    DIGESTS_PER_PAGE,
+    MOLECULES_PER_PAGE,
+    PAGE_ATOMS,
+    What,
+    decode_atoms,
+    encode_atoms,
+    encode_digests,
+    encode_molecules,
+    frame,
+    leaf_hashes,
+    unframe,
+    what_of,
+)
+from periplus.context.validation import Prepared, atom, normalised, prepare
+from periplus.context.view import Digests, GetObject, PageRef, RecordView, read_header
+from periplus.merkle import EMPTY_ROOT, root_of
+
+
+class Encoded(NamedTuple):
+    """A record and the objects it is made of, the record first. ``digest`` is that of the context."""
+
+    digest: bytes
+    objects: tuple[tuple[bytes, bytes], ...]
+    header: ContextHeader
+
+
+class _Form(NamedTuple):
+    """How a list stands in a record: the section's tag and bytes, and the objects that hold the rest, rows first."""
+
+    sections: dict[int, bytes]
+    objects: list[bytes]
+
+
+def encode(context: Context | Prepared, *, depth: int, live: int) -> Encoded:
+    """The record of ``context`` and its objects. ``depth`` and ``live`` are what its header says of the whole.
+
+    Raises UsageError naming the field that is wrong.
+    """
+    prepared = context if isinstance(context, Prepared) else prepare(context)
+    _check_count("depth", depth, layout.DEPTH_MAX)
+    _check_count("live", live, layout.LIVE_MAX)
+    value = prepared.context
+    root, atoms = _atom_form(prepared.atom_digests, value.atoms)
+    removed = _removed_form(value.removed)
+    molecules = _molecule_form(prepared.molecule_digests, value.molecules)
+    counts = (len(value.atoms), len(value.molecules), len(value.removed))
+    numbers = bytearray()
+    for number in (layout.RECORD_VERSION, depth, live, *counts):
+        append_uint(numbers, number)
+    sections: dict[int, bytes | bytearray] = {layout.NUMBERS: numbers, layout.ROOT: root}
+    if value.base is not None:
+        sections[layout.BASE] = value.base
+    if value.merged:
+        sections[layout.MERGED] = b"".join(value.merged)
+    if value.metadata:
+        sections[layout.METADATA] = canonical(value.metadata)
+    sections |= atoms.sections | removed.sections | molecules.sections
+    record = pack(KIND_CONTEXT, sections)
+    objects: dict[bytes, bytes] = {}
+    for data in (record, *atoms.objects, *removed.objects, *molecules.objects):
+        objects.setdefault(sha256(data).digest(), data)
+    digest = next(iter(objects))
+    header = ContextHeader(digest, value.base, value.merged, depth, live, *counts, root, value.metadata)
+    return Encoded(digest, tuple(objects.items()), header)
+
+
+def _atom_form(digests: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[bytes, _Form]:
+    if not atoms:
+        return EMPTY_ROOT, _Form({}, [])
+    rows = []
+    objects = []
+    roots = []
+    for start in range(0, len(atoms), PAGE_ATOMS):
+        some, identities = atoms[start : start + PAGE_ATOMS], digests[start : start + PAGE_ATOMS]
+        page, contents = encode_atoms(identities, some)
+        root = root_of(leaf_hashes(identities, some))
+        if len(atoms) <= PAGE_ATOMS and len(page) <= layout.INLINE_BYTES_MAX:
+            return root, _Form({layout.ATOMS + layout.HERE: page}, contents)
+        roots.append(root)
+        rows.append(
+            sha256(page).digest()
+            + some[0].relevance.to_bytes(4, "big")
+            + some[0].time_ms.to_bytes(8, "big", signed=True)
+            + identities[0]
+            + root
+        )
+        objects += [page, *contents]
+    return root_of(roots), _paged(layout.ATOMS, What.ATOM_PAGES, rows, objects)
+
+
+def _removed_form(removed: Sequence[bytes]) -> _Form:
+    if not removed:
+        return _Form({}, [])
+    if len(removed) <= layout.INLINE_DIGESTS_MAX:
+        return _Form({layout.REMOVED + layout.HERE: encode_digests(removed)}, [])
+    rows, objects = [], []
+    for start in range(0, len(removed), DIGESTS_PER_PAGE):
+        page = encode_digests(removed[start : start + DIGESTS_PER_PAGE])
+        rows.append(sha256(page).digest() + removed[start])
+        objects.append(page)
+    return _paged(layout.REMOVED, What.DIGEST_PAGES, rows, objects)
+
+
+def _molecule_form(digests: Sequence[bytes], molecules: Sequence[Molecule]) -> _Form:
+    if not molecules:
+        return _Form({}, [])
+    rows, objects = [], []
+    for start in range(0, len(molecules), MOLECULES_PER_PAGE):
+        page = encode_molecules(molecules[start : start + MOLECULES_PER_PAGE])
+        if len(molecules) <= MOLECULES_PER_PAGE and len(page) <= layout.INLINE_BYTES_MAX:
+            return _Form({layout.MOLECULES + layout.HERE: page}, [])
+        rows.append(sha256(page).digest() + digests[start])
+        objects.append(page)
+    return _paged(layout.MOLECULES, What.MOLECULE_PAGES, rows, objects)
+
+
+def _paged(section: int, what: What, rows: list[bytes], objects: list[bytes]) -> _Form:
+    joined = b"".join(rows)
+    if len(rows) <= layout.ROWS_INLINE_MAX:
+        return _Form({section + layout.ROWS: joined}, objects)
+    index = frame(what, joined)
+    return _Form({section + layout.INDEX: sha256(index).digest()}, [index, *objects])
+
+
+def decode(data: bytes, get: GetObject) -> Context:
+    """The context of a record, whole and in canonical form. Raises as RecordView."""
+    return read_header(data).context(get)
+
+
+def check(data: bytes, get: GetObject) -> RecordView:
+    """Read a record with all its objects and hold it against what it has to be: for what comes from elsewhere.
+
+    Identities, order, roots and forms are computed anew and have to be the same bytes. Raises FormatError, NewerFormatError
+    and what ``get`` raises. ``depth``, ``live`` and what needs the base are not looked at.
+    """
+    view = read_header(data)
+    header = view.header
+    try:
+        anew = encode(view.context(get), depth=header.depth, live=header.live)
+    except FormatError:
+        raise
+    except UsageError as error:
+        raise FormatError(f"a context that cannot be: {error.wrong}") from error
+    if anew.digest != header.digest:
+        raise FormatError("the record and its objects are not the one form of what they say")
+    return view
+
+
+def children_of(data: bytes) -> list[bytes]:
+    """The objects that an object of contexts names: a record's as ``RecordView.children``, a page's contents, an index's pages.
+
+    Raises FormatError where it is no object of contexts.
+    """
+    if data[:4] == MAGIC:
+        return read_header(data).children()
+    what = what_of(data)
+    if what is What.ATOMS:
+        return [long.digest for long in decode_atoms(data).long]
+    if what in (What.ATOM_PAGES, What.DIGEST_PAGES, What.MOLECULE_PAGES):
+        rows = unframe(data, what)
+        width = layout.ATOM_ROW if what is What.ATOM_PAGES else layout.ROW
+        if len(rows) % width:
+            raise FormatError(f"{len(rows):,} bytes of rows of {width}", offset=6)
+        return [rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), width)]
+    if what is None:
+        raise FormatError("neither a context's record nor a page of one", offset=0)
+    return []
+
+
+def _check_count(field: str, value: object, most: int) -> None:
+    if type(value) is not int or not 0 <= value <= most:
+        raise UsageError(f"{field}: a number from 0 to {most:,} is wanted")

@@ -1,0 +1,425 @@
+"""Types of atoms: signatures, their print and its parser, unification.
+
+A signature is ``name``, ``kind``, ``parameters`` and ``constraints``. It prints as::
+
+    type       := name [":" kind] ["[" type (", " type)* "]"] ["{" constraint (", " constraint)* "}"]
+
+The kind stands there only where it is not the usual one: CONTEXT for the name ``Context``, else ARROW with parameters, else STAR.
+Exactly one text belongs to each signature: spaces stand where they are shown and nowhere else, constraints are sorted,
+members of a ``Union`` and fields of a ``Record`` too. A field is a parameter ``name[Type]``.
+
+Rules kept here:
+
+* a signature that exists is within the limits, so that whatever walks one goes at most ``TYPE_DEPTH_MAX`` deep;
+* the parser keeps its own stack and looks at each character once: hostile nesting costs a sentence;
+* ``unify`` is a meet, place by place: idempotent, commutative, associative where it is defined, ``ANY`` neutral. Where the common
+  form of two unions would not be in order, or be over a limit, there is none.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ANY",
+    "BOOL",
+    "CONSTRAINTS_MAX",
+    "CONTEXT",
+    "DICT",
+    "FLOAT",
+    "INT",
+    "LIST",
+    "NAME_BYTES_MAX",
+    "OPTION",
+    "PARAMETERS_MAX",
+    "RECORD",
+    "REF",
+    "STRING",
+    "TIMESTAMP",
+    "TYPE_BYTES_MAX",
+    "TYPE_DEPTH_MAX",
+    "UNION",
+    "VERSIONED",
+    "Kind",
+    "TypeSignature",
+    "check_text",
+    "is_subtype",
+    "parse",
+    "unify",
+    "unify_text",
+]
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from periplus.base.errors import FormatError, UsageError
+
+TYPE_DEPTH_MAX: Final = 64
+TYPE_BYTES_MAX: Final = 4_096
+NAME_BYTES_MAX: Final = 256
+PARAMETERS_MAX: Final = 256
+CONSTRAINTS_MAX: Final = 64
+_CACHED: Final = 1_024
+
+
+class Kind(Enum):
+    """What a type is of: a concrete type, a constructor, a constraint, a context."""
+
+    STAR = "star"
+    ARROW = "arrow"
+    CONSTRAINT = "constraint"
+    CONTEXT = "context"
+
+
+_KINDS: Final = {kind.value: kind for kind in Kind}
+# Spaces, controls and what reorders or hides text; a fixed list, for what Python calls printable changes with its version.
+_UNSEEN: Final = frozenset(
+    map(
+        chr,
+        (
+            *range(0x21), *range(0x7F, 0xA1), 0xAD, 0x1680, *range(0x2000, 0x2010), *range(0x2028, 0x2030),
+            *range(0x205F, 0x2070), 0x3000, 0xFEFF,
+        ),
+    )
+)  # fmt: skip
+_ENDS_NAME: Final = frozenset("[]{},:")
+_ENDS_CONSTRAINT: Final = frozenset("{},")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeSignature:
+    """An immutable type. ``kind`` is the usual one where it is left out; constraints are sorted, each once.
+
+    Raises UsageError for a name or constraint that has no print, and where a limit is passed.
+    """
+
+    name: str
+    kind: Kind = None  # type: ignore[assignment]  # None asks for the usual one; afterwards it is never None
+    parameters: tuple[TypeSignature, ...] = ()
+    constraints: tuple[str, ...] = ()
+    depth: int = field(init=False, compare=False, repr=False)
+    _text: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "parameters", tuple(self.parameters))
+        put(self, "constraints", tuple(sorted(set(self.constraints))))
+        given: object = self.kind
+        if given is None:
+            put(self, "kind", _usual_kind(self.name, self.parameters))
+        _check_name(self.name)
+        for constraint in self.constraints:
+            _check_constraint(constraint)
+        if len(self.parameters) > PARAMETERS_MAX or len(self.constraints) > CONSTRAINTS_MAX:
+            raise UsageError(f"a type has at most {PARAMETERS_MAX} parameters and {CONSTRAINTS_MAX} constraints")
+        put(self, "depth", 1 + max([parameter.depth for parameter in self.parameters], default=0))
+        if self.depth > TYPE_DEPTH_MAX:
+            raise UsageError(f"a type nested deeper than {TYPE_DEPTH_MAX} levels")
+        # Before the text is made: parameters may be shared, and then the text grows as 2 to the depth.
+        if sum([len(parameter._text) + 2 for parameter in self.parameters]) > TYPE_BYTES_MAX:  # noqa: SLF001 - of its own class
+            raise _too_long()
+        put(self, "_text", self._print())
+        if len(self._text.encode()) > TYPE_BYTES_MAX:
+            raise _too_long()
+        wrong = _wrong_form(self)
+        if wrong:
+            raise UsageError(wrong)
+
+    def _print(self) -> str:
+        text = self.name
+        if self.kind is not _usual_kind(self.name, self.parameters):
+            text += ":" + self.kind.value
+        if self.parameters:
+            text += "[" + ", ".join([parameter._text for parameter in self.parameters]) + "]"  # noqa: SLF001 - of its own class
+        if self.constraints:
+            text += "{" + ", ".join(self.constraints) + "}"
+        return text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, TypeSignature) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+def LIST(item: TypeSignature) -> TypeSignature:  # noqa: N802 - the names of the specification
+    return TypeSignature("List", parameters=(item,))
+
+
+def DICT(key: TypeSignature, value: TypeSignature) -> TypeSignature:  # noqa: N802
+    return TypeSignature("Dict", parameters=(key, value))
+
+
+def OPTION(item: TypeSignature) -> TypeSignature:  # noqa: N802
+    return TypeSignature("Option", parameters=(item,))
+
+
+def UNION(*members: TypeSignature) -> TypeSignature:  # noqa: N802
+    """One of ``members``: those of unions among them taken in, sorted by print, each once; of a single one, that one."""
+    flat: dict[str, TypeSignature] = {}
+    for member in members:
+        for one in member.parameters if _is_plain_union(member) else (member,):
+            flat[str(one)] = one
+    if not flat:
+        raise UsageError("a Union has at least one member")
+    ordered = tuple(flat[text] for text in sorted(flat))
+    return ordered[0] if len(ordered) == 1 else TypeSignature("Union", parameters=ordered)
+
+
+def REF(target: TypeSignature) -> TypeSignature:  # noqa: N802
+    return TypeSignature("Ref", parameters=(target,))
+
+
+def RECORD(fields: Mapping[str, TypeSignature]) -> TypeSignature:  # noqa: N802
+    """A record; its fields are parameters ``name[Type]`` in the order of their names."""
+    return TypeSignature(
+        "Record", Kind.ARROW, tuple(TypeSignature(name, parameters=(fields[name],)) for name in sorted(fields))
+    )
+
+
+def CONTEXT(content: TypeSignature) -> TypeSignature:  # noqa: N802
+    return TypeSignature("Context", Kind.CONTEXT, (content,))
+
+
+def VERSIONED(item: TypeSignature) -> TypeSignature:  # noqa: N802
+    return TypeSignature("Versioned", parameters=(item,))
+
+
+def _usual_kind(name: str, parameters: tuple[TypeSignature, ...]) -> Kind:
+    if name == "Context":
+        return Kind.CONTEXT
+    return Kind.ARROW if parameters else Kind.STAR
+
+
+def parse(text: str) -> TypeSignature:
+    """The signature that prints as ``text``, and as nothing else.
+
+    Raises FormatError with the offset in bytes.
+    """
+    if not isinstance(text, str):
+        raise FormatError(f"a type is text, not {type(text).__name__}")
+    return _parse(text)
+
+
+@lru_cache(maxsize=_CACHED)
+def _parse(text: str) -> TypeSignature:
+    if len(text) > TYPE_BYTES_MAX:
+        raise FormatError(f"a type over {TYPE_BYTES_MAX:,} bytes", offset=TYPE_BYTES_MAX)
+    check_text(text)
+    return _Parser(text).signature()
+
+
+class _Open:
+    """A type whose parameters are being read."""
+
+    __slots__ = ("at", "kind", "name", "parameters")
+
+    def __init__(self, at: int, name: str, kind: Kind | None) -> None:
+        self.at = at
+        self.name = name
+        self.kind = kind
+        self.parameters: list[TypeSignature] = []
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def signature(self) -> TypeSignature:
+        stack: list[_Open] = []
+        while True:
+            opened = self._head()
+            if self._next() == "[":
+                stack.append(opened)
+                if len(stack) >= TYPE_DEPTH_MAX:
+                    raise self._error(f"a type nested deeper than {TYPE_DEPTH_MAX} levels", self.at)
+                self.at += 1
+                continue
+            value = self._whole(opened)
+            while stack:
+                stack[-1].parameters.append(value)
+                if self.text.startswith(", ", self.at):
+                    self.at += 2
+                    break
+                if self._next() != "]":
+                    raise self._unexpected("',' and a space, or ']'")
+                self.at += 1
+                value = self._whole(stack.pop())
+            else:
+                if self.at != len(self.text):
+                    raise self._unexpected("the end")
+                return value
+
+    def _head(self) -> _Open:
+        at = self.at
+        name = self._until(_ENDS_NAME)
+        kind = None
+        if self._next() == ":":
+            self.at += 1
+            mark = self.at
+            word = self._until(_ENDS_NAME)
+            kind = _KINDS.get(word)
+            if kind is None:
+                raise self._error(f"{word[:40]!r} is no kind: star, arrow, constraint or context", mark)
+        return _Open(at, name, kind)
+
+    def _whole(self, opened: _Open) -> TypeSignature:
+        constraints: list[str] = []
+        if self._next() == "{":
+            while not constraints or self.text.startswith(", ", self.at):
+                self.at += 2 if constraints else 1
+                at = self.at
+                constraint = self._until(_ENDS_CONSTRAINT)
+                if constraints and constraint <= constraints[-1]:
+                    raise self._error("constraints are sorted, each stands once", at)
+                constraints.append(constraint)
+            if self._next() != "}":
+                raise self._unexpected("',' and a space, or '}'")
+            self.at += 1
+        parameters = tuple(opened.parameters)
+        if opened.kind is not None and opened.kind is _usual_kind(opened.name, parameters):
+            raise self._error(f"the kind {opened.kind.value} goes without saying here", opened.at)
+        try:
+            return TypeSignature(opened.name, opened.kind, parameters, tuple(constraints))  # type: ignore[arg-type]  # None asks for the usual kind
+        except FormatError:
+            raise
+        except UsageError as error:
+            raise self._error(error.wrong, opened.at) from error
+
+    def _until(self, ends: frozenset[str]) -> str:
+        text, at = self.text, self.at
+        end = at
+        while end < len(text) and text[end] not in ends:
+            end += 1
+        if end == at:
+            raise self._unexpected("a name")
+        self.at = end
+        return text[at:end]
+
+    def _next(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _unexpected(self, wanted: str) -> FormatError:
+        found = repr(self._next()) if self._next() else "the end"
+        return self._error(f"{found} where {wanted} was expected", self.at)
+
+    def _error(self, wrong: str, at: int) -> FormatError:
+        return FormatError(f"not a type: {wrong}", offset=len(self.text[:at].encode()))
+
+
+def unify(a: TypeSignature, b: TypeSignature) -> TypeSignature | None:
+    """The most specific common form of ``a`` and ``b``, None where they have none.
+
+    ANY unifies with all. Otherwise name, kind and number of parameters are the same, the parameters unify place by place,
+    and constraints are united.
+    """
+    if b in (a, ANY):
+        return a
+    if a == ANY:
+        return b
+    if a.name != b.name or a.kind is not b.kind or len(a.parameters) != len(b.parameters):
+        return None
+    parameters = []
+    for one, other in zip(a.parameters, b.parameters, strict=True):
+        common = unify(one, other)
+        if common is None:
+            return None
+        parameters.append(common)
+    try:
+        return TypeSignature(a.name, a.kind, tuple(parameters), a.constraints + b.constraints)
+    except UsageError:  # over a limit, or a union out of order: there is no such type
+        return None
+
+
+def is_subtype(a: TypeSignature, b: TypeSignature) -> bool:
+    """Whether whatever is of type ``a`` is of type ``b``: their common form is ``a``."""
+    return unify(a, b) == a
+
+
+@lru_cache(maxsize=4 * _CACHED)
+def unify_text(a: str, b: str) -> str | None:
+    """``unify`` on prints. Raises FormatError where one is none."""
+    common = unify(parse(a), parse(b))
+    return None if common is None else str(common)
+
+
+def check_text(text: str) -> None:
+    """Raise FormatError with the offset where ``text`` has a lone surrogate, which no UTF-8 can carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"a lone surrogate (U+{ord(text[error.start]):04X}), which is no character",
+            offset=len(text[: error.start].encode()),
+        ) from error
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError("a type has a name")
+    check_text(name)
+    found = _first_of(name, _ENDS_NAME | _UNSEEN)
+    if found is not None:
+        raise UsageError(f"{found!r} cannot stand in the name of a type")
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise UsageError(f"a name over {NAME_BYTES_MAX} bytes")
+
+
+def _check_constraint(constraint: object) -> None:
+    if not isinstance(constraint, str) or not constraint:
+        raise UsageError("a constraint is a text that is not empty")
+    check_text(constraint)
+    found = _first_of(constraint.replace(" ", ""), _ENDS_CONSTRAINT | _UNSEEN)
+    if found is not None:
+        raise UsageError(f"{found!r} cannot stand in a constraint")
+    if constraint[0] == " " or constraint[-1] == " ":
+        raise UsageError("a constraint neither begins nor ends with a space")
+    if len(constraint.encode()) > NAME_BYTES_MAX:
+        raise UsageError(f"a constraint over {NAME_BYTES_MAX} bytes")
+
+
+def _first_of(text: str, characters: Iterable[str]) -> str | None:
+    found = set(text).intersection(characters)
+    return min(found) if found else None
+
+
+def _is_plain_union(signature: TypeSignature) -> bool:
+    return signature.name == "Union" and signature.kind is Kind.ARROW and not signature.constraints
+
+
+def _wrong_form(signature: TypeSignature) -> str:
+    """Why a union or a record is not in its one form; empty where nothing is wrong."""
+    if signature.kind is not Kind.ARROW:
+        return ""
+    parameters = signature.parameters
+    if signature.name == "Union":
+        texts = [str(parameter) for parameter in parameters]
+        if len(texts) < 2 or any(left >= right for left, right in pairwise(texts)):
+            return "a Union has two members or more, sorted, each once"
+        if any(map(_is_plain_union, parameters)):
+            return "a Union within a Union: its members belong to the outer one"
+    if signature.name == "Record":
+        names = [parameter.name for parameter in parameters]
+        if any(len(parameter.parameters) != 1 for parameter in parameters):
+            return "a field of a Record is name[Type]"
+        if any(left >= right for left, right in pairwise(names)):
+            return "the fields of a Record are sorted by name, each stands once"
+    return ""
+
+
+def _too_long() -> UsageError:
+    return UsageError(f"a type over {TYPE_BYTES_MAX:,} bytes")
+
+
+STRING: Final = TypeSignature("String")
+INT: Final = TypeSignature("Int")
+FLOAT: Final = TypeSignature("Float")
+BOOL: Final = TypeSignature("Bool")
+TIMESTAMP: Final = TypeSignature("Timestamp")
+ANY: Final = TypeSignature("Any")
