@@ -1,0 +1,196 @@
+"""Threads that do the work of a store, so that the loop of a server never waits for a disk.
+
+Every thread opens a store of its own, and a job stays with the thread that began it: no store and no generator is ever used by two.
+A job works in *steps*, each bounded (a chunk, a batch of objects). Threads take steps in turn over the *lanes* that have something to
+do; a connection has one lane in each thread, so that whoever asks for a thousand things is served as often as whoever asks for one.
+A step's outcome is given to the loop, which decides whether the job goes on now, later, or not at all.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Job", "Lane", "Workers"]
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from periplus.context.store import Store
+
+StoreT = TypeVar("StoreT", bound=Store)
+StepT = TypeVar("StepT")
+
+STOP_PATIENCE_S: Final = 10.0
+
+
+class Lane:
+    """What the jobs of one connection have in common. Nothing but its identity counts."""
+
+    __slots__ = ()
+
+
+class Job(Generic[StoreT, StepT]):
+    """``begin(store)`` gives the steps; it runs in a worker's thread, as they do.
+
+    ``on_step`` and ``on_end`` are called in the loop: ``on_step`` with each step's outcome, and it says whether the next may begin at
+    once; ``on_end`` with None, or with what was raised.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        begin: Callable[[StoreT], Iterator[StepT]],
+        on_step: Callable[[StepT], bool],
+        on_end: Callable[[BaseException | None], None],
+    ) -> None:
+        self.lane = lane
+        self.begin = begin
+        self.on_step = on_step
+        self.on_end = on_end
+        self.steps: Iterator[StepT] | None = None
+        self.worker: _Worker[StoreT, StepT] | None = None
+        self.is_waiting = False  # for leave of the loop to go on
+        self.is_over = False
+
+
+class _Worker(Generic[StoreT, StepT]):
+    def __init__(self, number: int, open_store: Callable[[], StoreT], loop: asyncio.AbstractEventLoop) -> None:
+        self._open_store = open_store
+        self._loop = loop
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lanes: dict[Lane, deque[Job[StoreT, StepT]]] = {}
+        self._ring: deque[Lane] = deque()
+        self._is_busy = False
+        self._store: StoreT | None = None
+        self.jobs: set[Job[StoreT, StepT]] = set()
+        self.thread = threading.Thread(target=self._run, name=f"periplus-contexts-{number}", daemon=True)
+
+    # In the loop.
+
+    def add(self, job: Job[StoreT, StepT]) -> None:
+        self.jobs.add(job)
+        self.make_ready(job)
+
+    def make_ready(self, job: Job[StoreT, StepT]) -> None:
+        job.is_waiting = False
+        lane = self._lanes.get(job.lane)
+        if lane is None:
+            self._lanes[job.lane] = deque((job,))
+            self._ring.append(job.lane)
+        else:
+            lane.append(job)
+        self._next()
+
+    def end(self, job: Job[StoreT, StepT]) -> None:
+        """The job is not wanted any more; what it holds is let go in its own thread. ``on_end`` is not called."""
+        if job.is_over:
+            return
+        job.is_over = True
+        self.jobs.discard(job)
+        steps = job.steps
+        if steps is not None:
+            self._orders.put(lambda: _close(steps))
+
+    def stop(self) -> None:
+        for job in list(self.jobs):
+            self.end(job)
+        self._orders.put(None)
+
+    def _next(self) -> None:
+        while not self._is_busy and self._ring:
+            name = self._ring.popleft()
+            lane = self._lanes[name]
+            job = lane.popleft()
+            if lane:
+                self._ring.append(name)
+            else:
+                del self._lanes[name]
+            if not job.is_over:
+                self._is_busy = True
+                self._orders.put(lambda job=job: self._step(job))  # type: ignore[misc]  # a default binds it now
+
+    def _stepped(self, job: Job[StoreT, StepT], outcome: StepT) -> None:
+        self._is_busy = False
+        if not job.is_over:
+            job.is_waiting = True
+            if job.on_step(outcome) and job.is_waiting and not job.is_over:
+                self.make_ready(job)
+        self._next()
+
+    def _ended(self, job: Job[StoreT, StepT], error: BaseException | None) -> None:
+        self._is_busy = False
+        if not job.is_over:
+            job.is_over = True
+            self.jobs.discard(job)
+            job.on_end(error)
+        self._next()
+
+    # In the thread.
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()
+            del order  # it holds a job, and so a connection
+        if self._store is not None:
+            self._store.close()
+
+    def _step(self, job: Job[StoreT, StepT]) -> None:
+        try:
+            if self._store is None:
+                self._store = self._open_store()
+            if job.steps is None:
+                job.steps = job.begin(self._store)
+                if job.is_over:
+                    _close(job.steps)
+                    return self._tell(self._ended, job, None)
+            outcome = next(job.steps)
+        except StopIteration:
+            return self._tell(self._ended, job, None)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the loop answers for it
+            return self._tell(self._ended, job, error)
+        return self._tell(self._stepped, job, outcome)
+
+    def _tell(self, what: Callable[..., None], *values: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(what, *values)
+        except RuntimeError:
+            pass  # the loop has ended: nobody is left to be told
+
+
+class Workers(Generic[StoreT, StepT]):
+    """``count`` threads, each with a store of ``open_store``. Used from the loop alone."""
+
+    def __init__(self, open_store: Callable[[], StoreT], count: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._workers: list[_Worker[StoreT, StepT]] = [_Worker(i, open_store, loop) for i in range(count)]
+        for worker in self._workers:
+            worker.thread.start()
+
+    def submit(self, job: Job[StoreT, StepT]) -> None:
+        """Give it to whoever has least to do."""
+        job.worker = min(self._workers, key=lambda worker: len(worker.jobs))
+        job.worker.add(job)
+
+    def resume(self, job: Job[StoreT, StepT]) -> None:
+        """Let a job whose ``on_step`` said no go on."""
+        if job.worker is not None and job.is_waiting and not job.is_over:
+            job.worker.make_ready(job)
+
+    def end(self, job: Job[StoreT, StepT]) -> None:
+        if job.worker is not None:
+            job.worker.end(job)
+
+    async def stop(self) -> None:
+        """Every thread ends after the step that it is in, and closes its store."""
+        for worker in self._workers:
+            worker.stop()
+        for worker in self._workers:
+            await asyncio.to_thread(worker.thread.join, STOP_PATIENCE_S)
+
+
+def _close(steps: Iterator[object]) -> None:
+    close = getattr(steps, "close", None)
+    if close is not None:
+        close()
