@@ -19,7 +19,7 @@ import hashlib
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from periplus.base.digests import DIGEST_BYTES, is_digest_text
@@ -61,6 +61,39 @@ class ObjectStore:
         if sound and durable:
             self._sync(sound[0])  # whoever wrote it may not have come so far, or not have meant to
         return digest
+
+    def settle(self, digests: Iterable[bytes]) -> None:
+        """Have objects that were put without ``durable`` on the disk for good: each file synced, then each folder once.
+
+        Raises NotFoundError, EnvironmentFailure. After the latter whether they reached the disk is not known, and another sync may
+        not tell: ``rewrite`` them.
+        """
+        folders = set()
+        for digest in digests:
+            path = self.path_of(digest)
+            folders.add(os.path.dirname(path))
+            try:
+                fd = self._files.open(path, os.O_RDONLY)
+                try:
+                    self._files.sync(fd)
+                finally:
+                    self._files.close(fd)
+            except FileNotFoundError:
+                raise self._not_found(digest) from None
+            except OSError as error:
+                raise environment_failure(error, "sync", path) from error
+        for folder in sorted(folders):
+            try:
+                self._files.sync_folder(folder)
+            except OSError as error:
+                raise environment_failure(error, "sync", folder) from error
+            self._settle(folder)
+
+    def rewrite(self, digest: bytes) -> None:
+        """Write the object again into a new file, synced: for after a sync that failed. Raises as ``get`` and ``put``."""
+        data = self.get(digest)
+        path = self.path_of(digest)
+        self._write(path, zlib.compress(data) if path.endswith(_COMPRESSED_SUFFIX) else data, durable=True)
 
     def get(self, digest: bytes) -> bytes:
         """The object's bytes, verified. Raises NotFoundError, or DamageError with the path of the damaged file."""

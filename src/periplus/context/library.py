@@ -1,0 +1,437 @@
+"""The contexts of a store, over any source of objects, any table of refs and any cache: ``Store`` for all that is local.
+
+Theory of operation
+-------------------
+A context is its record and the objects below it. Four questions are asked of a chain of them, and none may cost the chain:
+
+* *what does it come to?* ``_stack`` walks from a context to its root, without recursion, over runs that the cache has and records
+  where it has none; what it had to fold from more than a handful of small deltas it leaves in the cache (``context.runs`` and
+  ``context.snapshots``), so that no delta is folded often;
+* *is this atom there?* asked at every commit: of the few deltas above the newest kept run in a dict that goes along from commit to
+  commit (a *tip*), below that of the runs, which bisect;
+* *is all of it here, and true?* ``admit`` walks down to what is known to be so and up again checking every delta as ``commit`` does.
+  Contexts come to be known by being committed, admitted, or named by a ref;
+* *does it descend from that?* depths bound the walk, for every ancestor is less deep.
+
+Rules kept here: an object is put before what names it, and a ref is set when all below it is durable; whatever is refused leaves
+no context behind; a cache that turns out damaged is dropped and the objects are read, in the middle of an iteration too.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ContextLibrary", "ObjectShelf"]
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol, TypeVar
+
+from periplus.base.errors import ConflictError, NotFoundError, UsageError
+from periplus.context import record
+from periplus.context.ancestry import is_ancestor
+from periplus.context.entry import Below, Entered, check_entry
+from periplus.context.model import Context, ContextHeader, Entry, Expansion, OrderKey
+from periplus.context.molecules import MoleculeTable
+from periplus.context.record import RecordView
+from periplus.context.refs import RefTable, check_ref_name, moved
+from periplus.context.runs import DeltaRun, Fold, Row, Run, molecule_table, rows_of, visible_rows, weight_of
+from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
+from periplus.context.store import ANY, Expected, ObjectSource
+from periplus.context.validation import Prepared, prepare
+
+LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
+FOLD_WEIGHT_MAX: Final = 65_536
+_VIEWS_MAX: Final = 2048
+_TIPS_MAX: Final = 64
+_REF_TRIES: Final = 64
+_T = TypeVar("_T")
+
+
+class ObjectShelf(ObjectSource, Protocol):
+    """Objects of which those put last may be lost at a power cut until ``settle`` has returned."""
+
+    def settle(self) -> None:
+        """All that was put is on the disk for good when this returns. Raises EnvironmentFailure."""
+        ...
+
+
+class _Tip:
+    """What commits on ``head`` have to know: the kept runs below, and what the small deltas above them add and remove."""
+
+    def __init__(self, runs: list[Run], ahead: dict[bytes, bool], weight: int, molecules: MoleculeTable | None) -> None:
+        self.runs = runs
+        self.ahead = ahead
+        self.weight = weight
+        self.molecules = molecules
+
+    def has_atom(self, identity: bytes) -> bool:
+        known = self.ahead.get(identity)
+        if known is not None:
+            return known
+        for run in self.runs:
+            known = run.state(identity)
+            if known is not None:
+                return known
+        return False
+
+    def names(self, digest: bytes) -> bool:
+        return self.molecules is not None and self.molecules.names(digest)
+
+
+class ContextLibrary:
+    """The contexts that lie in ``objects``, named by ``refs``; ``cache`` may be lost at any time.
+
+    One library may be used by several threads, and several libraries, in processes of their own, use one store.
+    """
+
+    def __init__(self, objects: ObjectShelf, refs: RefTable, cache: RunCache | None = None) -> None:
+        self._objects = objects
+        self._refs = refs
+        self._cache: RunCache = cache if cache is not None else MemoryCache()
+        self._mutex = threading.RLock()
+        self._views: OrderedDict[bytes, RecordView] = OrderedDict()
+        self._tips: OrderedDict[bytes, _Tip] = OrderedDict()
+        self._known: set[bytes] = set()
+        self._batches = 0
+
+    # Contexts
+
+    def commit(self, context: Context) -> bytes:
+        """Keep ``context`` and give its digest. Raises UsageError naming the field; then nothing was kept."""
+        prepared = prepare(context)
+        with self._mutex:
+            return self._trusting_less(lambda: self._commit(context, prepared))
+
+    def context(self, digest: bytes) -> Context:
+        return self._view(digest).context(self._objects.get)
+
+    def header(self, digest: bytes) -> ContextHeader:
+        return self._view(digest).header
+
+    def record(self, digest: bytes) -> RecordView:
+        """The record of the context, read as far as its header. Raises NotFoundError, DamageError."""
+        return self._view(digest)
+
+    def has(self, digest: bytes) -> bool:
+        """Whether the context and all that it stands on are here."""
+        seen: set[bytes] = set()
+        waiting = [digest]
+        targets = set(self._refs.all().values())
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in seen or wanted in self._known or wanted in targets:
+                continue
+            seen.add(wanted)
+            if not self._objects.has(wanted):
+                return False
+            waiting += record.children_of(self._objects.get(wanted))
+        return True
+
+    def expand(self, digest: bytes) -> Expansion:
+        def expand() -> Expansion:
+            runs = self._stack(digest)
+            entries = [Entry(row.key[2], row.atom, row.origin) for row in visible_rows(runs)]
+            table = molecule_table(runs)
+            return Expansion(digest, entries, table.molecules(), table.broken())
+
+        return self._trusting_less(expand)
+
+    def ordered_rows(self, digest: bytes, after: OrderKey | None = None) -> Iterator[Row]:
+        """The atoms that the context stands for, in order, pages opened as they are reached; from behind the key ``after`` on."""
+        last = after
+        while True:
+            try:
+                for row in visible_rows(self._stack(digest)):
+                    if last is None or row.key > last:
+                        last = row.key
+                        yield row
+            except StaleCacheError as error:
+                self._forget(error)
+            else:
+                return
+
+    def runs(self, digest: bytes) -> list[Run]:
+        """The runs, newest first, whose visible rows are the expansion. Reading them may raise StaleCacheError: ask again then."""
+        return self._trusting_less(lambda: self._stack(digest))
+
+    # Objects
+
+    @property
+    def source(self) -> ObjectShelf:
+        return self._objects
+
+    def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        for digest in digests:
+            yield digest, self._objects.get(digest)
+
+    def missing(self, digests: Iterable[bytes]) -> list[bytes]:
+        return [digest for digest in digests if not self._objects.has(digest)]
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Many commits with one sync: inside, only refs are set durably, with all that is below them; at the end all is durable.
+
+        Contexts committed inside may be lost, whole or in part, if the power is cut before the end; a process that ends loses none.
+        """
+        with self._mutex:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._batches -= 1
+                if not self._batches:
+                    self._objects.settle()
+
+    def admit(self, digest: bytes) -> None:
+        """Check a context whose objects came from elsewhere, and all that it stands on, as ``commit`` would have.
+
+        Raises NotFoundError naming the first object that is missing, DamageError or FormatError for bytes of no canonical form, and
+        UsageError naming the field that is untrue of the context.
+        """
+        with self._mutex:
+            self._trusting_less(lambda: self._admit(digest))
+
+    # Refs
+
+    def refs(self) -> dict[str, bytes]:
+        return self._refs.all()
+
+    def set_ref(self, name: str, target: bytes | None, *, expected: Expected = ANY, force: bool = False) -> None:
+        check_ref_name(name)
+        for tries_left in reversed(range(_REF_TRIES)):
+            found = self._refs.get(name)
+            if expected is not ANY and found != expected:
+                raise moved(name, expected, found)
+            if target is not None:
+                self.admit(target)
+                if found is not None and not force and not is_ancestor(self, found, target):
+                    raise ConflictError(
+                        f"ref {name} stands at {found.hex()[:16]}, from which {target.hex()[:16]} does not descend",
+                        safe="It was not changed.",
+                        mend="Merge the two and set the ref to the merge, or force it.",
+                    )
+            with self._mutex:
+                self._objects.settle()
+            try:
+                self._refs.change(name, found, target)
+            except ConflictError:
+                if expected is not ANY or not tries_left:
+                    raise
+                continue  # somebody was quicker; whether the move is still one forward is asked again
+            return
+
+    def close(self) -> None:
+        self._cache.close()
+
+    # How
+
+    def _commit(self, given: Context, prepared: Prepared) -> bytes:
+        context = prepared.context
+        for place, digest in enumerate(given.merged):
+            self._require(f"merged[{place}]", digest)
+        if context.base is not None:
+            self._require("base", context.base)
+        entered, tip = self._entered(given, prepared)
+        encoded = record.encode(prepared, depth=entered.depth, live=entered.live)
+        for _, data in reversed(encoded.objects):
+            self._objects.put(data)
+        if not self._batches:
+            self._objects.settle()
+        self._known.add(encoded.digest)
+        self._advance(encoded.digest, prepared, tip)
+        return encoded.digest
+
+    def _entered(self, given: Context, prepared: Prepared) -> tuple[Entered, _Tip]:
+        context = prepared.context
+        parents = [self.header(parent) for parent in _parents(context)]
+        if context.base is None:
+            tip = _Tip([], {}, 0, MoleculeTable())
+            return check_entry(given, prepared, parents, Below(0, tip.has_atom, tip.names)), tip
+        base = context.base
+        tip = self._tip(base)
+        below = Below(parents[0].live, tip.has_atom, lambda digest: self._molecules(base).names(digest))
+        return check_entry(given, prepared, parents, below), tip
+
+    def _require(self, field: str, digest: bytes) -> None:
+        if self._is_known(digest):
+            return
+        try:
+            self._admit(digest)
+        except NotFoundError as error:
+            raise UsageError(
+                f"{field}: {error.wrong}", safe="Nothing was kept.", mend="Fetch that context first."
+            ) from error
+
+    def _is_known(self, digest: bytes) -> bool:
+        if digest in self._known:
+            return True
+        if digest in self._refs.all().values():
+            self._known.add(digest)
+            return True
+        return False
+
+    def _admit(self, digest: bytes) -> None:
+        order: list[bytes] = []
+        waiting = [digest]
+        met: set[bytes] = set()
+        targets = set(self._refs.all().values())
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in met or wanted in self._known or wanted in targets:
+                continue
+            met.add(wanted)
+            order.append(wanted)
+            waiting += _parents(self.header(wanted))
+        order.sort(key=lambda item: self.header(item).depth)
+        for wanted in order:
+            self._check(wanted)
+
+    def _check(self, digest: bytes) -> None:
+        """One context whose parents are known: its bytes are those that ``commit`` would have made."""
+        header = self.header(digest)
+        context = self.context(digest)
+        prepared = prepare(context)
+        entered, tip = self._entered(context, prepared)
+        for field, stated, true in (("depth", header.depth, entered.depth), ("live", header.live, entered.live)):
+            if stated != true:
+                raise UsageError(f"{field}: context {digest.hex()[:16]} says {stated:,}, it is {true:,}")
+        if record.encode(prepared, depth=entered.depth, live=entered.live).digest != digest:
+            raise UsageError(f"record: context {digest.hex()[:16]} is not in canonical form")
+        self._known.add(digest)
+        self._advance(digest, prepared, tip)
+
+    def _advance(self, digest: bytes, prepared: Prepared, before: _Tip) -> None:
+        """The tip of a context that was just kept, from that of its base."""
+        context = prepared.context
+        weight = weight_of(self.header(digest))
+        if weight >= LARGE_WEIGHT and self._cache.sets(digest) is None:
+            self._cache.keep_sets(digest, sorted(prepared.atom_digests), context.removed)
+        if before.weight + weight > LARGE_WEIGHT:
+            return  # the next tip is made of runs, and a fold kept on the way
+        ahead = before.ahead.copy()
+        for gone in context.removed:
+            ahead[gone] = False
+        for identity in prepared.atom_digests:
+            ahead[identity] = True
+        molecules, before.molecules = before.molecules, None
+        if molecules is not None:
+            molecules.apply(context.removed, context.molecules)
+        self._keep_tip(digest, _Tip(before.runs, ahead, before.weight + weight, molecules))
+
+    def _tip(self, digest: bytes) -> _Tip:
+        tip = self._tips.get(digest)
+        if tip is None:
+            tip = _Tip(self._stack(digest), {}, 0, None)
+            self._keep_tip(digest, tip)
+        return tip
+
+    def _keep_tip(self, digest: bytes, tip: _Tip) -> None:
+        self._tips[digest] = tip
+        while len(self._tips) > _TIPS_MAX:
+            self._tips.popitem(last=False)
+
+    def _molecules(self, digest: bytes) -> MoleculeTable:
+        tip = self._tip(digest)
+        if tip.molecules is None:
+            tip.molecules = molecule_table(self._stack(digest))
+        return tip.molecules
+
+    def _stack(self, digest: bytes) -> list[Run]:
+        """The runs from ``digest`` down to its root, newest first."""
+        runs: list[Run] = []
+        fold: Fold | None = None
+        get = self._objects.get
+        at: bytes | None = digest
+        is_folded = False
+        while at is not None:
+            kept = self._cache.run(at)
+            view = None if kept is not None else self._view(at)
+            if fold is not None and (
+                view is None or weight_of(view.header) >= LARGE_WEIGHT or fold.weight > FOLD_WEIGHT_MAX
+            ):
+                is_folded |= self._close_fold(runs, fold, at)
+                fold = None
+            if kept is not None:
+                runs.append(kept)
+                at = kept.base
+                continue
+            assert view is not None
+            if weight_of(view.header) >= LARGE_WEIGHT:
+                runs.append(self._large(view))
+            else:
+                fold = fold or Fold(at)
+                fold.take(view, get)
+            at = view.header.base
+        if fold is not None:
+            is_folded |= self._close_fold(runs, fold, None)
+        return merge_runs(self._cache, runs) if is_folded else runs
+
+    def _close_fold(self, runs: list[Run], fold: Fold, base: bytes | None) -> bool:
+        run: Run = fold.run(base)
+        is_kept = fold.weight > LARGE_WEIGHT
+        runs.append(self._cache.keep([run]) if is_kept else run)
+        return is_kept
+
+    def _large(self, view: RecordView) -> DeltaRun:
+        sets = _LazySets(lambda: self._sets(view))
+        return DeltaRun(view, self._objects.get, sets.adds, sets.removes)
+
+    def _sets(self, view: RecordView) -> Sets:
+        digest = view.header.digest
+        kept = self._cache.sets(digest)
+        if kept is not None:
+            return kept
+        get = self._objects.get
+        return self._cache.keep_sets(digest, sorted(row.key[2] for row in rows_of(view, get)), view.removed(get))
+
+    def _view(self, digest: bytes) -> RecordView:
+        view = self._views.get(digest)
+        if view is None:
+            view = record.read_header(self._objects.get(digest))
+            self._views[digest] = view
+            while len(self._views) > _VIEWS_MAX:
+                self._views.popitem(last=False)
+        return view
+
+    def _trusting_less(self, work: Callable[[], _T]) -> _T:
+        """What ``work`` gives; where it meets a damaged file of the cache, again without that file."""
+        while True:
+            try:
+                return work()
+            except StaleCacheError as error:
+                self._forget(error)
+
+    def _forget(self, error: StaleCacheError) -> None:
+        with self._mutex:
+            self._cache.drop_file(error)
+            self._tips.clear()
+
+
+class _LazySets:
+    """The sets of a large delta, looked for when one is first asked."""
+
+    def __init__(self, find: Callable[[], Sets]) -> None:
+        self._find = find
+        self._found: Sets | None = None
+        self.adds = _Lazily(lambda: self.found.adds)
+        self.removes = _Lazily(lambda: self.found.removes)
+
+    @property
+    def found(self) -> Sets:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+
+class _Lazily:
+    def __init__(self, find: Callable[[], Container[bytes]]) -> None:
+        self._find = find
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._find()
+
+
+def _parents(of: Context | ContextHeader) -> list[bytes]:
+    return [*of.merged] if of.base is None else [of.base, *of.merged]
