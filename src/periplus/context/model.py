@@ -58,7 +58,7 @@ _MOLECULE_DOMAIN: Final = b"periplus molecule 1\x00"
 OrderKey: TypeAlias = tuple[int, int, bytes]
 
 
-class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A piece of knowledge: ``content`` of ``type`` (the print of a type, see ``context.types``), and its annotation.
 
     ``source`` is the digest or the locator of what it came from: a record, a file with a range, a step of a trail.

@@ -1,0 +1,143 @@
+"""What an ERROR frame can say: one table of codes. Its texts are all that ever crosses the wire; an exception's text does not.
+
+::
+
+    WireError (UsageError)        the caller of a machine: a stream that is not open, a frame that is too large, no capability
+    ProtocolError (FormatError)   the peer: bytes that break the rules; raised inside a machine only, which closes the connection
+    RemoteError (RefusedError)    the peer said ERROR to a request; ``error_of`` gives the fitting error of the field
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ERRORS", "ErrorCode", "ErrorRow", "ProtocolError", "RemoteError", "WireError", "code_of", "error_of", "message_of",
+]  # fmt: skip
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.base.errors import (
+    ConflictError,
+    DamageError,
+    EnvironmentFailure,
+    FormatError,
+    LockTimeoutError,
+    NotFoundError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+)
+
+ErrorCode: TypeAlias = Literal[
+    "ambiguous", "bad_request", "busy", "cancelled", "conflict", "damaged", "flow_control", "frame_too_large", "handshake_timeout",
+    "idle_timeout", "internal", "not_found", "protocol", "rate_limited", "refused", "shutting_down", "too_large", "too_many_streams",
+    "unauthorized", "unknown_base", "unsupported", "unsupported_version",
+]  # fmt: skip
+
+
+class ErrorRow(NamedTuple):
+    """``is_fatal``: the connection ends with it. ``is_retryable``: the same request may succeed later, unchanged."""
+
+    code: ErrorCode
+    is_fatal: bool
+    is_retryable: bool
+    message: str
+
+
+_ROWS: Final = (
+    ErrorRow("ambiguous", False, False, "A short hash stands for more than one object; use the whole digest."),
+    ErrorRow(
+        "bad_request", False, False, "The request asks for something that is not allowed; see the field that is named."
+    ),
+    ErrorRow("busy", False, True, "The server has too much to do; ask again later."),
+    ErrorRow("cancelled", False, True, "The stream was cancelled."),
+    ErrorRow("conflict", False, False, "What was to be changed is no longer as expected; nothing was changed."),
+    ErrorRow("damaged", False, False, "Stored data is damaged; the store's owner finds more with periplus doctor."),
+    ErrorRow("flow_control", True, False, "More was sent, or granted, than the window allows."),
+    ErrorRow("frame_too_large", True, False, "A frame is larger than was agreed."),
+    ErrorRow("handshake_timeout", True, True, "The handshake took too long."),
+    ErrorRow("idle_timeout", True, True, "Nothing came for longer than was agreed."),
+    ErrorRow("internal", False, True, "The server failed; its log says why."),
+    ErrorRow("not_found", False, False, "What was asked for is not here."),
+    ErrorRow("protocol", True, False, "A frame breaks the rules of the protocol."),
+    ErrorRow("rate_limited", False, True, "Too many requests in too short a time; nothing was done."),
+    ErrorRow("refused", False, False, "The server does not allow this."),
+    ErrorRow("shutting_down", False, True, "The server is shutting down and takes no more requests."),
+    ErrorRow("too_large", False, False, "The answer is larger than a frame may be; ask for a stream or for less."),
+    ErrorRow("too_many_streams", False, True, "More requests are open than was agreed."),
+    ErrorRow("unauthorized", True, False, "The token is missing or wrong."),
+    ErrorRow("unknown_base", False, False, "The context stands on one that is not here."),
+    ErrorRow("unsupported", False, False, "This needs a capability that was not agreed."),
+    ErrorRow(
+        "unsupported_version", True, False, "No version of the protocol is spoken by both sides; this side speaks 2."
+    ),
+)
+ERRORS: Final[dict[str, ErrorRow]] = {row.code: row for row in _ROWS}
+
+
+class WireError(UsageError):
+    """A machine was used against its rules: a stream that is not open, a payload that fits no frame, no capability."""
+
+    code = "wire"
+
+
+class ProtocolError(FormatError):
+    """The peer broke the rules; ``wire_code`` is what the peer is told, the text is for the log of this side."""
+
+    code = "protocol"
+
+    def __init__(self, wrong: str, wire_code: ErrorCode = "protocol", *, stream: int = 0) -> None:
+        super().__init__(wrong)
+        self.wire_code = wire_code
+        self.stream = stream
+
+
+class RemoteError(RefusedError):
+    """The peer answered a request with ERROR, or ended the connection with it."""
+
+    code = "remote"
+
+    def __init__(self, wire_code: str, wrong: str, *, is_retryable: bool = False) -> None:
+        super().__init__(wrong)
+        self.wire_code = wire_code
+        self.is_retryable = is_retryable
+
+
+def message_of(code: str) -> str:
+    """The text that goes with ``code``: ours, also where a peer sent another; what we do not know is named as such."""
+    row = ERRORS.get(code)
+    return row.message if row is not None else "The peer reports an error of a kind that is not known here."
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    """The code by which a peer is told of ``error``: of its kind only, never of its text."""
+    for kind, code in _KINDS:
+        if isinstance(error, kind):
+            return code
+    return "internal"
+
+
+_KINDS: Final[tuple[tuple[type[BaseException], ErrorCode], ...]] = (
+    (ProtocolError, "protocol"),
+    (NotFoundError, "not_found"),
+    (ConflictError, "conflict"),
+    (RefusedError, "refused"),
+    (DamageError, "damaged"),
+    (LockTimeoutError, "busy"),
+    (EnvironmentFailure, "internal"),
+    (UsageError, "bad_request"),
+)
+
+
+def error_of(code: str, field: str = "") -> PeriplusError:
+    """The error of the field for an ERROR that a peer sent: the same kinds as a local store raises."""
+    text = f"the peer refused {field}: {message_of(code)}" if field else f"the peer says: {message_of(code)}"
+    if code in {"not_found", "unknown_base"}:
+        return NotFoundError(text)
+    if code == "conflict":
+        return ConflictError(text)
+    if code == "damaged":
+        return DamageError(text)
+    if code in {"bad_request", "ambiguous"}:
+        return UsageError(text)
+    row = ERRORS.get(code)
+    return RemoteError(code, text, is_retryable=row.is_retryable if row is not None else False)

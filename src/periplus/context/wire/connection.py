@@ -1,0 +1,369 @@
+"""What both sides of a connection share: frames out of bytes in any split, streams and their windows, liveness, the orderly end.
+
+Rules kept here:
+
+* a header is judged before a byte of its payload is waited for: known type, known flags, agreed size, right sender, right place;
+* what was received and not yet read is at most one frame and what the transport handed in last; what waits to be sent is what was
+  granted, one item a stream, and answers of fixed size, which are bounded as well;
+* a peer that breaks the rules is told the code once, and nothing that it sends afterwards is looked at;
+* time comes in as ``now`` (seconds of a clock that never goes back); ``next_deadline`` says when ``tick`` has to be called.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Connection", "Stream"]
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from periplus.context.wire.codes import ERRORS, ErrorCode, ProtocolError, WireError, message_of
+from periplus.context.wire.encoding import Codec
+from periplus.context.wire.events import Closed, Event, Ponged
+from periplus.context.wire.flow import Bucket, Window
+from periplus.context.wire.frames import COUNTED, FRAMES, HEADER_BYTES, PREFACE, FrameType, Header, read_header
+from periplus.context.wire.limits import Limits, Policy
+from periplus.context.wire.parts import Assembler
+from periplus.context.wire.payloads import Credit, ErrorReport, Ping, Pong
+
+_GRANT_REFILL: Final = 2.0
+
+
+class Outgoing(NamedTuple):
+    """A frame that is ready to go, once there is credit for it."""
+
+    kind: FrameType
+    payload: bytes
+    is_last: bool
+
+
+class Stream:
+    """What one side holds of a stream: what it may send and what waits for that, what may come and what came in part."""
+
+    __slots__ = ("assembler", "body", "head", "incoming", "is_cancelled", "joined", "joined_cost", "number", "offered", "opener",
+                 "outgoing", "pending")  # fmt: skip
+
+    def __init__(self, number: int, opener: FrameType, body: Any) -> None:
+        self.number = number
+        self.opener = opener
+        self.body = body
+        self.outgoing: Window | None = None
+        self.incoming: Window | None = None
+        self.pending: Iterator[Outgoing] | None = None
+        self.head: Outgoing | None = None
+        self.assembler: Assembler | None = None
+        self.joined: list[Any] = []
+        self.joined_cost = 0
+        self.offered: set[bytes] | None = None
+        self.is_cancelled = False
+
+
+class Connection:
+    """The common half of both machines. ``side`` is who we are; frames of the other side are accepted only."""
+
+    peer_side: str
+
+    def __init__(self, limits: Limits, policy: Policy, now: float) -> None:
+        self.limits = limits
+        self.policy = policy
+        self.codec = Codec()
+        self.capabilities: frozenset[str] = frozenset()
+        self.is_open = False
+        self.is_closed = False
+        self._now = now
+        self._began_at = now
+        self._heard_at = now
+        self._input = bytearray()
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._streams: dict[int, Stream] = {}
+        self._highest = 0
+        self._frames = Bucket(policy.frame_rate, policy.frame_burst)
+        self._has_preface = False
+        self._sent_preface = False
+
+    # What a transport calls
+
+    def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
+        """What ``data`` leads to. However the bytes of a connection are cut, the events are the same."""
+        self._now = now
+        if self.is_closed or not len(data):
+            return []
+        self._heard_at = now
+        self._input += data
+        events: list[Event] = []
+        try:
+            self._read(events)
+            self._check_output()
+        except ProtocolError as error:
+            self._fail(error, events)
+        except WireError as error:  # our own side cannot answer: no fault of the peer's, but nothing can follow
+            self._close("internal", error.wrong, events)
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """The peer sends no more. In the middle of a frame, or of a stream, that is told as an error of the protocol."""
+        self._now = now
+        if self.is_closed:
+            return []
+        is_clean = not self._input and not self._streams and self.is_open
+        self._end()
+        detail = "" if is_clean else "the connection ended in the middle of something"
+        return [Closed("" if is_clean else "protocol", True, detail)]
+
+    def data_to_send(self) -> bytes:
+        """All that waits to be sent; it is the transport's from now on."""
+        data = b"".join(self._output)
+        self._output.clear()
+        self._output_bytes = 0
+        return data
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for ``data_to_send``. Whoever produces chunks waits while this is high."""
+        return self._output_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that came and are not told yet: of a frame that is not whole, and of objects and chunks that came in part."""
+        parts = sum(stream.assembler.held_bytes for stream in self._streams.values() if stream.assembler is not None)
+        return len(self._input) + parts + sum(stream.joined_cost for stream in self._streams.values())
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._streams)
+
+    def ready(self, stream: int) -> bool:
+        """Whether ``stream`` is open, nothing of it waits, and it has credit: whether the next chunk is worth making.
+
+        What ends a stream needs no credit and may be sent at once, behind what waits.
+        """
+        state = self._streams.get(stream)
+        return (
+            state is not None
+            and state.pending is None
+            and (state.outgoing is None or (state.outgoing.frames > 0 and state.outgoing.bytes > 0))
+        )
+
+    def is_stream_open(self, stream: int) -> bool:
+        return stream in self._streams
+
+    def next_deadline(self) -> float | None:
+        """When ``tick`` has to be called, on the clock of ``now``; None for never."""
+        if self.is_closed:
+            return None
+        if not self.is_open:
+            return self._began_at + self.policy.handshake_s
+        return self._heard_at + self.limits.idle_ms / 1_000
+
+    def tick(self, now: float) -> list[Event]:
+        """What the passing of time leads to."""
+        self._now = now
+        events: list[Event] = []
+        deadline = self.next_deadline()
+        if deadline is not None and now >= deadline:
+            code: ErrorCode = "idle_timeout" if self.is_open else "handshake_timeout"
+            self._fail(ProtocolError(message_of(code), code), events)
+        return events
+
+    def ping(self, token: bytes = b"") -> None:
+        """Ask the peer for a sign of life; Ponged brings the token back. Raises WireError before the handshake is done."""
+        self._need_open()
+        self._put(FrameType.PING, 0, Ping(token))
+
+    def grant(self, stream: int, frames: int, size_bytes: int) -> None:
+        """Let so much more come on ``stream``, for so much was used up. On a stream that has ended this does nothing."""
+        state = self._streams.get(stream)
+        if (
+            self.is_closed
+            or state is None
+            or state.is_cancelled
+            or state.incoming is None
+            or not (frames or size_bytes)
+        ):
+            return
+        try:
+            state.incoming.grant(frames, size_bytes)
+        except ProtocolError as error:
+            raise WireError("more was granted than the window may have") from error
+        self._put(FrameType.CREDIT, stream, Credit(frames, size_bytes))
+
+    def close(self) -> None:
+        """End the connection without a word; what waits can still be sent."""
+        self._end()
+
+    # Reading
+
+    def _read(self, events: list[Event]) -> None:
+        position = 0
+        buffer = self._input
+        try:
+            if not self._has_preface:
+                if not self._read_preface():
+                    return
+                position = len(PREFACE)
+            while not self.is_closed and len(buffer) - position >= HEADER_BYTES:
+                header = read_header(buffer, position)
+                self._check_header(header)
+                end = position + HEADER_BYTES + header.length
+                if len(buffer) < end:
+                    break
+                payload = bytes(memoryview(buffer)[position + HEADER_BYTES : end])
+                position = end
+                self._on_frame(header, payload, events)
+        finally:
+            if position:
+                del buffer[:position]
+
+    def _check_output(self) -> None:
+        if self._output_bytes > self.policy.output_bytes_max:
+            raise ProtocolError("the peer asks and does not read", "flow_control")
+
+    def _read_preface(self) -> bool:
+        got = bytes(self._input[: len(PREFACE)])
+        if not PREFACE.startswith(got):
+            raise ProtocolError("the peer does not speak version 2 of the protocol", "unsupported_version")
+        if len(got) < len(PREFACE):
+            return False
+        self._has_preface = True
+        return True
+
+    def _check_header(self, header: Header) -> None:
+        size_max = (
+            self.limits.frame_bytes if self.is_open else min(self.policy.handshake_bytes_max, self.limits.frame_bytes)
+        )
+        if header.length > size_max:
+            raise ProtocolError(f"a frame of {header.length} bytes, {size_max} are allowed", "frame_too_large")
+        row = FRAMES[header.kind]
+        if row.sender not in (self.peer_side, "both"):
+            raise ProtocolError(f"{row.name} is not for this side to receive")
+        if (row.place == "connection" and header.stream) or (
+            not header.stream and row.place not in ("connection", "anywhere")
+        ):
+            raise ProtocolError(f"{row.name} on stream {header.stream}")
+        is_handshake = header.kind in (FrameType.HELLO, FrameType.WELCOME)
+        if is_handshake == self.is_open and header.kind != FrameType.ERROR:
+            raise ProtocolError(f"{row.name} {'after' if self.is_open else 'before'} the handshake")
+
+    def _on_frame(self, header: Header, payload: bytes, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _value(self, header: Header, payload: bytes) -> Any:
+        return self.codec.value(header.kind, self.codec.unpacked(payload, header.flags, self.limits.frame_bytes))
+
+    def _on_shared(self, header: Header, payload: bytes, events: list[Event]) -> bool:
+        """PING, PONG and CREDIT, which are the same for both sides. Whether it was one of them."""
+        kind = header.kind
+        if kind not in (FrameType.PING, FrameType.PONG, FrameType.CREDIT):
+            return False
+        self._take_frame()
+        value = self._value(header, payload)
+        if kind == FrameType.PING:
+            self._put(FrameType.PONG, 0, Pong(value.token))
+        elif kind == FrameType.PONG:
+            events.append(Ponged(value.token))
+        else:
+            self._on_credit(header.stream, value, events)
+        return True
+
+    def _on_credit(self, number: int, credit: Credit, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _take_frame(self) -> None:
+        if not self._frames.take(self._now):
+            raise ProtocolError("too many frames in too short a time", "rate_limited")
+
+    def _spend_incoming(self, state: Stream, size_bytes: int) -> None:
+        if state.incoming is None:
+            raise ProtocolError("more was sent than the window allows", "flow_control", stream=state.number)
+        state.incoming.spend(size_bytes)
+
+    # Sending
+
+    def _put(self, kind: FrameType, stream: int, value: msgspec.Struct) -> None:
+        self._put_payload(kind, stream, self.codec.payload(value))
+
+    def _put_payload(self, kind: FrameType, stream: int, payload: bytes) -> None:
+        if not self._sent_preface:
+            self._sent_preface = True
+            self._output.append(PREFACE)
+            self._output_bytes += len(PREFACE)
+        frame = self.codec.frame(kind, stream, payload)
+        self._output.append(frame)
+        self._output_bytes += len(frame)
+
+    def _queue(self, state: Stream, frames: Iterator[Outgoing]) -> None:
+        """Send ``frames`` as far as the credit goes; the rest goes as credit comes. One item a stream waits, never more."""
+        if state.pending is not None:
+            raise WireError(f"stream {state.number} still has something to send; wait until it is ready")
+        state.pending = frames
+        self._flush(state)
+
+    def _flush(self, state: Stream) -> None:
+        """Send what waits as far as the credit goes. What its source raises ends it, and is the caller's."""
+        try:
+            self._flush_frames(state)
+        except BaseException:
+            state.head = state.pending = None
+            raise
+
+    def _flush_frames(self, state: Stream) -> None:
+        while state.pending is not None:
+            if state.head is None:
+                state.head = next(state.pending, None)
+                if state.head is None:
+                    state.pending = None
+                    return
+            kind, payload, is_last = state.head
+            if len(payload) > self.limits.frame_bytes:
+                raise WireError(f"a payload of {len(payload)} bytes, {self.limits.frame_bytes} were agreed")
+            if kind in COUNTED:
+                if state.outgoing is None or not state.outgoing.has_room(len(payload)):
+                    return
+                state.outgoing.spend(len(payload))
+                self._frames.refill(_GRANT_REFILL)
+            state.head = None
+            self._put_payload(kind, state.number, payload)
+            if is_last:
+                state.pending = None
+                self._sent_last(state)
+
+    def _sent_last(self, state: Stream) -> None:
+        """A frame with which our half of the stream ends has gone."""
+
+    def _stream(self, number: int) -> Stream:
+        state = self._streams.get(number)
+        if state is None:
+            raise WireError(f"stream {number} is not open")
+        return state
+
+    def _need_open(self) -> None:
+        if self.is_closed:
+            raise WireError("the connection is closed")
+        if not self.is_open:
+            raise WireError("the handshake is not done")
+
+    # The end
+
+    def _put_error(
+        self, number: int, code: ErrorCode, *, field: str = "", request: int | None = None, retry_after_ms: int = 0
+    ) -> None:
+        row = ERRORS[code]
+        about = number if request is None else request
+        self._put(
+            FrameType.ERROR, number, ErrorReport(code, row.message, row.is_retryable, about, field, retry_after_ms)
+        )
+
+    def _fail(self, error: ProtocolError, events: list[Event]) -> None:
+        self._put_error(0, error.wire_code, request=error.stream)
+        self._close(error.wire_code, error.wrong, events)
+
+    def _close(self, code: str, detail: str, events: list[Event]) -> None:
+        self._end()
+        events.append(Closed(code, False, detail))
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self._input.clear()
+        self._streams.clear()

@@ -1,0 +1,62 @@
+"""The limits of a connection: what both sides agree on in the handshake, and what each side keeps for itself.
+
+Nothing is read, decoded or kept before its limit was looked at. What is agreed is the lesser of what both offer, field by field.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ATOMS_MAX", "DIGESTS_MAX", "FRAME_BYTES_MAX", "Limits", "Policy", "agreed"]
+
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+FRAME_BYTES_MIN: Final = 4_096
+FRAME_BYTES_MAX: Final = 16 << 20
+ATOMS_MAX: Final = 16_384
+DIGESTS_MAX: Final = 65_536
+_HOUR_MS: Final = 3_600_000
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a peer accepts: as sent in HELLO; agreed, as sent in WELCOME.
+
+    ``frame_bytes`` bounds a payload, also one that is unpacked; ``atoms`` what one frame may carry or ask for; ``digests`` likewise;
+    ``object_bytes`` an object (or a chunk's proof) put together from its parts; ``window_frames`` and ``window_bytes`` what is granted
+    to a stream at its start where the request says nothing of it, and the most that may ever be granted and not used.
+    """
+
+    frame_bytes: Annotated[int, Meta(ge=FRAME_BYTES_MIN, le=FRAME_BYTES_MAX)] = 1 << 20
+    streams: Annotated[int, Meta(ge=1, le=65_536)] = 64
+    atoms: Annotated[int, Meta(ge=1, le=ATOMS_MAX)] = 4_096
+    digests: Annotated[int, Meta(ge=64, le=DIGESTS_MAX)] = 16_384
+    type_depth: Annotated[int, Meta(ge=1, le=1_024)] = 64
+    object_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
+    window_frames: Annotated[int, Meta(ge=1, le=65_536)] = 16
+    window_bytes: Annotated[int, Meta(ge=FRAME_BYTES_MIN, le=1 << 30)] = 4 << 20
+    idle_ms: Annotated[int, Meta(ge=1_000, le=_HOUR_MS)] = 120_000
+
+
+class Policy(NamedTuple):
+    """What a side enforces and tells nobody: times in seconds, rates a second.
+
+    ``frame_rate`` and ``frame_burst`` bound the frames that cost no credit and open nothing; ``output_bytes_max`` what may wait to be
+    sent before a peer that asks and does not read is sent away; ``assembly_bytes_max`` what may have come in part.
+    """
+
+    handshake_s: float = 10.0
+    handshake_bytes_max: int = 16_384
+    request_rate: float = 200.0
+    request_burst: int = 400
+    frame_rate: float = 1_000.0
+    frame_burst: int = 4_000
+    output_bytes_max: int = 64 << 20
+    assembly_bytes_max: int = 128 << 20
+
+
+def agreed(ours: Limits, theirs: Limits) -> Limits:
+    """The lesser of both, field by field; a window holds a frame of the agreed size in any case."""
+    fields = {name: min(getattr(ours, name), getattr(theirs, name)) for name in Limits.__struct_fields__}
+    fields["window_bytes"] = max(fields["window_bytes"], fields["frame_bytes"])
+    return Limits(**fields)

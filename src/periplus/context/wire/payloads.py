@@ -1,0 +1,501 @@
+"""What frames carry: one Struct for each frame type (two for OBJECTS, which asks or brings).
+
+On the wire a payload is a map of its fields, all of them, in the order in which they stand here; atoms and other rows are arrays.
+Atoms travel without their digests: who receives them computes those. A request whose answer costs credit grants ``credit_frames`` and
+``credit_bytes``; zero is the agreed window.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Ack", "Cancel", "Changed", "Credit", "Digest", "ErrorReport", "ExpandRequest", "ExpandResponse", "Filter", "Have", "Hello",
+    "ObjectPart", "ObjectsGet", "ObjectsPut", "ObjectsSent", "Payload", "Ping", "Pong", "Proof", "Prove", "PushContext",
+    "QueryRequest", "QueryResponse", "RefRow", "RefUpdate", "RefsRequest", "RefsResponse", "Request", "StreamChunk", "StreamEnd",
+    "StreamRequest", "Want", "Watch", "Welcome", "WireBroken", "WireMolecule", "check_atoms", "check_rows", "chunk_of", "entries_of",
+    "expansion_of", "payload_of_chunk", "payload_of_expansion", "rows_of",
+]  # fmt: skip
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from periplus.base.canonical import JSONValue, canonical, decode_canonical
+from periplus.base.errors import FormatError
+from periplus.context.model import (
+    RELEVANCE_MAX,
+    Atom,
+    BrokenMolecule,
+    Chunk,
+    Entry,
+    Expansion,
+    Molecule,
+    atom_digest,
+)
+from periplus.context.wire.codes import ProtocolError
+from periplus.context.wire.limits import ATOMS_MAX, DIGESTS_MAX, Limits
+
+Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+_Millionths: TypeAlias = Annotated[int, Meta(ge=0, le=RELEVANCE_MAX)]
+_Name: TypeAlias = Annotated[str, Meta(max_length=255)]
+_Text: TypeAlias = Annotated[str, Meta(max_length=65_536)]
+_Digests: TypeAlias = Annotated[tuple[Digest, ...], Meta(max_length=DIGESTS_MAX)]
+_Atoms: TypeAlias = Annotated[tuple[Atom, ...], Meta(max_length=ATOMS_MAX)]
+_Origins: TypeAlias = Annotated[tuple[Digest, ...], Meta(max_length=ATOMS_MAX)]
+_OriginOf: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=0, lt=ATOMS_MAX)], ...], Meta(max_length=ATOMS_MAX)]
+_Pairs: TypeAlias = tuple[tuple[_Count, _Count], ...]
+_TIME_LIMIT: Final = 1 << 63
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every field is there, no other is."""
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A row within a payload: an array of its fields."""
+
+
+class Hello(_Body, frozen=True):
+    """The client's offer. ``token`` is empty where none is needed; ``extra`` is what later versions say more and this one ignores."""
+
+    versions: Annotated[tuple[int, ...], Meta(min_length=1, max_length=16)] = (2,)
+    encodings: Annotated[tuple[_Name, ...], Meta(min_length=1, max_length=16)] = ("msgpack", "json")
+    capabilities: Annotated[tuple[_Name, ...], Meta(max_length=64)] = ()
+    limits: Limits = Limits()
+    token: _Text = ""
+    agent: _Name = ""
+    extra: dict[_Name, _Text] = {}
+
+
+class Welcome(_Body, frozen=True):
+    """What holds from now on: chosen from the offer, never more than it."""
+
+    version: int = 2
+    encoding: Literal["msgpack", "json"] = "msgpack"
+    capabilities: Annotated[tuple[_Name, ...], Meta(max_length=64)] = ()
+    limits: Limits = Limits()
+    agent: _Name = ""
+    extra: dict[_Name, _Text] = {}
+
+
+class Filter(_Body, frozen=True):
+    """Which atoms are wanted; an empty field wants all. ``type`` is the print of a type that theirs must unify with."""
+
+    type: _Text = ""
+    min_relevance: _Millionths = 0
+    max_age_ms: _Count = 0
+    source: _Text = ""
+    tag: _Name = ""
+
+
+class ExpandRequest(_Body, frozen=True):
+    """The whole expansion: one EXPAND_RESPONSE where it fits a frame, else STREAM_CHUNKs and a STREAM_END, for which the credit is."""
+
+    context: Digest
+    credit_frames: _Count = 0
+    credit_bytes: _Count = 0
+
+
+class WireMolecule(_Row, frozen=True):
+    """A molecule; ``metadata`` is the canonical JSON of its map, ``relations`` are in ascending order of their names."""
+
+    atoms: _Digests
+    relations: dict[str, _Pairs] = {}
+    type: str = "Molecule"
+    metadata: str = "{}"
+
+
+class WireBroken(_Row, frozen=True):
+    digest: Digest
+    atoms: _Digests
+
+
+class ExpandResponse(_Body, frozen=True):
+    """An expansion. ``origin_of`` has for each atom the place of its origin in ``origins``; it is empty where there is one origin only."""
+
+    atoms: _Atoms = ()
+    origins: _Origins = ()
+    origin_of: _OriginOf = ()
+    molecules: tuple[WireMolecule, ...] = ()
+    broken: tuple[WireBroken, ...] = ()
+
+
+class StreamRequest(_Body, frozen=True):
+    """Chunks, best first, from chunk ``resume`` on. ``atoms``, ``tokens`` and ``size_bytes`` bound each chunk; zero leaves it to the server."""
+
+    context: Digest
+    resume: _Count = 0
+    atoms: _Count = 0
+    tokens: _Count = 0
+    size_bytes: _Count = 0
+    prove: bool = False
+    filter: Filter | None = None
+    credit_frames: _Count = 0
+    credit_bytes: _Count = 0
+
+
+class StreamChunk(_Body, frozen=True):
+    """A chunk. Where ``more`` is set it goes on in the next frame: same chunk id, further atoms, further bytes of the proof.
+
+    ``molecules`` and ``broken`` come in answers to EXPAND_REQUEST only, after the last atom.
+    """
+
+    chunk_id: _Count
+    start: _Count
+    atoms: _Atoms = ()
+    origins: _Origins = ()
+    origin_of: _OriginOf = ()
+    cumulative_tokens: _Count = 0
+    progress_millionths: _Millionths = 0
+    is_final: bool = False
+    proof: bytes = b""
+    more: bool = False
+    molecules: tuple[WireMolecule, ...] = ()
+    broken: tuple[WireBroken, ...] = ()
+
+
+class StreamEnd(_Body, frozen=True):
+    """Totals of what was sent on this stream, and the tree head: ``head`` is as ``context.proof`` has it."""
+
+    chunks: _Count = 0
+    atoms: _Count = 0
+    tokens: _Count = 0
+    head: bytes = b""
+
+
+class QueryRequest(_Body, frozen=True):
+    """The best atoms for ``text`` (empty: by relevance); at most ``limit``, from where ``page`` of the answer before says.
+
+    ``budget_tokens`` zero is no budget.
+    """
+
+    context: Digest
+    text: _Text = ""
+    filter: Filter | None = None
+    limit: Annotated[int, Meta(ge=1, le=ATOMS_MAX)] = 100
+    budget_tokens: _Count = 0
+    page: _Name = ""
+
+
+class QueryResponse(_Body, frozen=True):
+    """``scores`` in millionths, one an atom, or none; ``total`` is how many matched; ``page_next`` is empty at the end."""
+
+    atoms: _Atoms = ()
+    origins: _Origins = ()
+    origin_of: _OriginOf = ()
+    scores: Annotated[tuple[int, ...], Meta(max_length=ATOMS_MAX)] = ()
+    total: _Count = 0
+    tokens: _Count = 0
+    page_next: _Name = ""
+
+
+class PushContext(_Body, frozen=True):
+    """Take in the context ``digest``, whose objects were brought before; let ``ref`` stand for it, if it is not empty.
+
+    ``expected`` is where the ref has to stand now, none for nowhere; with ``expected_any`` it may stand anywhere.
+    """
+
+    digest: Digest
+    ref: _Name = ""
+    expected: Digest | None = None
+    expected_any: bool = True
+    force: bool = False
+
+
+class Ack(_Body, frozen=True):
+    """Done. ``objects`` is how many were new here."""
+
+    digest: Digest | None = None
+    objects: _Count = 0
+
+
+class Credit(_Body, frozen=True):
+    """So many more frames and bytes of payload may be under way on this stream."""
+
+    frames: _Count
+    bytes: _Count
+
+
+class Cancel(_Body, frozen=True):
+    """Nothing more is wanted on this stream."""
+
+
+class Have(_Body, frozen=True):
+    """To push: ``offered`` objects, of which WANT names those that lack. To pull: ``wanted`` heads; ``known`` contexts need not travel.
+
+    Exactly one of ``offered`` and ``wanted`` is not empty.
+    """
+
+    offered: _Digests = ()
+    wanted: _Digests = ()
+    known: _Digests = ()
+    credit_frames: _Count = 0
+    credit_bytes: _Count = 0
+
+
+class Want(_Body, frozen=True):
+    """Objects that have to travel, in an order in which what stands on another comes after it; ``sizes`` in bytes, or none."""
+
+    digests: _Digests = ()
+    sizes: Annotated[tuple[_Count, ...], Meta(max_length=DIGESTS_MAX)] = ()
+    is_final: bool = True
+
+
+class ObjectPart(_Row, frozen=True):
+    """``data`` stands at ``offset`` in the object ``digest`` of ``total`` bytes. Parts of an object come in order, nothing between them."""
+
+    digest: Digest
+    offset: _Count
+    total: _Count
+    data: bytes
+
+
+_Parts: TypeAlias = Annotated[tuple[ObjectPart, ...], Meta(max_length=DIGESTS_MAX)]
+
+
+class ObjectsGet(_Body, frozen=True, tag="get", tag_field="kind"):
+    """These objects, in this order."""
+
+    digests: _Digests
+    credit_frames: _Count = 0
+    credit_bytes: _Count = 0
+
+
+class ObjectsPut(_Body, frozen=True, tag="put", tag_field="kind"):
+    """Objects of the client; the last frame is final, and is answered by ACK."""
+
+    parts: _Parts = ()
+    is_final: bool = False
+
+
+class ObjectsSent(_Body, frozen=True):
+    """Objects of the server; the last frame is final."""
+
+    parts: _Parts = ()
+    is_final: bool = False
+
+
+class Prove(_Body, frozen=True):
+    """A proof that ``atom`` is in ``context``, or that the tree of ``size`` leaves is continued by that of ``size_later``."""
+
+    kind: Literal["inclusion", "consistency"]
+    context: Digest | None = None
+    atom: Digest | None = None
+    size: _Count = 0
+    size_later: _Count = 0
+
+
+class Proof(_Body, frozen=True):
+    """``path`` of RFC 9162 to ``root``; ``leaf`` is the record of the leaf; ``record`` binds the root to the context; ``head`` is signed."""
+
+    kind: Literal["inclusion", "consistency"]
+    index: _Count = 0
+    size: _Count = 0
+    size_later: _Count = 0
+    root: bytes = b""
+    root_later: bytes = b""
+    path: Annotated[tuple[Digest, ...], Meta(max_length=256)] = ()
+    leaf: bytes = b""
+    record: bytes = b""
+    head: bytes = b""
+
+
+class RefUpdate(_Body, frozen=True):
+    """Let ``name`` stand for ``target`` (none ends it); ``expected`` as in PUSH_CONTEXT."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255)]
+    target: Digest | None = None
+    expected: Digest | None = None
+    expected_any: bool = False
+    force: bool = False
+
+
+class RefsRequest(_Body, frozen=True):
+    """The refs whose names begin with ``prefix`` and come after ``after``, once ``update`` is made, if there is one."""
+
+    prefix: _Name = ""
+    after: _Name = ""
+    limit: Annotated[int, Meta(ge=1, le=4_096)] = 1_000
+    update: RefUpdate | None = None
+
+
+class RefRow(_Row, frozen=True):
+    name: _Name
+    target: Digest
+
+
+class RefsResponse(_Body, frozen=True):
+    refs: Annotated[tuple[RefRow, ...], Meta(max_length=4_096)] = ()
+    has_more: bool = False
+
+
+class Watch(_Body, frozen=True):
+    """New heads of refs whose names begin with ``prefix``, until the stream is cancelled."""
+
+    prefix: _Name = ""
+    credit_frames: _Count = 0
+    credit_bytes: _Count = 0
+
+
+class Changed(_Body, frozen=True):
+    """``refs`` stand where they are named now; those of ``gone`` have ended. Changes may be left out where a later one followed."""
+
+    refs: Annotated[tuple[RefRow, ...], Meta(max_length=4_096)] = ()
+    gone: Annotated[tuple[_Name, ...], Meta(max_length=4_096)] = ()
+
+
+class Ping(_Body, frozen=True):
+    token: Annotated[bytes, Meta(max_length=64)] = b""
+
+
+class Pong(_Body, frozen=True):
+    """The token of the PING that it answers."""
+
+    token: Annotated[bytes, Meta(max_length=64)] = b""
+
+
+class ErrorReport(_Body, frozen=True):
+    """``request`` is the stream that it is about, 0 for none; ``field`` names what was wrong in it; ``message`` is of the table of codes."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=64)]
+    message: Annotated[str, Meta(max_length=512)] = ""
+    is_retryable: bool = False
+    request: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
+    field: Annotated[str, Meta(max_length=255, pattern=r"^[A-Za-z0-9_.\[\]]*$")] = ""
+    retry_after_ms: _Count = 0
+
+
+Request: TypeAlias = (
+    ExpandRequest
+    | StreamRequest
+    | QueryRequest
+    | PushContext
+    | Have
+    | ObjectsGet
+    | ObjectsPut
+    | Prove
+    | RefsRequest
+    | Watch
+)
+Payload: TypeAlias = (
+    Request | Hello | Welcome | ExpandResponse | StreamChunk | StreamEnd | QueryResponse | Ack | Credit | Cancel | Want
+    | ObjectsSent | Proof | RefsResponse | Changed | Ping | Pong | ErrorReport
+)  # fmt: skip
+
+
+class Rows(NamedTuple):
+    """Entries as payloads have them."""
+
+    atoms: tuple[Atom, ...]
+    origins: tuple[bytes, ...]
+    origin_of: tuple[int, ...]
+
+
+def rows_of(entries: Sequence[Entry]) -> Rows:
+    """Atoms, their origins in the order in which they first come, and which is whose."""
+    atoms = tuple([entry[1] for entry in entries])
+    origins = tuple(dict.fromkeys([entry[2] for entry in entries]))
+    if len(origins) < 2:
+        return Rows(atoms, origins, ())
+    places = {origin: place for place, origin in enumerate(origins)}
+    return Rows(atoms, origins, tuple([places[entry[2]] for entry in entries]))
+
+
+def entries_of(atoms: Sequence[Atom], origins: Sequence[bytes], origin_of: Sequence[int]) -> tuple[Entry, ...]:
+    """What ``rows_of`` was given; ``check_rows`` has looked at it."""
+    if origin_of:
+        return tuple(
+            [Entry(atom_digest(atom), atom, origins[place]) for atom, place in zip(atoms, origin_of, strict=True)]
+        )
+    if not atoms:
+        return ()
+    origin = origins[0]
+    return tuple([Entry(atom_digest(atom), atom, origin) for atom in atoms])
+
+
+def payload_of_chunk(chunk: Chunk) -> StreamChunk:
+    atoms, origins, origin_of = rows_of(chunk.entries)
+    return StreamChunk(
+        chunk.chunk_id, chunk.start, atoms, origins, origin_of, chunk.cumulative_tokens, chunk.progress_millionths, chunk.is_final,
+        chunk.proof,
+    )  # fmt: skip
+
+
+def chunk_of(payload: StreamChunk) -> Chunk:
+    """The chunk, with the digests of its atoms computed here."""
+    return Chunk(
+        payload.chunk_id, payload.start, entries_of(payload.atoms, payload.origins, payload.origin_of), payload.cumulative_tokens,
+        payload.progress_millionths, payload.is_final, payload.proof,
+    )  # fmt: skip
+
+
+def payload_of_expansion(expansion: Expansion) -> ExpandResponse:
+    atoms, origins, origin_of = rows_of(expansion.entries)
+    return ExpandResponse(
+        atoms,
+        origins,
+        origin_of,
+        tuple(_molecule_row(molecule) for molecule in expansion.molecules),
+        tuple(WireBroken(row.digest, row.atoms) for row in expansion.broken),
+    )
+
+
+def expansion_of(context: bytes, payload: ExpandResponse) -> Expansion:
+    """Raises FormatError where the metadata of a molecule is no canonical map."""
+    return Expansion(
+        context,
+        entries_of(payload.atoms, payload.origins, payload.origin_of),
+        tuple(molecule_of(row) for row in payload.molecules),
+        tuple(BrokenMolecule(row.digest, row.atoms) for row in payload.broken),
+    )
+
+
+def _molecule_row(molecule: Molecule) -> WireMolecule:
+    return WireMolecule(molecule.atoms, molecule.relations, molecule.type, canonical(molecule.metadata).decode())
+
+
+def molecule_of(row: WireMolecule) -> Molecule:
+    return Molecule(row.atoms, row.relations, row.type, _metadata(row.metadata))
+
+
+def _metadata(text: str) -> dict[str, JSONValue]:
+    value = decode_canonical(text.encode())
+    if not isinstance(value, dict):
+        raise FormatError("the metadata of a molecule is not a map")
+    return value
+
+
+def check_rows(payload: ExpandResponse | StreamChunk | QueryResponse, limits: Limits) -> None:
+    """Raise ProtocolError where a schema cannot say what is wrong: numbers out of range, origins that nobody has, types too deep."""
+    atoms, origins, origin_of = payload.atoms, payload.origins, payload.origin_of
+    check_atoms(atoms, limits)
+    if origin_of:
+        if len(origin_of) != len(atoms) or len(origins) < 2 or max(origin_of) >= len(origins):
+            raise ProtocolError("the origins of atoms do not fit the atoms")
+    elif len(origins) > 1 or (atoms and not origins):
+        raise ProtocolError("the origins of atoms do not fit the atoms")
+
+
+def check_atoms(atoms: Sequence[Atom], limits: Limits) -> None:
+    """Raise ProtocolError where there are too many, or one has a number or a type that no atom can have."""
+    if len(atoms) > limits.atoms:
+        raise ProtocolError(f"{len(atoms)} atoms in a frame, {limits.atoms} were agreed")
+    depth_max = limits.type_depth
+    for atom in atoms:
+        if not 0 <= atom.relevance <= RELEVANCE_MAX or not -_TIME_LIMIT <= atom.time_ms < _TIME_LIMIT:
+            raise ProtocolError("the relevance or the time of an atom is out of range")
+        if atom.type.count("[") >= depth_max and _depth(atom.type) > depth_max:
+            raise ProtocolError(f"a type is nested deeper than {depth_max} levels")
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 1
+    for character in text:
+        if character == "[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character == "]":
+            depth -= 1
+    return deepest

@@ -1,0 +1,74 @@
+"""What a version 1 peer asks: its JSON forms, by short hashes (16 hexadecimal digits), as values.
+
+``as_v2`` of a request gives the request of version 2 that it amounts to, once whoever has the alias index knows what the short hash
+stands for.
+"""
+
+from __future__ import annotations
+
+__all__ = ["V1Expand", "V1Molecule", "V1Push", "V1Query", "V1Request", "V1Stream"]
+
+from typing import TypeAlias
+
+import msgspec
+
+from periplus.base.canonical import JSONValue
+from periplus.context.model import Atom
+from periplus.context.wire.payloads import ExpandRequest, Filter, QueryRequest, StreamRequest
+
+
+class _V1(msgspec.Struct, frozen=True):
+    """Checked and brought to the units of version 2."""
+
+
+class V1Expand(_V1, frozen=True):
+    context: str
+    min_relevance: int = 0
+
+    def as_v2(self, digest: bytes) -> ExpandRequest:
+        return ExpandRequest(digest)
+
+
+class V1Stream(_V1, frozen=True):
+    """Chunks are cut by the machine: 10 atoms and at most 500 tokens, counted the old way."""
+
+    context: str
+    min_relevance: int = 0
+
+    def as_v2(self, digest: bytes) -> StreamRequest:
+        return StreamRequest(digest, filter=Filter(min_relevance=self.min_relevance) if self.min_relevance else None)
+
+
+class V1Query(_V1, frozen=True):
+    """``context`` is empty where the request named none."""
+
+    filter: Filter
+    text: str = ""
+    limit: int = 100
+    context: str = ""
+
+    def as_v2(self, digest: bytes) -> QueryRequest:
+        return QueryRequest(digest, text=self.text, filter=self.filter, limit=self.limit)
+
+
+class V1Molecule(_V1, frozen=True):
+    """``atoms`` are short hashes, or atoms of its own, which the push has then among its atoms as well."""
+
+    atoms: tuple[str | Atom, ...]
+    relations: dict[str, tuple[tuple[int, int], ...]]
+    type: str
+    metadata: dict[str, JSONValue]
+
+
+class V1Push(_V1, frozen=True):
+    """``atoms`` in the order in which they were pushed, of which the old hash is made. ``noted`` belongs into the context's metadata."""
+
+    base: str | None
+    atoms: tuple[Atom, ...]
+    molecules: tuple[V1Molecule, ...]
+    removed: tuple[str, ...]
+    metadata: dict[str, JSONValue]
+    noted: dict[str, JSONValue]
+
+
+V1Request: TypeAlias = V1Expand | V1Stream | V1Query | V1Push
