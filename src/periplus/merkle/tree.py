@@ -74,9 +74,15 @@ class Prover(ABC):
     def _node(self, height: int, place: int) -> bytes:
         """The complete node that covers the leaves ``place * 2**height`` to ``(place + 1) * 2**height``."""
 
+    def node(self, height: int, place: int) -> bytes:
+        """The complete node over the leaves ``place * 2**height`` to ``(place + 1) * 2**height``. Raises UsageError."""
+        if height < 0 or not 0 <= place < self.size >> height:
+            raise UsageError(f"no complete node {place} of height {height} in a tree of {self.size:,} leaves")
+        return self._node(height, place)
+
     def root(self, size: int | None = None) -> bytes:
         """The root of the tree as it was at ``size`` leaves, now if None. Raises UsageError if it never had as many."""
-        return self._range_root(0, self._checked_size(size))
+        return self.range_root(0, self._checked_size(size))
 
     def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
         """The proof that leaf ``index`` is in the tree of ``size`` leaves (RFC 9162 §2.1.3.1), lowest node first.
@@ -93,10 +99,10 @@ class Prover(ABC):
         while end - start > 1:
             middle = start + _split(end - start)
             if index < middle:
-                path.append(self._range_root(middle, end))
+                path.append(self.range_root(middle, end))
                 end = middle
             else:
-                path.append(self._range_root(start, middle))
+                path.append(self.range_root(start, middle))
                 start = middle
         path.reverse()
         return path
@@ -117,13 +123,13 @@ class Prover(ABC):
         while first != end:
             middle = start + _split(end - start)
             if first <= middle:
-                path.append(self._range_root(middle, end))
+                path.append(self.range_root(middle, end))
                 end = middle
             else:
-                path.append(self._range_root(start, middle))
+                path.append(self.range_root(start, middle))
                 start = middle
         if start:  # the verifier has the root of a first tree that is whole, not that of its last part
-            path.append(self._range_root(start, end))
+            path.append(self.range_root(start, end))
         path.reverse()
         return path
 
@@ -134,18 +140,27 @@ class Prover(ABC):
             raise UsageError(f"no tree of {size:,} leaves: there are {self.size:,}")
         return size
 
-    def _range_root(self, start: int, end: int) -> bytes:
-        if start == end:
+    def range_root(self, start: int, end: int) -> bytes:
+        """The hash over the leaves ``start`` to ``end`` (half open), for ranges that are nodes of some size of the tree.
+
+        These start at a multiple of a power of two that is at least their length.
+        """
+        peaks = self._peaks(start, end)
+        if not peaks:
             return EMPTY_ROOT
+        root = peaks.pop()
+        while peaks:
+            root = node_hash(peaks.pop(), root)
+        return root
+
+    def _peaks(self, start: int, end: int) -> list[bytes]:
+        """The complete nodes that a range consists of, from the left."""
         peaks = []
         while start < end:
             height = (end - start).bit_length() - 1
             peaks.append(self._node(height, start >> height))
             start += 1 << height
-        root = peaks.pop()
-        while peaks:
-            root = node_hash(peaks.pop(), root)
-        return root
+        return peaks
 
 
 class Tree(Prover):
