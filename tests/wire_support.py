@@ -123,7 +123,7 @@ class Answerer:
                 self.streaming[stream] = body.resume
                 self.go_on(server, stream)
             case p.QueryRequest():
-                assert server.send_query(stream, [entry(1), entry(2)], scores=(3, 2), total=9, tokens=5, page_next="2")
+                assert server.send_query(stream, [entry(1), entry(2)], scores=(3, 2), total=9, tokens=5, page_next=2)
             case p.PushContext():
                 server.send_ack(stream, digest=body.digest)
             case p.Have():

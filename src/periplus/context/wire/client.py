@@ -362,6 +362,7 @@ class ClientMachine(Connection):
             value.progress_millionths,
             value.is_final,
             b"".join([piece.proof for piece in pieces]),
+            tuple([row for piece in pieces for row in piece.over]),
         )
         molecules = tuple([row for part in joined for row in part.molecules])
         broken = tuple([row for part in joined for row in part.broken])

@@ -12,7 +12,7 @@ from periplus.context.model import Chunk, Entry
 from periplus.context.wire.codes import ProtocolError, WireError
 from periplus.context.wire.encoding import Codec
 from periplus.context.wire.limits import Limits
-from periplus.context.wire.payloads import ObjectPart, StreamChunk, payload_of_chunk, rows_of
+from periplus.context.wire.payloads import ObjectPart, StreamChunk, WireOversize, payload_of_chunk, rows_of
 
 _PART_OVERHEAD: Final = 96
 _JSON_PART_OVERHEAD: Final = 192
@@ -118,12 +118,14 @@ def chunk_frames(chunk: Chunk, codec: Codec, limits: Limits) -> Iterator[bytes]:
     pieces = list(_entry_pieces(chunk.entries, codec, limits))
     proofs = list(_byte_pieces(chunk.proof, (limits.frame_bytes - 2 * _BODY_OVERHEAD) * 3 // 4))
     start = chunk.start
-    frames = [(entries, b"") for entries in pieces] + [((), proof) for proof in proofs]
-    for place, (entries, proof) in enumerate(frames):
+    frames: list[tuple[tuple[Entry, ...], tuple[WireOversize, ...], bytes]] = [(entries, (), b"") for entries in pieces]
+    frames += [((), (WireOversize(*row),), b"") for row in chunk.over]
+    frames += [((), (), proof) for proof in proofs]
+    for place, (entries, over, proof) in enumerate(frames):
         atoms, origins, origin_of = rows_of(entries)
         yield codec.payload(StreamChunk(
             chunk.chunk_id, start, atoms, origins, origin_of, chunk.cumulative_tokens, chunk.progress_millionths, chunk.is_final,
-            proof, more=place + 1 < len(frames),
+            proof, more=place + 1 < len(frames), over=over,
         ))  # fmt: skip
         start += len(atoms)
 

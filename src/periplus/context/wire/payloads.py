@@ -11,26 +11,31 @@ __all__ = [
     "Ack", "Cancel", "Changed", "Credit", "Digest", "ErrorReport", "ExpandRequest", "ExpandResponse", "Filter", "Have", "Hello",
     "ObjectPart", "ObjectsGet", "ObjectsPut", "ObjectsSent", "Payload", "Ping", "Pong", "Proof", "Prove", "PushContext",
     "QueryRequest", "QueryResponse", "RefRow", "RefUpdate", "RefsRequest", "RefsResponse", "Request", "StreamChunk", "StreamEnd",
-    "StreamRequest", "Want", "Watch", "Welcome", "WireBroken", "WireMolecule", "check_atoms", "check_rows", "chunk_of", "entries_of",
-    "expansion_of", "payload_of_chunk", "payload_of_expansion", "rows_of",
+    "StreamRequest", "Want", "Watch", "Welcome", "WireBroken", "WireMolecule", "WireOversize", "check_atoms", "check_rows", "chunk_of", "entries_of",
+    "expansion_of", "filter_of", "filters_of", "payload_of_chunk", "payload_of_expansion", "rows_of",
 ]  # fmt: skip
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from periplus.base.canonical import JSONValue, canonical, decode_canonical
 from periplus.base.errors import FormatError
+from periplus.context.filters import Filters
 from periplus.context.model import (
     RELEVANCE_MAX,
+    TAGS_MAX,
+    TIME_MS_MAX,
+    TIME_MS_MIN,
     Atom,
     BrokenMolecule,
     Chunk,
     Entry,
     Expansion,
     Molecule,
+    Oversize,
     atom_digest,
 )
 from periplus.context.wire.codes import ProtocolError
@@ -46,7 +51,6 @@ _Atoms: TypeAlias = Annotated[tuple[Atom, ...], Meta(max_length=ATOMS_MAX)]
 _Origins: TypeAlias = Annotated[tuple[Digest, ...], Meta(max_length=ATOMS_MAX)]
 _OriginOf: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=0, lt=ATOMS_MAX)], ...], Meta(max_length=ATOMS_MAX)]
 _Pairs: TypeAlias = tuple[tuple[_Count, _Count], ...]
-_TIME_LIMIT: Final = 1 << 63
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,13 +85,14 @@ class Welcome(_Body, frozen=True):
 
 
 class Filter(_Body, frozen=True):
-    """Which atoms are wanted; an empty field wants all. ``type`` is the print of a type that theirs must unify with."""
+    """Which atoms are wanted, as ``context.filters.Filters`` has it; a field that is empty, 0 or none wants all."""
 
     type: _Text = ""
     min_relevance: _Millionths = 0
-    max_age_ms: _Count = 0
+    since_ms: Annotated[int, Meta(ge=TIME_MS_MIN, le=TIME_MS_MAX)] | None = None
+    max_age_ms: _Count | None = None
     source: _Text = ""
-    tag: _Name = ""
+    tags: Annotated[tuple[_Name, ...], Meta(max_length=TAGS_MAX)] = ()
 
 
 class ExpandRequest(_Body, frozen=True):
@@ -110,6 +115,14 @@ class WireMolecule(_Row, frozen=True):
 class WireBroken(_Row, frozen=True):
     digest: Digest
     atoms: _Digests
+
+
+class WireOversize(_Row, frozen=True):
+    """An atom that no chunk holds: its digest, its origin, and its annotation record."""
+
+    digest: Digest
+    origin: Digest
+    annotation: bytes
 
 
 class ExpandResponse(_Body, frozen=True):
@@ -139,7 +152,8 @@ class StreamRequest(_Body, frozen=True):
 class StreamChunk(_Body, frozen=True):
     """A chunk. Where ``more`` is set it goes on in the next frame: same chunk id, further atoms, further bytes of the proof.
 
-    ``molecules`` and ``broken`` come in answers to EXPAND_REQUEST only, after the last atom.
+    ``over`` are atoms that are only named, for no chunk can hold them. ``molecules`` and ``broken`` come in answers to EXPAND_REQUEST
+    only, after the last atom.
     """
 
     chunk_id: _Count
@@ -154,10 +168,11 @@ class StreamChunk(_Body, frozen=True):
     more: bool = False
     molecules: tuple[WireMolecule, ...] = ()
     broken: tuple[WireBroken, ...] = ()
+    over: Annotated[tuple[WireOversize, ...], Meta(max_length=ATOMS_MAX)] = ()
 
 
 class StreamEnd(_Body, frozen=True):
-    """Totals of what was sent on this stream, and the tree head: ``head`` is as ``context.proof`` has it."""
+    """What the whole stream came to, as ``model.StreamEnd`` has it: totals, and the head of the tree over all atoms in their order."""
 
     chunks: _Count = 0
     atoms: _Count = 0
@@ -166,9 +181,9 @@ class StreamEnd(_Body, frozen=True):
 
 
 class QueryRequest(_Body, frozen=True):
-    """The best atoms for ``text`` (empty: by relevance); at most ``limit``, from where ``page`` of the answer before says.
+    """The best atoms for ``text`` (empty: by relevance): page number ``page`` of pages of ``limit`` atoms.
 
-    ``budget_tokens`` zero is no budget.
+    Ages are counted at ``at_ms``, 0 for now. ``budget_tokens`` 0 is no budget.
     """
 
     context: Digest
@@ -176,11 +191,15 @@ class QueryRequest(_Body, frozen=True):
     filter: Filter | None = None
     limit: Annotated[int, Meta(ge=1, le=ATOMS_MAX)] = 100
     budget_tokens: _Count = 0
-    page: _Name = ""
+    page: _Count = 0
+    at_ms: _Count = 0
 
 
 class QueryResponse(_Body, frozen=True):
-    """``scores`` in millionths, one an atom, or none; ``total`` is how many matched; ``page_next`` is empty at the end."""
+    """``scores`` in millionths, one an atom, or none; ``total`` is how many matched; ``page_next`` is none after the last.
+
+    ``at_ms`` is the time at which ages were counted; who asks for a further page gives it back.
+    """
 
     atoms: _Atoms = ()
     origins: _Origins = ()
@@ -188,7 +207,8 @@ class QueryResponse(_Body, frozen=True):
     scores: Annotated[tuple[int, ...], Meta(max_length=ATOMS_MAX)] = ()
     total: _Count = 0
     tokens: _Count = 0
-    page_next: _Name = ""
+    page_next: _Count | None = None
+    at_ms: _Count = 0
 
 
 class PushContext(_Body, frozen=True):
@@ -393,6 +413,21 @@ class Rows(NamedTuple):
     origin_of: tuple[int, ...]
 
 
+def filters_of(given: Filter | None) -> Filters:
+    if given is None:
+        return Filters()
+    return Filters(given.type or None, given.min_relevance, given.since_ms, given.max_age_ms, given.source, given.tags)
+
+
+def filter_of(filters: Filters) -> Filter | None:
+    """None where everything is wanted."""
+    if filters == Filters():
+        return None
+    return Filter(
+        filters.type or "", filters.relevance_min, filters.since_ms, filters.age_ms_max, filters.source, filters.tags
+    )
+
+
 def rows_of(entries: Sequence[Entry]) -> Rows:
     """Atoms, their origins in the order in which they first come, and which is whose."""
     atoms = tuple([entry[1] for entry in entries])
@@ -419,7 +454,7 @@ def payload_of_chunk(chunk: Chunk) -> StreamChunk:
     atoms, origins, origin_of = rows_of(chunk.entries)
     return StreamChunk(
         chunk.chunk_id, chunk.start, atoms, origins, origin_of, chunk.cumulative_tokens, chunk.progress_millionths, chunk.is_final,
-        chunk.proof,
+        chunk.proof, over=tuple([WireOversize(*row) for row in chunk.over]),
     )  # fmt: skip
 
 
@@ -427,7 +462,7 @@ def chunk_of(payload: StreamChunk) -> Chunk:
     """The chunk, with the digests of its atoms computed here."""
     return Chunk(
         payload.chunk_id, payload.start, entries_of(payload.atoms, payload.origins, payload.origin_of), payload.cumulative_tokens,
-        payload.progress_millionths, payload.is_final, payload.proof,
+        payload.progress_millionths, payload.is_final, payload.proof, tuple([Oversize(row.digest, row.origin, row.annotation) for row in payload.over]),
     )  # fmt: skip
 
 
@@ -468,7 +503,7 @@ def _metadata(text: str) -> dict[str, JSONValue]:
 
 
 def check_rows(payload: ExpandResponse | StreamChunk | QueryResponse, limits: Limits) -> None:
-    """Raise ProtocolError where a schema cannot say what is wrong: numbers out of range, origins that nobody has, types too deep."""
+    """Raise ProtocolError where a schema cannot say what is wrong: origins that nobody has, types too deep."""
     atoms, origins, origin_of = payload.atoms, payload.origins, payload.origin_of
     check_atoms(atoms, limits)
     if origin_of:
@@ -479,13 +514,11 @@ def check_rows(payload: ExpandResponse | StreamChunk | QueryResponse, limits: Li
 
 
 def check_atoms(atoms: Sequence[Atom], limits: Limits) -> None:
-    """Raise ProtocolError where there are too many, or one has a number or a type that no atom can have."""
+    """Raise ProtocolError where there are too many, or one has a type that is too deep."""
     if len(atoms) > limits.atoms:
         raise ProtocolError(f"{len(atoms)} atoms in a frame, {limits.atoms} were agreed")
     depth_max = limits.type_depth
     for atom in atoms:
-        if not 0 <= atom.relevance <= RELEVANCE_MAX or not -_TIME_LIMIT <= atom.time_ms < _TIME_LIMIT:
-            raise ProtocolError("the relevance or the time of an atom is out of range")
         if atom.type.count("[") >= depth_max and _depth(atom.type) > depth_max:
             raise ProtocolError(f"a type is nested deeper than {depth_max} levels")
 

@@ -287,7 +287,7 @@ class ServerMachine(Connection):
     def chunk_limits(self, stream: int, ours: ChunkLimits = DEFAULT_LIMITS) -> ChunkLimits:
         """What the chunks of ``stream`` may hold: the least of ``ours``, of what was asked, and of what fits a frame."""
         body = self._stream(stream).body
-        room = max(1_024, self.limits.frame_bytes * 3 // 4)
+        room = (self.limits.frame_bytes - 2_048) // 2  # a proof may take as much again as its atoms
         wanted = (body.atoms, body.tokens, body.size_bytes) if isinstance(body, StreamRequest) else (0, 0, 0)
         return ChunkLimits(
             min(ours.atoms, wanted[0] or ours.atoms, self.limits.atoms),
@@ -340,14 +340,17 @@ class ServerMachine(Connection):
         scores: Sequence[int] = (),
         total: int = 0,
         tokens: int = 0,
-        page_next: str = "",
+        page_next: int | None = None,
+        at_ms: int = 0,
     ) -> bool:
         """Answer QUERY_REQUEST. False where it fits no frame: then fewer entries are the answer, with ``page_next`` for the rest."""
         state = self._expect(stream, FrameType.QUERY_RESPONSE)
         if len(entries) > self.limits.atoms:
             return False
         atoms, origins, origin_of = rows_of(entries)
-        payload = self.codec.payload(QueryResponse(atoms, origins, origin_of, tuple(scores), total, tokens, page_next))
+        payload = self.codec.payload(
+            QueryResponse(atoms, origins, origin_of, tuple(scores), total, tokens, page_next, at_ms)
+        )
         if len(payload) > self.limits.frame_bytes:
             return False
         self._answer(state, FrameType.QUERY_RESPONSE, payload)
