@@ -12,24 +12,29 @@ __all__ = [
     "QUERY_LIMIT_MAX",
     "QUERY_TEXT_CHARACTERS_MAX",
     "Filters",
+    "Matcher",
     "Query",
     "QueryResult",
+    "Refusal",
     "check_filters",
     "check_query",
 ]
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from periplus.base.errors import UsageError
-from periplus.context.model import RELEVANCE_MAX, Entry
+from periplus.context.model import RELEVANCE_MAX, Atom, Entry
 
 QUERY_TEXT_CHARACTERS_MAX: Final = 20_000
 QUERY_LIMIT_MAX: Final = 1_000
 FILTER_TAGS_MAX: Final = 64
 FILTER_TEXT_CHARACTERS_MAX: Final = 4_096
 _TIME_MS_MAX: Final = (1 << 63) - 1
+_SOURCE_ENDS: Final = "/#:@?"
+
+Refusal: TypeAlias = Literal["type", "relevance", "age", "source", "tag"]
 
 
 class Filters(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -78,6 +83,13 @@ class QueryResult(NamedTuple):
 
 def check_filters(filters: Filters, *, field: str = "filters") -> None:
     """Raises UsageError that names the field."""
+    if filters.type is not None:
+        from periplus.context.types import parse
+
+        try:
+            parse(filters.type)
+        except UsageError as error:
+            raise UsageError(f"{field}.type: {error}") from error
     if not 0 <= filters.relevance_min <= RELEVANCE_MAX:
         raise UsageError(f"{field}.relevance_min: {filters.relevance_min} is not in 0 … {RELEVANCE_MAX} (millionths)")
     if filters.since_ms is not None and abs(filters.since_ms) > _TIME_MS_MAX:
@@ -91,6 +103,55 @@ def check_filters(filters: Filters, *, field: str = "filters") -> None:
     for place, tag in enumerate(filters.tags):
         if not 0 < len(tag) <= FILTER_TEXT_CHARACTERS_MAX:
             raise UsageError(f"{field}.tags[{place}]: not of 1 to {FILTER_TEXT_CHARACTERS_MAX} characters")
+
+
+class Matcher:
+    """``filters`` at the time ``now_ms``, checked. Raises UsageError that names the field."""
+
+    def __init__(self, filters: Filters, now_ms: int) -> None:
+        check_filters(filters)
+        self._relevance_min = filters.relevance_min
+        since = [] if filters.since_ms is None else [filters.since_ms]
+        if filters.age_ms_max is not None:
+            since.append(now_ms - filters.age_ms_max)
+        self._since_ms = max(since, default=None)
+        self._source = filters.source
+        self._tags = frozenset(filters.tags)
+        self._type = filters.type
+        self._unifies: dict[str, bool] = {}
+
+    @property
+    def relevance_min(self) -> int:
+        return self._relevance_min
+
+    def refusal(self, atom: Atom) -> Refusal | None:
+        """The first filter that ``atom`` does not pass; None where it passes all."""
+        if atom.relevance < self._relevance_min:
+            return "relevance"
+        if self._since_ms is not None and atom.time_ms < self._since_ms:
+            return "age"
+        if self._type is not None and not self._has_type(atom.type):
+            return "type"
+        if self._source and not _is_from(atom.source, self._source):
+            return "source"
+        if self._tags and not self._tags.issubset(atom.tags):
+            return "tag"
+        return None
+
+    def _has_type(self, text: str) -> bool:
+        unifies = self._unifies.get(text)
+        if unifies is None:
+            from periplus.context.types import unify_text
+
+            assert self._type is not None
+            unifies = self._unifies[text] = unify_text(self._type, text) is not None
+        return unifies
+
+
+def _is_from(source: str, wanted: str) -> bool:
+    if not source.startswith(wanted):
+        return False
+    return len(source) == len(wanted) or wanted[-1] in _SOURCE_ENDS or source[len(wanted)] in _SOURCE_ENDS
 
 
 def check_query(query: Query, *, field: str = "query") -> None:
