@@ -22,6 +22,7 @@ from __future__ import annotations
 __all__ = ["ContextLibrary", "ObjectShelf"]
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,14 +31,17 @@ from typing import Final, Protocol, TypeVar
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
+from periplus.context.counters import ESTIMATE
 from periplus.context.entry import Below, Entered, check_entry
-from periplus.context.model import Context, ContextHeader, Entry, Expansion, OrderKey
+from periplus.context.model import DEFAULT_LIMITS, ChunkLimits, Context, ContextHeader, Entry, Expansion, OrderKey
 from periplus.context.molecules import MoleculeTable
+from periplus.context.proving import ProvingCutter
 from periplus.context.record import RecordView
 from periplus.context.refs import RefTable, check_ref_name, moved
 from periplus.context.runs import DeltaRun, Fold, Row, Run, molecule_table, rows_of, visible_rows, weight_of
 from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
 from periplus.context.store import ANY, Expected, ObjectSource
+from periplus.context.stream import ChunkCutter, Columns, Streamed, check_limits, merged
 from periplus.context.validation import Prepared, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
@@ -150,6 +154,49 @@ class ContextLibrary:
                 self._forget(error)
             else:
                 return
+
+    def stretches(self, digest: bytes) -> Iterator[Columns]:
+        """The same as columns, a stretch at a time."""
+        last: OrderKey | None = None
+        behind: OrderKey | None = None
+        while True:
+            try:
+                for columns in merged(self._stack(digest)):
+                    start = 0 if behind is None else bisect_right(range(len(columns.atoms)), behind, key=columns.key)
+                    found = columns.between(start, None) if start else columns
+                    if found.atoms:
+                        yield found
+                        last = found.key(-1)
+            except StaleCacheError as error:
+                self._forget(error)
+                behind = last
+            else:
+                return
+
+    def stream(
+        self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False
+    ) -> Streamed:
+        check_limits(limits, resume)
+        header = self.header(digest)
+        if prove:
+            proving = ProvingCutter(self, digest, limits, ESTIMATE.count)
+            return Streamed(proving, proving.cut(), resume)
+        # Where nothing but one context has atoms, and all of them are there, the head is the root of its own tree.
+        is_single = header.base is None or self.header(header.base).live == 0
+        cutter = ChunkCutter(header.live, limits, ESTIMATE.count, header.atoms_root if is_single else None)
+        return Streamed(cutter, cutter.cut(self.stretches(digest)), resume)
+
+    def added(self, digest: bytes) -> Container[bytes]:
+        """The identities of the atoms that a delta adds or annotates anew."""
+        view = self._view(digest)
+        if weight_of(view.header) >= LARGE_WEIGHT:
+            return self._sets(view).adds
+        get = self._objects.get
+        return frozenset(one for page in view.pages(get) for one in view.page_of(page, get).digests())
+
+    def get(self, digest: bytes) -> bytes:
+        """An object, verified. Raises NotFoundError, DamageError."""
+        return self._objects.get(digest)
 
     def runs(self, digest: bytes) -> list[Run]:
         """The runs, newest first, whose visible rows are the expansion. Reading them may raise StaleCacheError: ask again then."""

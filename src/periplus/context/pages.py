@@ -113,14 +113,18 @@ class AtomPage(msgspec.Struct, frozen=True, array_like=True):
 
     def whole(self, get: Callable[[bytes], bytes]) -> list[Atom]:
         """The atoms with their contents. Raises what ``get`` raises, FormatError where a content is not what was said."""
-        if not self.long:
-            return self.atoms
-        atoms = list(self.atoms)
+        return self.some(0, len(self.atoms), get) if self.long else self.atoms
+
+    def some(self, start: int, stop: int, get: Callable[[bytes], bytes]) -> list[Atom]:
+        """The atoms from ``start`` to ``stop`` with their contents; raises as ``whole``."""
+        atoms = self.atoms[start:stop]
         for long in self.long:
+            if not start <= long.place < stop:
+                continue
             text = content_of(get(long.digest))
             if len(text.encode()) != long.size_bytes:
                 raise FormatError(f"a content of {long.size_bytes:,} bytes is of another size", offset=_HEAD)
-            atoms[long.place] = msgspec.structs.replace(atoms[long.place], content=text)
+            atoms[long.place - start] = msgspec.structs.replace(atoms[long.place - start], content=text)
         return atoms
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "MoleculeState",
     "Row",
     "Run",
+    "columns_of",
     "combined",
     "molecule_table",
     "rows_of",
@@ -34,11 +35,15 @@ __all__ = [
 
 import heapq
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Molecule, OrderKey, order_key
 from periplus.context.molecules import MoleculeTable
-from periplus.context.record import RecordView
+from periplus.context.pages import PAGE_ATOMS, AtomPage
+from periplus.context.record import PageRef, RecordView
+from periplus.context.stream import Columns
 
 
 class Row(NamedTuple):
@@ -67,6 +72,7 @@ class MoleculeState(NamedTuple):
     broken: tuple[BrokenMolecule, ...] = ()
 
 
+_LONG_BLOCK: Final = 32
 EMPTY_STATE: Final = MoleculeState()
 
 
@@ -91,6 +97,10 @@ class Run(Protocol):
 
     def rows(self) -> Iterator[Row]:
         """In their order, opening pages as they are reached."""
+        ...
+
+    def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        """The same in stretches, for streams: the key that each begins with, and what opens it; none is empty."""
         ...
 
     def state(self, identity: bytes) -> bool | None:
@@ -144,6 +154,11 @@ class HeldRun:
         if self._sorted is None:
             self._sorted = sorted(self._by_identity.values())  # keys end in identities: no two are equal
         return iter(self._sorted)
+
+    def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        rows = self.rows()
+        while some := list(islice(rows, PAGE_ATOMS)):
+            yield some[0].key, partial(columns_of, some)
 
     def state(self, identity: bytes) -> bool | None:
         if identity in self._by_identity:
@@ -213,6 +228,12 @@ class DeltaRun:
     def rows(self) -> Iterator[Row]:
         return rows_of(self._view, self._get)
 
+    def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        for ref in self._view.pages(self._get):
+            page = _OpenedPage(self._view, ref, self._get)
+            yield ref.first, page.open
+            yield from page.rest()
+
     def state(self, identity: bytes) -> bool | None:
         if identity in self._adds:
             return True
@@ -231,6 +252,39 @@ class DeltaRun:
         if self.base is not None or not self._view.header.molecule_count:
             return EMPTY_STATE
         return _state_of(MoleculeTable(), [Change((), tuple(self._view.molecules(self._get)))])
+
+
+class _OpenedPage:
+    """A page of a delta. Where contents are long and lie elsewhere it comes in small blocks, so that few are read for few."""
+
+    def __init__(self, view: RecordView, ref: PageRef, get: Callable[[bytes], bytes]) -> None:
+        self._view = view
+        self._ref = ref
+        self._get = get
+        self._page: AtomPage | None = None
+        self._digests: list[bytes] = []
+
+    def open(self) -> Columns:
+        self._page = page = self._view.page_of(self._ref, self._get)
+        self._digests = page.digests()
+        if page.long:
+            return self._block(0)
+        return Columns(page.atoms, self._digests, [self._view.header.digest] * len(page.atoms))
+
+    def rest(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        page = self._page
+        if page is not None and page.long:
+            for start in range(_LONG_BLOCK, len(page.atoms), _LONG_BLOCK):
+                yield order_key(self._digests[start], page.atoms[start]), partial(self._block, start)
+
+    def _block(self, start: int) -> Columns:
+        assert self._page is not None
+        atoms = self._page.some(start, start + _LONG_BLOCK, self._get)
+        return Columns(atoms, self._digests[start : start + _LONG_BLOCK], [self._view.header.digest] * len(atoms))
+
+
+def columns_of(rows: Sequence[Row]) -> Columns:
+    return Columns([row.atom for row in rows], [row.key[2] for row in rows], [row.origin for row in rows])
 
 
 def rows_of(view: RecordView, get: Callable[[bytes], bytes]) -> Iterator[Row]:

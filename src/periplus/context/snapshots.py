@@ -18,6 +18,7 @@ __all__ = ["FolderCache", "MemoryCache", "RunCache", "Sets", "StaleCacheError", 
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -27,9 +28,10 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
 from periplus.context.membership import Fence, FenceMaker, SortedDigests
-from periplus.context.model import Atom, BrokenMolecule, Molecule, order_key
+from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
 from periplus.context.runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
+from periplus.context.stream import Columns
 
 PAGE_ROWS: Final = 256
 PAGE_BYTES: Final = 1 << 20
@@ -193,12 +195,24 @@ class StoredRun:
 
     def rows(self) -> Iterator[Row]:
         for part in self._footer.pages:
-            page = self._decoded(part, _PAGES)
+            page = self._page(part)
             digests = page.identities
-            if not len(page.origin_numbers) == len(page.places) == len(page.atoms) == len(digests) // 32:
-                raise self._wrong("a page does not fit together")
             for at, (number, place, atom) in enumerate(zip(page.origin_numbers, page.places, page.atoms, strict=True)):
                 yield Row(order_key(digests[32 * at : 32 * at + 32], atom), atom, page.origins[number], place)
+
+    def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        for part in self._footer.pages:
+            page = self._page(part)
+            joined = page.identities
+            digests = [joined[at : at + 32] for at in range(0, len(joined), 32)]
+            columns = Columns(page.atoms, digests, [page.origins[number] for number in page.origin_numbers])
+            yield columns.key(0), partial(_same, columns)
+
+    def _page(self, part: _Part) -> _Page:
+        page = self._decoded(part, _PAGES)
+        if not 0 < len(page.origin_numbers) == len(page.places) == len(page.atoms) == len(page.identities) // 32:
+            raise self._wrong("a page does not fit together")
+        return page
 
     def state(self, identity: bytes) -> bool | None:
         if identity in self.adds:
@@ -447,6 +461,10 @@ class FolderCache:
         with self._mutex:
             self._open.pop(path, None)
         return self._opened(digest, suffix)
+
+
+def _same(columns: Columns) -> Columns:
+    return columns
 
 
 def merge_runs(cache: RunCache, runs: Sequence[Run]) -> list[Run]:

@@ -127,6 +127,22 @@ class RecordView:
             raise FormatError(f"{len(found):,} molecules where {count:,} were announced")
         return tuple(found)
 
+    @property
+    def holds_atoms(self) -> bool:
+        """Whether its atoms, if it has any, stand in the record itself, but for long contents."""
+        return not self.header.atom_count or layout.ATOMS + layout.HERE in self._sections
+
+    @property
+    def holds_removals(self) -> bool:
+        """Whether its removals, if it has any, stand in the record itself."""
+        return not self.header.removed_count or layout.REMOVED + layout.HERE in self._sections
+
+    def removal_parts(self) -> list[bytes]:
+        """The objects that its removals lie in, as far as the record names them: pages, or their index."""
+        rows = self._section(layout.REMOVED + layout.ROWS) or b""
+        index = self._section(layout.REMOVED + layout.INDEX)
+        return [rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), layout.ROW)] + ([index] if index else [])
+
     def contexts(self) -> list[bytes]:
         """The contexts that it stands on: its base, then those merged in."""
         header = self.header
