@@ -7,8 +7,9 @@ import hashlib
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.context.model import BrokenMolecule, Molecule, molecule_digest
-from periplus.context.molecules import MoleculeTable, checked_molecule, without
+from periplus.context.model import BrokenMolecule, Context, Molecule, molecule_digest
+from periplus.context.molecules import MoleculeTable, project, without
+from periplus.context.validation import check_molecule, normalised
 
 A, B, C, D = (hashlib.sha256(name.encode()).digest() for name in "abcd")
 
@@ -32,8 +33,8 @@ def test_the_order_in_which_relations_are_given_is_not_part_of_the_digest():
     one = Molecule((A, B), {"x": ((0, 1), (1, 0)), "y": ()})
     two = Molecule((A, B), {"y": (), "x": ((1, 0), (0, 1), (1, 0))})
     assert molecule_digest(one) == molecule_digest(two)
-    assert checked_molecule(two) == one
-    assert list(checked_molecule(two).relations) == ["x", "y"]
+    assert check_molecule("molecules[0]", two) == one
+    assert list(check_molecule("molecules[0]", two).relations) == ["x", "y"]
 
 
 def test_a_known_digest():
@@ -46,27 +47,22 @@ def test_a_known_digest():
     assert molecule_digest(molecule) == expected.digest()
 
 
-@pytest.mark.parametrize(
-    ("molecule", "field"),
-    [
-        (Molecule(()), "molecules[0].atoms"),
-        (Molecule((A, b"short")), "molecules[0].atoms[1]"),
-        (Molecule((A, B, A)), "molecules[0].atoms[2]: the same atom as atoms[0]"),
-        (Molecule((A,), {"r": ((0, 1),)}), "molecules[0].relations['r'][0]"),
-        (Molecule((A,), {"r": ((-1, 0),)}), "molecules[0].relations['r'][0]"),
-        (Molecule((A,), {"r": ((0, True),)}), "molecules[0].relations['r'][0]"),
-        (Molecule((A,), {"r": ((0,),)}), "molecules[0].relations['r'][0]"),
-        (Molecule((A,), {"": ()}), "molecules[0].relations['']"),
-        (Molecule((A,), {"a\nb": ()}), "molecules[0].relations"),
-        (Molecule((A,), {"\ud800": ()}), "molecules[0].relations"),
-        (Molecule((A,), {"é" * 129: ()}), "molecules[0].relations"),
-        (Molecule((A,), {}, "T", {"k": 0.5}), "molecules[0].metadata.k"),
-    ],
-)
-def test_what_is_wrong_with_a_molecule_is_named(molecule, field):
-    with pytest.raises(UsageError) as caught:
-        checked_molecule(molecule, "molecules[0]")
-    assert str(caught.value).startswith(field)
+def test_a_molecule_has_an_atom():
+    with pytest.raises(UsageError, match=r"^molecules\[1\]\.atoms: a molecule has at least one atom"):
+        normalised(Context(molecules=(Molecule((A,)), Molecule(()))))
+
+
+def test_a_projection_keeps_atoms_that_unify_and_its_relations_at_their_new_places():
+    types = {A: "String", B: "List[String]", C: "Int", D: "List[Any]"}
+    molecule = Molecule((A, B, C, D), {"after": ((0, 1), (1, 3), (3, 1)), "beside": ((0, 2),)}, "Chain", {"k": 1})
+    lists = project(molecule, "List[Int]", types.__getitem__)
+    assert lists == Molecule((D,), {}, "Chain", {"k": 1})
+    lists = project(molecule, "List[Any]", types.__getitem__)
+    assert lists == Molecule((B, D), {"after": ((0, 1), (1, 0))}, "Chain", {"k": 1})
+    assert project(molecule, "Any", types.__getitem__) == molecule
+    assert project(molecule, "Float", types.__getitem__).atoms == ()
+    with pytest.raises(UsageError):
+        project(molecule, "List[", types.__getitem__)
 
 
 def test_an_atom_without_a_relation_leaves_a_smaller_molecule_with_its_relations_at_the_new_places():

@@ -8,7 +8,7 @@ recurses, and nothing reads further than its answer needs.
 
 from __future__ import annotations
 
-__all__ = ["chain", "common_bases", "descent", "fork_of", "is_ancestor"]
+__all__ = ["Headers", "chain", "common_bases", "descent", "fork_of", "is_ancestor"]
 
 from collections.abc import Iterator
 from heapq import heappop, heappush

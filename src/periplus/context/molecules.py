@@ -1,4 +1,4 @@
-"""Molecules under change: checked on entry, followed through the deltas of a chain, projected to a type.
+"""Molecules under change: followed through the deltas of a chain, and projected to a type.
 
 What a delta does to the molecules of its base, in this order:
 
@@ -15,67 +15,14 @@ not come back into molecules that lost it.
 
 from __future__ import annotations
 
-__all__ = [
-    "MOLECULE_ATOMS_MAX",
-    "MOLECULE_PAIRS_MAX",
-    "RELATION_NAME_BYTES_MAX",
-    "MoleculeTable",
-    "checked_molecule",
-    "without",
-]
+__all__ = ["MoleculeTable", "project", "stood_on", "without"]
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from periplus.base.canonical import check
-from periplus.base.errors import UsageError
 from periplus.context.model import BrokenMolecule, Molecule, molecule_digest
-
-MOLECULE_ATOMS_MAX: Final = 65_536
-MOLECULE_PAIRS_MAX: Final = 1 << 20
-RELATION_NAME_BYTES_MAX: Final = 256
-
-
-def checked_molecule(molecule: Molecule, field: str = "molecule") -> Molecule:
-    """``molecule`` in canonical form: relations by name, pairs ascending and none twice. Raises UsageError naming ``field``.
-
-    That its type parses and that its atoms are in the context is for the caller to see to.
-    """
-    atoms = molecule.atoms
-    if not atoms:
-        raise UsageError(f"{field}.atoms: a molecule has at least one atom")
-    if len(atoms) > MOLECULE_ATOMS_MAX:
-        raise UsageError(f"{field}.atoms: {len(atoms):,} atoms, over {MOLECULE_ATOMS_MAX:,}")
-    seen: dict[bytes, int] = {}
-    for place, digest in enumerate(atoms):
-        if type(digest) is not bytes or len(digest) != 32:
-            raise UsageError(f"{field}.atoms[{place}]: not a digest of 32 bytes")
-        if seen.setdefault(digest, place) != place:
-            raise UsageError(f"{field}.atoms[{place}]: the same atom as atoms[{seen[digest]}]")
-    relations = {name: _checked_pairs(molecule, name, field) for name in sorted(molecule.relations)}
-    if sum(map(len, relations.values())) > MOLECULE_PAIRS_MAX:
-        raise UsageError(f"{field}.relations: over {MOLECULE_PAIRS_MAX:,} pairs")
-    check(molecule.metadata, f"{field}.metadata")
-    return msgspec.structs.replace(molecule, atoms=tuple(atoms), relations=relations)
-
-
-def _checked_pairs(molecule: Molecule, name: str, field: str) -> tuple[tuple[int, int], ...]:
-    where = f"{field}.relations[{name!r}]"
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise UsageError(f"{where}: the name holds half of a surrogate pair") from None
-    if not 0 < size <= RELATION_NAME_BYTES_MAX or not name.isprintable():
-        raise UsageError(f"{where}: a name has 1 … {RELATION_NAME_BYTES_MAX} bytes, all of them printable")
-    count = len(molecule.atoms)
-    pairs = molecule.relations[name]
-    given: Sequence[Sequence[object]] = pairs  # for what a caller without a type checker hands over
-    for place, pair in enumerate(given):
-        if len(pair) != 2 or not all(type(end) is int and 0 <= end < count for end in pair):
-            raise UsageError(f"{where}[{place}]: not a pair of places among {count} atoms: {pair!r}")
-    return tuple(sorted({(i, j) for i, j in pairs}))
+from periplus.context.types import parse, unify_text
 
 
 def _keeping(molecule: Molecule, keeps: Callable[[bytes], bool]) -> tuple[Molecule, bool]:
@@ -96,13 +43,25 @@ def _keeping(molecule: Molecule, keeps: Callable[[bytes], bool]) -> tuple[Molecu
     return msgspec.structs.replace(molecule, atoms=tuple(atoms), relations=relations), cut
 
 
+def project(molecule: Molecule, wanted: str, type_of: Callable[[bytes], str]) -> Molecule:
+    """``molecule`` of those atoms whose type unifies with ``wanted``, its relations at the new places; possibly of none.
+
+    ``type_of`` gives the print of an atom's type. A pair stays where both its ends do, a relation where a pair does. Raises
+    UsageError where ``wanted`` is no type.
+    """
+    parse(wanted)
+    return _keeping(molecule, lambda digest: unify_text(type_of(digest), wanted) is not None)[0]
+
+
 def without(molecule: Molecule, atoms: Collection[bytes]) -> Molecule | None:
     """``molecule`` when ``atoms`` are gone; None where that breaks it."""
+    if not any(atom in atoms for atom in molecule.atoms):
+        return molecule
     left, cut = _keeping(molecule, lambda digest: digest not in atoms)
     return left if left.atoms and not cut else None
 
 
-def _stood_on(molecule: Molecule, gone: Collection[bytes]) -> tuple[bytes, ...]:
+def stood_on(molecule: Molecule, gone: Collection[bytes]) -> tuple[bytes, ...]:
     """Those of ``gone`` on which a relation stood; all that it had where none did."""
     ends = {molecule.atoms[end] for pairs in molecule.relations.values() for pair in pairs for end in pair}
     return tuple(atom for atom in molecule.atoms if atom in gone and atom in ends) or molecule.atoms
@@ -147,7 +106,7 @@ class MoleculeTable:
             molecule = self._drop(digest)
             left = without(molecule, gone)
             if left is None:
-                self._broken[digest] = BrokenMolecule(digest, _stood_on(molecule, gone))
+                self._broken[digest] = BrokenMolecule(digest, stood_on(molecule, gone))
             else:
                 smaller.append(left)
         for molecule in [*smaller, *added]:

@@ -219,6 +219,8 @@ def check_molecule(path: str, given: object) -> Molecule:
     atoms: object = given.atoms
     if not isinstance(atoms, (tuple, list)) or len(atoms) > MOLECULE_ATOMS_MAX:
         raise UsageError(f"{path}.atoms: at most {MOLECULE_ATOMS_MAX:,} digests of atoms are wanted")
+    if not atoms:
+        raise UsageError(f"{path}.atoms: a molecule has at least one atom")
     places: dict[bytes, int] = {}
     for place, digest in enumerate(given.atoms):
         _check_digest(f"{path}.atoms[{place}]", digest)
