@@ -29,6 +29,7 @@ ERRORS = {
     "sync_everything": (errno.EIO, errno.EMFILE),
     "replace": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EACCES),
     "link": (errno.EIO, errno.ENOSPC, errno.EMLINK),
+    "touch": (errno.EIO, errno.EACCES),
     "unlink": (errno.EIO, errno.EACCES),
     "remove_folder": (errno.EIO, errno.EACCES),
     "make_folder": (errno.EIO, errno.ENOSPC, errno.EDQUOT),
@@ -128,6 +129,10 @@ class FaultyFiles(Files):
     def replace(self, source, target):
         self._at("replace", what=source)
         super().replace(source, target)
+
+    def touch(self, path, time_ms):
+        self._at("touch", what=path)
+        super().touch(path, time_ms)
 
     def link(self, source, target):
         self._at("link", what=target)

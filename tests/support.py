@@ -112,6 +112,11 @@ class StoppingFiles(Files):
             raise Stop
         super().replace(source, target)
 
+    def touch(self, path, time_ms):
+        if self._count("touch"):
+            raise Stop
+        super().touch(path, time_ms)
+
     def unlink(self, path):
         if self._count("unlink"):
             raise Stop

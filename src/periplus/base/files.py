@@ -101,6 +101,10 @@ class Files:
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)
 
+    def touch(self, path: str, time_ms: int) -> None:
+        """Let the file say that it was written at ``time_ms``."""
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000), follow_symlinks=False)
+
     def link(self, source: str, target: str) -> None:
         """``target`` is ``source`` too; unlike a rename it never takes the place of a file that is there."""
         os.link(source, target)

@@ -14,11 +14,12 @@ two refs meet in one file, on file systems that mix up cases neither, and none l
 
 from __future__ import annotations
 
-__all__ = ["DiskStore", "FileRefs", "FolderObjects"]
+__all__ = ["DiskStore", "FileRefs"]
 
 import os
 from typing import Final
 
+from periplus.base.clock import Clock, SystemClock
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
@@ -28,56 +29,14 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.context.gc import GRACE_MS, GcReport, collect
 from periplus.context.library import ContextLibrary
 from periplus.context.refs import REFS_MAX, check_ref_name, moved
+from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
 from periplus.objects.store import ObjectStore
 
-SYNC_EACH_MAX: Final = 64
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
-
-
-class FolderObjects:
-    """Objects in an ``ObjectStore``, put without a sync; ``settle`` syncs what was put since the last one."""
-
-    def __init__(self, store: ObjectStore, root: str, files: Files) -> None:
-        self._store = store
-        self._root = root
-        self._files = files
-        self._unsettled: set[bytes] = set()
-        self._doubtful: set[bytes] = set()  # after a sync that failed another says nothing about them
-
-    @property
-    def store(self) -> ObjectStore:
-        return self._store
-
-    def get(self, digest: bytes) -> bytes:
-        return self._store.get(digest)
-
-    def has(self, digest: bytes) -> bool:
-        return self._store.has(digest)
-
-    def put(self, data: bytes) -> bytes:
-        digest = self._store.put(data, durable=False)
-        self._unsettled.add(digest)
-        return digest
-
-    def settle(self) -> None:
-        if not self._unsettled and not self._doubtful:
-            return
-        doubtful, self._doubtful = self._doubtful, self._doubtful | self._unsettled
-        unsettled, self._unsettled = self._unsettled - doubtful, set()
-        for digest in sorted(doubtful):
-            self._store.rewrite(digest)
-        if len(unsettled) <= SYNC_EACH_MAX or not self._sync_everything():
-            self._store.settle(sorted(unsettled))
-        self._doubtful = set()
-
-    def _sync_everything(self) -> bool:
-        try:
-            return self._files.sync_everything(self._root)
-        except OSError as error:
-            raise environment_failure(error, "sync", self._root) from error
 
 
 class FileRefs:
@@ -141,6 +100,8 @@ class FileRefs:
 
     def sweep(self) -> None:
         """Remove what stopped writers left; nobody writes meanwhile."""
+        if not os.path.isdir(self._folder):
+            return
         with self._lock.holding(self._patience_s):
             for name in os.listdir(self._folder):
                 if name.startswith(".") and name.endswith(TEMPORARY_SUFFIX):
@@ -194,12 +155,29 @@ class FileRefs:
 class DiskStore(ContextLibrary):
     """The contexts in ``folder``, which is made by the first commit."""
 
-    def __init__(self, folder: str, files: Files | None = None) -> None:
+    def __init__(self, folder: str, files: Files | None = None, clock: Clock | None = None) -> None:
         files = files or Files()
         self.folder = folder
-        objects = FolderObjects(ObjectStore(os.path.join(folder, "objects"), files), folder, files)
+        self._files = files
+        self._clock = clock or SystemClock()
+        parked = ObjectStore(os.path.join(folder, "parked"), files)
+        self._shelf = FolderObjects(ObjectStore(os.path.join(folder, "objects"), files), folder, files, parked)
         self._file_refs = FileRefs(os.path.join(folder, "refs"), files)
-        super().__init__(objects, self._file_refs, FolderCache(os.path.join(folder, "cache"), files))
+        self._files_of_cache = FolderCache(os.path.join(folder, "cache"), files)
+        super().__init__(self._shelf, self._file_refs, self._files_of_cache, self._clock)
+
+    def gc(
+        self, *, grace_ms: int = GRACE_MS, prune_after_ms: int | None = None, patience_s: float = LOCK_PATIENCE_S
+    ) -> GcReport:
+        """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
+        with Lock(os.path.join(self.folder, "gc.lock")).holding(patience_s):
+            report = collect(
+                self._shelf, self._file_refs, self._files_of_cache, self._clock,
+                grace_ms=grace_ms, prune_after_ms=prune_after_ms,
+            )  # fmt: skip
+            self._file_refs.sweep()
+        self.forget_known()
+        return report
 
     def close(self) -> None:
         super().close()

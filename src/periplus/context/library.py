@@ -19,7 +19,7 @@ no context behind; a cache that turns out damaged is dropped and the objects are
 
 from __future__ import annotations
 
-__all__ = ["ContextLibrary", "ObjectShelf"]
+__all__ = ["KNOWN_FOR_MS", "ContextLibrary", "ObjectShelf"]
 
 import threading
 from bisect import bisect_right
@@ -28,6 +28,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
+from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
@@ -46,7 +47,9 @@ from periplus.context.validation import Prepared, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
 FOLD_WEIGHT_MAX: Final = 65_536
+KNOWN_FOR_MS: Final = 3_600_000  # gc lets nothing be removed sooner after it was parked
 _VIEWS_MAX: Final = 2048
+_HEADERS_MAX: Final = 2048
 _TIPS_MAX: Final = 64
 _REF_TRIES: Final = 64
 _T = TypeVar("_T")
@@ -89,14 +92,19 @@ class ContextLibrary:
     One library may be used by several threads, and several libraries, in processes of their own, use one store.
     """
 
-    def __init__(self, objects: ObjectShelf, refs: RefTable, cache: RunCache | None = None) -> None:
+    def __init__(
+        self, objects: ObjectShelf, refs: RefTable, cache: RunCache | None = None, clock: Clock | None = None
+    ) -> None:
         self._objects = objects
         self._refs = refs
         self._cache: RunCache = cache if cache is not None else MemoryCache()
         self._mutex = threading.RLock()
         self._views: OrderedDict[bytes, RecordView] = OrderedDict()
+        self._headers: OrderedDict[bytes, ContextHeader] = OrderedDict()
         self._tips: OrderedDict[bytes, _Tip] = OrderedDict()
         self._known: set[bytes] = set()
+        self._clock = clock or SystemClock()
+        self._known_since_ms = self._clock.now_ms()
         self._batches = 0
 
     # Contexts
@@ -111,7 +119,7 @@ class ContextLibrary:
         return self._view(digest).context(self._objects.get)
 
     def header(self, digest: bytes) -> ContextHeader:
-        return self._view(digest).header
+        return self._headers.get(digest) or self._view(digest).header
 
     def record(self, digest: bytes) -> RecordView:
         """The record of the context, read as far as its header. Raises NotFoundError, DamageError."""
@@ -287,7 +295,8 @@ class ContextLibrary:
         if not self._batches:
             self._objects.settle()
         self._known.add(encoded.digest)
-        self._advance(encoded.digest, prepared, tip)
+        _keep(self._headers, encoded.digest, encoded.header, _HEADERS_MAX)
+        self._advance(encoded.header, prepared, tip)
         return encoded.digest
 
     def _entered(self, given: Context, prepared: Prepared) -> tuple[Entered, _Tip]:
@@ -311,7 +320,16 @@ class ContextLibrary:
                 f"{field}: {error.wrong}", safe="Nothing was kept.", mend="Fetch that context first."
             ) from error
 
+    def forget_known(self) -> None:
+        """Let every context be looked for again before another is built on it."""
+        with self._mutex:
+            self._known.clear()
+            self._tips.clear()
+            self._known_since_ms = self._clock.now_ms()
+
     def _is_known(self, digest: bytes) -> bool:
+        if abs(self._clock.now_ms() - self._known_since_ms) > KNOWN_FOR_MS:
+            self.forget_known()  # gc may have parked since, what no ref reached
         if digest in self._known:
             return True
         if digest in self._refs.all().values():
@@ -320,6 +338,8 @@ class ContextLibrary:
         return False
 
     def _admit(self, digest: bytes) -> None:
+        if self._is_known(digest):
+            return
         order: list[bytes] = []
         waiting = [digest]
         met: set[bytes] = set()
@@ -347,12 +367,12 @@ class ContextLibrary:
         if record.encode(prepared, depth=entered.depth, live=entered.live).digest != digest:
             raise UsageError(f"record: context {digest.hex()[:16]} is not in canonical form")
         self._known.add(digest)
-        self._advance(digest, prepared, tip)
+        self._advance(header, prepared, tip)
 
-    def _advance(self, digest: bytes, prepared: Prepared, before: _Tip) -> None:
+    def _advance(self, header: ContextHeader, prepared: Prepared, before: _Tip) -> None:
         """The tip of a context that was just kept, from that of its base."""
-        context = prepared.context
-        weight = weight_of(self.header(digest))
+        context, digest = prepared.context, header.digest
+        weight = weight_of(header)
         if weight >= LARGE_WEIGHT and self._cache.sets(digest) is None:
             self._cache.keep_sets(digest, sorted(prepared.atom_digests), context.removed)
         if before.weight + weight > LARGE_WEIGHT:
@@ -365,19 +385,14 @@ class ContextLibrary:
         molecules, before.molecules = before.molecules, None
         if molecules is not None:
             molecules.apply(context.removed, context.molecules)
-        self._keep_tip(digest, _Tip(before.runs, ahead, before.weight + weight, molecules))
+        _keep(self._tips, digest, _Tip(before.runs, ahead, before.weight + weight, molecules), _TIPS_MAX)
 
     def _tip(self, digest: bytes) -> _Tip:
         tip = self._tips.get(digest)
         if tip is None:
             tip = _Tip(self._stack(digest), {}, 0, None)
-            self._keep_tip(digest, tip)
+            _keep(self._tips, digest, tip, _TIPS_MAX)
         return tip
-
-    def _keep_tip(self, digest: bytes, tip: _Tip) -> None:
-        self._tips[digest] = tip
-        while len(self._tips) > _TIPS_MAX:
-            self._tips.popitem(last=False)
 
     def _molecules(self, digest: bytes) -> MoleculeTable:
         tip = self._tip(digest)
@@ -437,9 +452,7 @@ class ContextLibrary:
         view = self._views.get(digest)
         if view is None:
             view = record.read_header(self._objects.get(digest))
-            self._views[digest] = view
-            while len(self._views) > _VIEWS_MAX:
-                self._views.popitem(last=False)
+            _keep(self._views, digest, view, _VIEWS_MAX)
         return view
 
     def _trusting_less(self, work: Callable[[], _T]) -> _T:
@@ -478,6 +491,12 @@ class _Lazily:
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._find()
+
+
+def _keep(held: OrderedDict[bytes, _T], digest: bytes, value: _T, most: int) -> None:
+    held[digest] = value
+    while len(held) > most:
+        held.popitem(last=False)
 
 
 def _parents(of: Context | ContextHeader) -> list[bytes]:

@@ -30,6 +30,7 @@ OBJECT_BYTES_MAX: Final = 1 << 30
 _COMPRESSED_SUFFIX: Final = ".z"
 _COMPRESSED_FROM_BYTES: Final = 512
 _PIECE_BYTES: Final = 1 << 20
+_HEAD_PIECE_BYTES: Final = 256
 _REMAINS_BYTES: Final = 64  # of a broken stream, at most what so many bytes stand for is lost
 
 
@@ -41,6 +42,10 @@ class ObjectStore:
         self._files = files
         self._bytes_max = bytes_max
         self._settled: set[str] = set()  # folders whose own entry this process has synced
+
+    @property
+    def root(self) -> str:
+        return self._root
 
     def put(self, data: bytes, *, durable: bool = True) -> bytes:
         """Keep ``data`` and give its digest; with ``durable`` it is on the disk for good when this returns.
@@ -112,6 +117,26 @@ class ObjectStore:
                 return bytes(out)
             damage = damage or _wrong_bytes(path)
         raise damage or self._not_found(digest)
+
+    def head(self, digest: bytes, length: int) -> bytes:
+        """The first ``length`` bytes of the object, unchecked; fewer where it has no more or its file is damaged."""
+        for path in self._forms(digest):
+            found = bytearray()
+            try:
+                for piece in self._pieces(path, _HEAD_PIECE_BYTES):
+                    found += piece
+                    if len(found) >= length:
+                        return bytes(found[:length])
+                return bytes(found)
+            except FileNotFoundError:
+                continue
+            except DamageError:
+                continue  # another form may be sound
+        return b""
+
+    def paths_of(self, digest: bytes) -> list[str]:
+        """The paths of the object's files that are there."""
+        return [path for path in self._forms(digest) if os.path.lexists(path)]
 
     def remains(self, digest: bytes) -> bytes:
         """What the object's file still gives, unchecked, up to where it is broken: for what can salvage it.

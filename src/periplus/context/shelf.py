@@ -1,0 +1,101 @@
+"""The objects of contexts in a folder: put without a sync until they have to last, parked before they are removed.
+
+Rules kept here: what was put since the last ``settle`` is synced by the next; after a sync that failed the bytes are written
+again, for another sync says nothing about them; an object that is parked is still had, and whoever asks for it brings it back.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SYNC_EACH_MAX", "FolderObjects"]
+
+import os
+from typing import Final
+
+from periplus.base.errors import NotFoundError, environment_failure
+from periplus.base.files import Files
+from periplus.objects.store import ObjectStore
+
+SYNC_EACH_MAX: Final = 64
+
+
+class FolderObjects:
+    """Objects in ``store``, below ``root``. ``parked`` is where gc puts what no ref reaches; None where there is no gc."""
+
+    def __init__(self, store: ObjectStore, root: str, files: Files, parked: ObjectStore | None = None) -> None:
+        self.store = store
+        self.parked = parked
+        self._root = root
+        self._files = files
+        self._unsettled: set[bytes] = set()
+        self._doubtful: set[bytes] = set()
+
+    def get(self, digest: bytes) -> bytes:
+        try:
+            return self.store.get(digest)
+        except NotFoundError:
+            if not self.restore(digest):
+                raise
+        return self.store.get(digest)
+
+    def has(self, digest: bytes) -> bool:
+        return self.store.has(digest) or self.restore(digest)
+
+    def put(self, data: bytes) -> bytes:
+        digest = self.store.put(data, durable=False)
+        self._unsettled.add(digest)
+        return digest
+
+    def settle(self) -> None:
+        if not self._unsettled and not self._doubtful:
+            return
+        rewritten, unsettled = self._doubtful, self._unsettled - self._doubtful
+        self._doubtful, self._unsettled = rewritten | unsettled, set()
+        for digest in sorted(rewritten):
+            self.store.rewrite(digest)
+        if len(unsettled) <= SYNC_EACH_MAX or not self._sync_everything():
+            self.store.settle(sorted(unsettled))
+        self._doubtful = set()
+
+    def park(self, digest: bytes, now_ms: int) -> bool:
+        """Take the object out of the way; it can be restored. False where it is not here."""
+        assert self.parked is not None
+        paths = self.store.paths_of(digest)
+        for path in paths:
+            try:
+                self._files.touch(path, now_ms)  # before the move: who is stopped between leaves a young object
+                self._move(path, self.store, self.parked)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise environment_failure(error, "park", path) from error
+        return bool(paths)
+
+    def restore(self, digest: bytes) -> bool:
+        """Bring a parked object back; False where there is none."""
+        if self.parked is None:
+            return False
+        paths = self.parked.paths_of(digest)
+        for path in paths:
+            try:
+                self._move(path, self.parked, self.store)
+            except FileNotFoundError:
+                continue  # another was quicker
+            except OSError as error:
+                raise environment_failure(error, "restore", path) from error
+        return bool(paths) and self.store.has(digest)
+
+    def _move(self, path: str, source: ObjectStore, target: ObjectStore) -> None:
+        place = os.path.join(target.root, os.path.relpath(path, source.root))
+        folder = os.path.dirname(place)
+        if not os.path.isdir(folder):
+            self._files.make_folder(folder)
+            self._files.sync_folder(target.root)
+        self._files.replace(path, place)
+        self._files.sync_folder(folder)
+        self._files.sync_folder(os.path.dirname(path))
+
+    def _sync_everything(self) -> bool:
+        try:
+            return self._files.sync_everything(self._root)
+        except OSError as error:
+            raise environment_failure(error, "sync", self._root) from error
