@@ -11,9 +11,11 @@ from periplus.context.wire import (
     Requested,
     ServerMachine,
     UploadEnded,
+    V1Requested,
     client,
 )
 from periplus.context.wire import payloads as p
+from periplus.context.wire.v1_payloads import V1Expand, V1Query, V1Stream
 
 ClientMachine = client.ClientMachine
 
@@ -114,6 +116,28 @@ class Answerer:
                 server.grant(stream, frames, size_bytes)
             case UploadEnded(stream):
                 server.send_ack(stream, objects=len(self.kept))
+            case V1Requested(stream, body):
+                self.on_v1_request(server, stream, body)
+
+    def on_v1_request(self, server, stream, body):
+        context = getattr(body, "context", "")
+        if context == "0" * 16:
+            server.send_error(stream, "ambiguous", field="context")
+        elif context == "f" * 16:
+            server.send_error(stream, "not_found", field="context")
+        elif isinstance(body, V1Expand):
+            size = 70_000 if context == "e" * 16 else 20
+            whole = expansion(digest("v1"), 4)
+            whole = whole._replace(entries=(*whole.entries, entry(9, size)))
+            server.send_expansion(stream, whole, path=("1" * 16, context))
+        elif isinstance(body, V1Stream):
+            for number in range(3):
+                server.send_chunk(stream, chunk(number, 8, final=number == 2))
+            server.send_end(stream, p.StreamEnd(3, 24, 24))
+        elif isinstance(body, V1Query):
+            server.send_query(stream, [entry(1), entry(2)], total=7)
+        else:
+            server.send_ack(stream)
 
     def on_request(self, server, stream, body):
         match body:

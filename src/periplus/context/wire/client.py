@@ -248,7 +248,7 @@ class ClientMachine(Connection):
         self.capabilities = frozenset(welcome.capabilities)
         self.codec.agree(welcome.encoding, unpacks="zstd" in self.capabilities, packs=self._compress)
         self.is_open = True
-        events.append(Opened(_VERSION, self.capabilities, self.limits, welcome.agent))
+        events.append(Opened(_VERSION, tuple(sorted(self.capabilities)), self.limits, welcome.agent))
 
     def _on_error(self, header: Header, report: ErrorReport, events: list[Event]) -> None:
         if not header.stream:

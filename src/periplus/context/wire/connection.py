@@ -107,7 +107,7 @@ class Connection:
         self._now = now
         if self.is_closed:
             return []
-        is_clean = not self._input and not self._streams and self.is_open
+        is_clean = not self._input and not self.open_streams and self.is_open
         self._end()
         detail = "" if is_clean else "the connection ended in the middle of something"
         return [Closed("" if is_clean else "protocol", True, detail)]
@@ -287,11 +287,13 @@ class Connection:
     def _put_payload(self, kind: FrameType, stream: int, payload: bytes) -> None:
         if not self._sent_preface:
             self._sent_preface = True
-            self._output.append(PREFACE)
-            self._output_bytes += len(PREFACE)
+            self._put_bytes(PREFACE)
         frame = self.codec.frame(kind, stream, payload)
-        self._output.append(frame)
-        self._output_bytes += len(frame)
+        self._put_bytes(frame)
+
+    def _put_bytes(self, data: bytes) -> None:
+        self._output.append(data)
+        self._output_bytes += len(data)
 
     def _queue(self, state: Stream, frames: Iterator[Outgoing]) -> None:
         """Send ``frames`` as far as the credit goes; the rest goes as credit comes. One item a stream waits, never more."""

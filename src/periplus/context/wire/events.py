@@ -37,7 +37,7 @@ class Opened(_Event, frozen=True):
     """The handshake is done. ``version`` 1 has no limits of its own, no capabilities and no name."""
 
     version: int
-    capabilities: frozenset[str]
+    capabilities: tuple[str, ...]
     limits: Limits
     agent: str
 

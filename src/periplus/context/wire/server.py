@@ -56,6 +56,7 @@ from periplus.context.wire.payloads import (
     payload_of_expansion,
     rows_of,
 )
+from periplus.context.wire.v1 import V1_FIRST_BYTES, V1Side
 
 Authority: TypeAlias = Callable[[str], bool]
 CAPABILITIES: Final = frozenset({"prove", "push", "watch", "zstd"})
@@ -95,6 +96,7 @@ class ServerMachine(Connection):
         capabilities: Iterable[str] = CAPABILITIES,
         agent: str = "periplus",
         compress: bool = True,
+        serve_v1: bool = True,
     ) -> None:
         super().__init__(limits or Limits(), policy or Policy(), now)
         self._authority = authority
@@ -103,8 +105,41 @@ class ServerMachine(Connection):
         self._compress = compress
         self._requests = Bucket(self.policy.request_rate, self.policy.request_burst)
         self._is_stopping = False
+        self._serve_v1 = serve_v1
+        self._v1: V1Side | None = None
 
     # Reading
+
+    def _read(self, events: list[Event]) -> None:
+        if self._v1 is None and not self._has_preface and self._input[0] in V1_FIRST_BYTES:
+            self._begin_v1()
+        if self._v1 is None:
+            super()._read(events)
+            return
+        before = len(events)
+        position = self._v1.read(self._input, events)
+        del self._input[:position]
+        if position and not self.is_open:
+            self.is_open = True
+            events.insert(before, Opened(1, (), self.limits, ""))
+
+    def _begin_v1(self) -> None:
+        self._v1 = V1Side(self.limits, self._put_bytes, self._v1_refusal)
+        if not self._serve_v1 or self._authority is not None:
+            raise ProtocolError(
+                "a version 1 peer, and this server serves none",
+                "unauthorized" if self._serve_v1 else "unsupported_version",
+            )
+
+    def _v1_refusal(self) -> ErrorCode | None:
+        if self._is_stopping:
+            return "shutting_down"
+        return None if self._requests.take(self._now) else "rate_limited"
+
+    @property
+    def version(self) -> int:
+        """Of the protocol that the peer speaks; 0 as long as it has said nothing."""
+        return 1 if self._v1 is not None else 2 if self._has_preface else 0
 
     def _on_frame(self, header: Header, payload: bytes, events: list[Event]) -> None:
         kind = header.kind
@@ -134,7 +169,7 @@ class ServerMachine(Connection):
         )
         self.codec.agree(encoding, unpacks="zstd" in self.capabilities, packs=self._compress)
         self.is_open = True
-        events.append(Opened(_VERSION, self.capabilities, self.limits, hello.agent))
+        events.append(Opened(_VERSION, tuple(sorted(self.capabilities)), self.limits, hello.agent))
 
     def _on_error(self, header: Header, payload: bytes, events: list[Event]) -> None:
         if header.stream:
@@ -282,11 +317,11 @@ class ServerMachine(Connection):
 
     def body_of(self, stream: int) -> Any:
         """The request that opened ``stream``."""
-        return self._stream(stream).body
+        return self._stream(stream).body if self._v1 is None else self._v1.body_of(stream)
 
     def chunk_limits(self, stream: int, ours: ChunkLimits = DEFAULT_LIMITS) -> ChunkLimits:
         """What the chunks of ``stream`` may hold: the least of ``ours``, of what was asked, and of what fits a frame."""
-        body = self._stream(stream).body
+        body = self.body_of(stream)
         room = (self.limits.frame_bytes - 2_048) // 2  # a proof may take as much again as its atoms
         wanted = (body.atoms, body.tokens, body.size_bytes) if isinstance(body, StreamRequest) else (0, 0, 0)
         return ChunkLimits(
@@ -295,8 +330,14 @@ class ServerMachine(Connection):
             min(ours.size_bytes, wanted[2] or ours.size_bytes, room),
         )
 
-    def send_expansion(self, stream: int, expansion: Expansion) -> bool:
-        """Answer EXPAND_REQUEST in one frame. False where it fits none: then ``send_chunk`` … ``send_end`` is the answer."""
+    def send_expansion(self, stream: int, expansion: Expansion, *, path: Sequence[str] = ()) -> bool:
+        """Answer EXPAND_REQUEST in one frame. False where it fits none: then ``send_chunk`` … ``send_end`` is the answer.
+
+        To a version 1 peer ``path`` goes along: the short hashes of the chain, its root first; what is too large it is told.
+        """
+        if self._v1 is not None:
+            self._v1.send_expansion(stream, expansion.entries, path)
+            return True
         state = self._expect(stream, FrameType.EXPAND_RESPONSE)
         if len(expansion.entries) > self.limits.atoms:
             return False
@@ -308,6 +349,9 @@ class ServerMachine(Connection):
 
     def send_chunk(self, stream: int, chunk: Chunk) -> None:
         """The next chunk. It goes as credit allows; the one after it may be sent when the stream is ``ready`` again."""
+        if self._v1 is not None:
+            self._v1.send_chunk(stream, chunk)
+            return
         state = self._expect(stream, FrameType.STREAM_CHUNK)
         kind = FrameType.STREAM_CHUNK
         self._queue(state, (Outgoing(kind, payload, False) for payload in chunk_frames(chunk, self.codec, self.limits)))
@@ -329,6 +373,9 @@ class ServerMachine(Connection):
 
     def send_end(self, stream: int, end: StreamEnd) -> None:
         """All chunks were sent. It goes behind those that still wait."""
+        if self._v1 is not None:
+            self._v1.send_end(stream)
+            return
         state = self._expect(stream, FrameType.STREAM_END)
         self._answer(state, FrameType.STREAM_END, self.codec.payload(end))
 
@@ -344,6 +391,9 @@ class ServerMachine(Connection):
         at_ms: int = 0,
     ) -> bool:
         """Answer QUERY_REQUEST. False where it fits no frame: then fewer entries are the answer, with ``page_next`` for the rest."""
+        if self._v1 is not None:
+            self._v1.send_query(stream, entries, total)
+            return True
         state = self._expect(stream, FrameType.QUERY_RESPONSE)
         if len(entries) > self.limits.atoms:
             return False
@@ -357,7 +407,10 @@ class ServerMachine(Connection):
         return True
 
     def send_ack(self, stream: int, *, digest: bytes | None = None, objects: int = 0) -> None:
-        """A push, or an upload that ended, is done."""
+        """A push, or an upload that ended, is done. A version 1 peer gets the old hash of what it pushed."""
+        if self._v1 is not None:
+            self._v1.send_ack(stream)
+            return
         state = self._expect(stream, FrameType.ACK)
         if state.assembler is not None:
             raise WireError(f"stream {stream} still brings objects")
@@ -404,6 +457,9 @@ class ServerMachine(Connection):
 
     def send_error(self, stream: int, code: ErrorCode, *, field: str = "", retry_after_ms: int = 0) -> None:
         """Answer with ``code`` and its text. What still waits on ``stream`` is dropped. A stream that has ended already is left alone."""
+        if self._v1 is not None and not self.is_closed:
+            self._v1.send_error(stream, code, field)
+            return
         if self.is_closed or self._streams.pop(stream, None) is None:
             return
         self._put_error(stream, code, field=field, retry_after_ms=retry_after_ms)
@@ -441,17 +497,35 @@ class ServerMachine(Connection):
         if self.is_closed or self._is_stopping:
             return
         self._is_stopping = True
-        if self.is_open:
+        if self.is_open and self._v1 is None:
             self._put_error(0, "shutting_down")
 
     @property
     def is_drained(self) -> bool:
         """Whether the machine was shut down and nothing is open any more."""
-        return self._is_stopping and not self._streams
+        return self._is_stopping and not self.open_streams
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._streams) if self._v1 is None else len(self._v1.streams)
+
+    def is_stream_open(self, stream: int) -> bool:
+        return stream in self._streams if self._v1 is None else stream in self._v1.streams
+
+    def ready(self, stream: int) -> bool:
+        """As for any connection; version 1 has no credit, so there only ``buffered`` says when to wait."""
+        return self.is_stream_open(stream) if self._v1 is not None else super().ready(stream)
+
+    def _fail(self, error: ProtocolError, events: list[Event]) -> None:
+        if self._v1 is None:
+            super()._fail(error, events)
+            return
+        self._v1.put_fatal(error.wire_code)
+        self._close(error.wire_code, error.wrong, events)
 
     def abort_streams(self) -> list[int]:
         """Tell everything that is still open that it ends here; the streams that were."""
-        numbers = sorted(self._streams)
+        numbers = sorted(self._streams if self._v1 is None else self._v1.streams)
         for number in numbers:
             self.send_error(number, "shutting_down")
         return numbers
