@@ -44,6 +44,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(json_keys, inner, max_size=3),
     max_leaves=5,
 )
+relation_names = st.text("ab é語", min_size=1, max_size=3)
 metadata = st.dictionaries(json_keys, json_values, max_size=3)
 atoms = st.builds(
     Atom,
@@ -58,10 +59,12 @@ atoms = st.builds(
 
 @st.composite
 def molecules(draw):
-    members = draw(st.lists(digests, max_size=4, unique=True))
+    members = draw(st.lists(digests, min_size=1, max_size=4, unique=True))
     places = st.integers(0, max(0, len(members) - 1))
     pairs = st.lists(st.tuples(places, places), max_size=3).map(tuple) if members else st.just(())
-    return Molecule(tuple(members), draw(st.dictionaries(texts, pairs, max_size=2)), draw(types), draw(metadata))
+    return Molecule(
+        tuple(members), draw(st.dictionaries(relation_names, pairs, max_size=2)), draw(types), draw(metadata)
+    )
 
 
 @st.composite

@@ -34,6 +34,7 @@ __all__ = [
     "StreamEnd",
     "annotation_record",
     "atom_digest",
+    "atom_digests",
     "depth_over",
     "molecule_digest",
     "order_key",
@@ -79,6 +80,21 @@ def atom_digest(atom: Atom) -> bytes:
     return sha256(
         b"%b%b%b%b%b" % (_ATOM_DOMAIN, len(kind).to_bytes(8, "big"), kind, len(content).to_bytes(8, "big"), content)
     ).digest()
+
+
+def atom_digests(atoms: Iterable[Atom]) -> list[bytes]:
+    """``atom_digest`` of each."""
+    hasher = sha256
+    heads: dict[str, bytes] = {}
+    digests = []
+    for atom in atoms:
+        head = heads.get(atom.type)
+        if head is None:
+            kind = atom.type.encode()
+            head = heads[atom.type] = b"%b%b%b" % (_ATOM_DOMAIN, len(kind).to_bytes(8, "big"), kind)
+        content = atom.content.encode()
+        digests.append(hasher(head + len(content).to_bytes(8, "big") + content).digest())
+    return digests
 
 
 def annotation_record(digest: bytes, atom: Atom) -> bytes:

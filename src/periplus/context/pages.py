@@ -9,7 +9,7 @@ what         code  payload
 ============ ===== ======================================================================================================
 ATOMS        1     msgpack ``[identities, [atom…], [[place, content object, length]…]]``, 1 to 256 atoms in their order
 DIGESTS      2     1 to 4,096 digests, ascending
-MOLECULES    3     msgpack ``[[atoms, [[name, [[i, j]…]]…], type, metadata]…]``, 1 to 64, ascending by digest
+MOLECULES    3     msgpack ``[[atoms, [[name, [[i, j]…]]…], type, metadata]…]``, 1 to 16, ascending by digest
 CONTENT      4     a text over 4,096 bytes, UTF-8
 ATOM_PAGES   5     rows of 108 bytes: page · relevance u32 · time i64 · identity of its first atom · root of its subtree
 DIGEST_PAGES 6     rows of 64 bytes: page · its first digest
@@ -52,6 +52,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from hashlib import sha256
 from itertools import pairwise
+from struct import Struct
 from typing import Annotated, Final
 
 import msgspec
@@ -71,9 +72,9 @@ from periplus.context.validation import (
 
 PAGE_ATOMS: Final = 256
 DIGESTS_PER_PAGE: Final = 4_096
-MOLECULES_PER_PAGE: Final = 64
+MOLECULES_PER_PAGE: Final = 16
 CONTENT_INLINE_BYTES_MAX: Final = 4_096
-PAGE_BYTES_MAX: Final = 1 << 28
+PAGE_BYTES_MAX: Final = 64 << 20  # a page of the largest molecules has 16 times 2.1 MB of atoms and 1.8 MB of pairs
 _MAGIC: Final = b"PPCP"
 _VERSION: Final = 1
 _HEAD: Final = 6
@@ -135,6 +136,7 @@ class _MoleculeForm(msgspec.Struct, frozen=True, array_like=True):
     metadata: bytes
 
 
+_NUMBERS: Final = Struct(">IqI")  # relevance, time, length of the source
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _ATOMS: Final = msgspec.msgpack.Decoder(AtomPage)
 _MOLECULES: Final = msgspec.msgpack.Decoder(
@@ -311,27 +313,17 @@ def _molecule(place: int, form: _MoleculeForm) -> Molecule:
 def leaf_hashes(identities: Sequence[bytes], atoms: Sequence[Atom]) -> list[bytes]:
     """For each atom ``leaf_hash(annotation_record(identity, atom))``, the leaves of a context's tree."""
     hasher = sha256
+    numbers = _NUMBERS.pack
     leaves = []
     for identity, atom in zip(identities, atoms, strict=True):
         source = atom.source.encode()
+        record = b"\0" + identity + numbers(atom.relevance, atom.time_ms, len(source)) + source
         if atom.tags:
-            tail = len(atom.tags).to_bytes(4, "big")
+            record += len(atom.tags).to_bytes(4, "big")
             for tag in atom.tags:
                 data = tag.encode()
-                tail += len(data).to_bytes(4, "big") + data
+                record += len(data).to_bytes(4, "big") + data
         else:
-            tail = b"\0\0\0\0"
-        leaves.append(
-            hasher(
-                b"\0%b%b%b%b%b%b"
-                % (
-                    identity,
-                    atom.relevance.to_bytes(4, "big"),
-                    atom.time_ms.to_bytes(8, "big", signed=True),
-                    len(source).to_bytes(4, "big"),
-                    source,
-                    tail,
-                )
-            ).digest()
-        )
+            record += b"\0\0\0\0"
+        leaves.append(hasher(record).digest())
     return leaves

@@ -7,7 +7,7 @@ itself; the rule for it is part of the format (numbers in ``context.layout``):
 * atoms: one page of at most 256 atoms and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 256 atoms each, the
   last one with the rest. Pages are complete subtrees of the tree over the atoms, so that their roots make its root;
 * removals: up to INLINE_DIGESTS_MAX stand in the record, else there are pages of 4,096;
-* molecules: one page of at most 64 molecules and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 64;
+* molecules: one page of at most 16 molecules and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 16;
 * the rows that name pages stand in the record up to ROWS_INLINE_MAX of them, else in an object.
 
 ``read_header`` checks a record as far as it can be without its objects; ``check`` reads everything and encodes it again. Nothing

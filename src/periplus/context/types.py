@@ -37,6 +37,7 @@ __all__ = [
     "TYPE_BYTES_MAX",
     "TYPE_DEPTH_MAX",
     "UNION",
+    "UNSEEN",
     "VERSIONED",
     "Kind",
     "TypeSignature",
@@ -75,7 +76,7 @@ class Kind(Enum):
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
 # Spaces, controls and what reorders or hides text; a fixed list, for what Python calls printable changes with its version.
-_UNSEEN: Final = frozenset(
+UNSEEN: Final = frozenset(
     map(
         chr,
         (
@@ -364,7 +365,7 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise UsageError("a type has a name")
     check_text(name)
-    found = _first_of(name, _ENDS_NAME | _UNSEEN)
+    found = _first_of(name, _ENDS_NAME | UNSEEN)
     if found is not None:
         raise UsageError(f"{found!r} cannot stand in the name of a type")
     if len(name.encode()) > NAME_BYTES_MAX:
@@ -375,7 +376,7 @@ def _check_constraint(constraint: object) -> None:
     if not isinstance(constraint, str) or not constraint:
         raise UsageError("a constraint is a text that is not empty")
     check_text(constraint)
-    found = _first_of(constraint.replace(" ", ""), _ENDS_CONSTRAINT | _UNSEEN)
+    found = _first_of(constraint.replace(" ", ""), _ENDS_CONSTRAINT | UNSEEN)
     if found is not None:
         raise UsageError(f"{found!r} cannot stand in a constraint")
     if constraint[0] == " " or constraint[-1] == " ":

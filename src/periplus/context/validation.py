@@ -14,6 +14,7 @@ __all__ = [
     "MOLECULES_MAX",
     "MOLECULE_ATOMS_MAX",
     "MOLECULE_PAIRS_MAX",
+    "MOLECULE_RELATIONS_MAX",
     "RELATION_NAME_BYTES_MAX",
     "SOURCE_BYTES_MAX",
     "TAG_BYTES_MAX",
@@ -42,10 +43,10 @@ from periplus.context.model import (
     Atom,
     Context,
     Molecule,
-    atom_digest,
+    atom_digests,
     molecule_digest,
 )
-from periplus.context.types import TypeSignature, check_text, parse
+from periplus.context.types import UNSEEN, TypeSignature, check_text, parse
 
 CONTENT_BYTES_MAX: Final = 16 << 20
 SOURCE_BYTES_MAX: Final = 4_096
@@ -54,6 +55,7 @@ ATOMS_MAX: Final = 1 << 24  # of one delta, as many removals
 MOLECULES_MAX: Final = 1 << 20
 MOLECULE_ATOMS_MAX: Final = 1 << 16
 MOLECULE_PAIRS_MAX: Final = 1 << 18
+MOLECULE_RELATIONS_MAX: Final = 256
 RELATION_NAME_BYTES_MAX: Final = 256
 METADATA_BYTES_MAX: Final = 64 << 10
 MERGED_MAX: Final = 64
@@ -87,21 +89,21 @@ def prepare(context: Context) -> Prepared:
     if merged and context.base is None:
         raise UsageError("merged: a root takes in no other contexts")
     removed = _digests("removed", context.removed, ATOMS_MAX)
-    atoms = _atoms(context.atoms)
+    atoms, digests = _atoms(context.atoms)
     molecules = _molecules(context.molecules)
     if removed:
-        _check_apart(removed, {digest for _, digest, _ in atoms}, {digest for digest, _ in molecules})
+        _check_apart(removed, set(digests), {digest for digest, _ in molecules})
     metadata = _metadata("metadata", context.metadata)
     return Prepared(
         Context(
             base=context.base,
-            atoms=tuple([atom for _, _, atom in atoms]),
+            atoms=atoms,
             molecules=tuple([molecule for _, molecule in molecules]),
             removed=removed,
             metadata=metadata,
             merged=merged,
         ),
-        tuple([digest for _, digest, _ in atoms]),
+        digests,
         tuple([digest for digest, _ in molecules]),
     )
 
@@ -129,18 +131,20 @@ def atom(
     return _checked_atom("", made)
 
 
-def _atoms(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], bytes, Atom]]:
-    """Order, digest and value of each, in canonical order."""
+def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
+    """The atoms and their digests in canonical order."""
     if not isinstance(atoms, (tuple, list)):
         raise UsageError("atoms: a tuple of atoms is wanted")
     if len(atoms) > ATOMS_MAX:
         raise UsageError(f"atoms: {len(atoms):,} atoms in one context; at most {ATOMS_MAX:,}")
-    rows = []
+    kept = list(atoms)
+    kinds: set[str] = set()
     for index, given in enumerate(atoms):
-        kept = given
         # One test for what nearly every atom is; whatever fails it is looked at field by field.
         if not (
             type(given) is Atom
+            and type(given.type) is str
+            and given.type in kinds
             and type(given.content) is str
             and len(given.content) <= CONTENT_BYTES_MAX >> 2
             and type(given.time_ms) is int
@@ -152,25 +156,31 @@ def _atoms(atoms: Sequence[Atom]) -> list[tuple[tuple[int, int], bytes, Atom]]:
             and len(given.source) <= SOURCE_BYTES_MAX
             and given.tags == ()
         ):
-            kept = _checked_atom(f"atoms[{index}].", given)
-        try:
-            parse(kept.type)
-            digest = atom_digest(kept)
-        except (FormatError, UnicodeEncodeError):
-            _checked_atom(f"atoms[{index}].", kept)
-            raise
-        rows.append(((-kept.relevance, -kept.time_ms), digest, kept))
+            kept[index] = _checked_atom(f"atoms[{index}].", given)
+            kinds.add(given.type)
+    try:
+        digests = atom_digests(kept)
+    except UnicodeEncodeError:
+        for index, given in enumerate(kept):
+            _checked_atom(f"atoms[{index}].", given)
+        raise
+    if len(set(digests)) < len(digests):
+        _refuse_twice(digests)
+    # Bytes that sort as ``order_key`` does: tuples of numbers cost more than all the rest.
+    keys = [
+        (RELEVANCE_MAX - atom.relevance).to_bytes(4, "big") + (TIME_MS_MAX - atom.time_ms).to_bytes(8, "big") + digest
+        for atom, digest in zip(kept, digests, strict=True)
+    ]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return tuple([kept[place] for place in order]), tuple([digests[place] for place in order])
+
+
+def _refuse_twice(digests: Sequence[bytes]) -> None:
     seen: dict[bytes, int] = {}
-    for index, (_, digest, _) in enumerate(rows):
+    for index, digest in enumerate(digests):
         first = seen.setdefault(digest, index)
         if first != index:
             raise UsageError(f"atoms[{index}]: the same content and type as atoms[{first}]")
-    rows.sort(key=_row_order)
-    return rows
-
-
-def _row_order(row: tuple[tuple[int, int], bytes, Atom]) -> tuple[tuple[int, int], bytes]:
-    return row[:2]
 
 
 def _checked_atom(path: str, given: object) -> Atom:
@@ -222,21 +232,27 @@ def check_molecule(path: str, given: object) -> Molecule:
     if not atoms:
         raise UsageError(f"{path}.atoms: a molecule has at least one atom")
     places: dict[bytes, int] = {}
-    for place, digest in enumerate(given.atoms):
+    for place, digest in enumerate(atoms):
         _check_digest(f"{path}.atoms[{place}]", digest)
         if places.setdefault(digest, place) != place:
             raise UsageError(f"{path}.atoms[{place}]: the same atom as atoms[{places[digest]}]")
-    if not isinstance(given.relations, dict):
-        raise UsageError(f"{path}.relations: pairs by name are wanted")
-    relations = {}
-    for name in given.relations:
-        _check_text(f"{path}.relations", name, RELATION_NAME_BYTES_MAX)
-    for name in sorted(given.relations):
-        relations[name] = _pairs(f"{path}.relations[{name!r}]", given.relations[name], len(given.atoms))
-    if sum(map(len, relations.values())) > MOLECULE_PAIRS_MAX or len(relations) > MOLECULE_PAIRS_MAX:
-        raise UsageError(f"{path}.relations: over {MOLECULE_PAIRS_MAX:,} pairs or names")
+    relations: object = given.relations
+    if not isinstance(relations, dict) or len(relations) > MOLECULE_RELATIONS_MAX:
+        raise UsageError(f"{path}.relations: pairs by at most {MOLECULE_RELATIONS_MAX} names are wanted")
+    for name in relations:
+        _check_relation_name(f"{path}.relations[{name!r}]", name)
+    ordered = {name: _pairs(f"{path}.relations[{name!r}]", relations[name], len(atoms)) for name in sorted(relations)}
+    if sum(map(len, ordered.values())) > MOLECULE_PAIRS_MAX:
+        raise UsageError(f"{path}.relations: over {MOLECULE_PAIRS_MAX:,} pairs")
     _check_type(f"{path}.type", given.type)
-    return Molecule(tuple(given.atoms), relations, given.type, _metadata(f"{path}.metadata", given.metadata))
+    return Molecule(tuple(atoms), ordered, given.type, _metadata(f"{path}.metadata", given.metadata))
+
+
+def _check_relation_name(path: str, name: object) -> None:
+    _check_text(path, name, RELATION_NAME_BYTES_MAX)
+    assert isinstance(name, str)
+    if not name or not UNSEEN.isdisjoint(name.replace(" ", "")):
+        raise UsageError(f"{path}: a name has a character, and all of them can be seen")
 
 
 def _pairs(path: str, pairs: object, count: int) -> tuple[tuple[int, int], ...]:
