@@ -11,7 +11,7 @@ rows are in the order of time whatever the order in which they came, and the new
 
 from __future__ import annotations
 
-__all__ = ["TABLES", "MemoryIndexer", "kind_token", "text_digest"]
+__all__ = ["TABLES", "MemoryIndexer", "kind_token", "links_of", "text_digest"]
 
 import hashlib
 import sqlite3
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
-from periplus.memory.types import UNSEARCHED
+from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 
 if TYPE_CHECKING:
     from periplus.memory.documents import Document
@@ -37,6 +37,7 @@ DROP TABLE IF EXISTS session_words;
 DROP TABLE IF EXISTS texts;
 DROP TABLE IF EXISTS touched;
 DROP TABLE IF EXISTS replaced;
+DROP TABLE IF EXISTS links;
 DROP TABLE IF EXISTS search_faults;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, item_type TEXT NOT NULL, item_id TEXT NOT NULL, kind TEXT NOT NULL, part INTEGER NOT NULL,
@@ -54,6 +55,9 @@ CREATE INDEX touched_by_time ON touched (ts);
 CREATE TABLE replaced (target TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL,
     PRIMARY KEY (target, item_type, item_id)) WITHOUT ROWID;
 CREATE INDEX replaced_by_item ON replaced (item_type, item_id);
+CREATE TABLE links (field TEXT NOT NULL, value TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL,
+    PRIMARY KEY (item_type, field, value, item_id)) WITHOUT ROWID;
+CREATE INDEX links_by_item ON links (item_type, item_id);
 CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id))
 """
@@ -66,6 +70,15 @@ _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
 def text_digest(item_type: str, text: str) -> bytes:
     """By which an exact duplicate is found: the type and the text, white space aside."""
     return hashlib.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
+
+
+def links_of(entity: Entity) -> list[tuple[str, str]]:
+    """The fields of an entity by which it is found, with what they hold."""
+    row = MEMORY_TYPES.get(entity.item_type)
+    if row is None or not row.linked:
+        return []
+    value = entity.value
+    return [(field, held) for field in sorted(row.linked) if isinstance(held := value.get(field, ""), str)]
 
 
 def kind_token(kind: str) -> str:
@@ -85,7 +98,7 @@ class _Pending(NamedTuple):
 class MemoryIndexer:
     """The memory's part of the index; ``read`` fetches objects by digest."""
 
-    version = 2
+    version = 3
 
     def __init__(self, read: Callable[[bytes], bytes]) -> None:
         self._read = read
@@ -102,6 +115,8 @@ class MemoryIndexer:
         for entity in changed:
             if entity.deleted:
                 continue
+            db.executemany("INSERT INTO links VALUES (?, ?, ?, ?)",
+                           [(*pair, entity.item_type, entity.item_id) for pair in links_of(entity)])  # fmt: skip
             for item in self._documents(db, entity):
                 pending.append(item)
                 size += len(item.document.body) + len(item.document.context)
@@ -115,7 +130,7 @@ class MemoryIndexer:
         ids = db.execute("SELECT id FROM documents WHERE item_type = ? AND item_id = ? ORDER BY id", key).fetchall()
         for table in TABLES if ids else ():
             db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
-        for table in ("documents", "texts", "touched", "replaced", "search_faults"):
+        for table in ("documents", "texts", "touched", "replaced", "links", "search_faults"):
             db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
 
     def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:

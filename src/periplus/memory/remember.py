@@ -15,6 +15,7 @@ from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchors import file_digest
 from periplus.memory.index import text_digest
+from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
 from periplus.memory.search import Filters
 from periplus.memory.types import MEMORY_TYPES, NOT_REMEMBERED
@@ -69,7 +70,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
         if found is None:
             transaction.put(row.name, item_id, payload, expect=ABSENT, summary=f"{row.name}: {memory.text}")
             for old in memory.supersedes:
-                _supersede(transaction, journal.find(old))
+                supersede(journal, transaction, journal.find(old))
 
     receipt = journal.mutate(write, writer, key=key)
     entity = journal.get(row.name, item_id)
@@ -135,14 +136,6 @@ def _project_path(ref: str, root: str) -> str:
         return ref if inside.startswith("..") else inside
     is_detour = ref.startswith("./") or "//" in ref or "/./" in ref or "/../" in ref
     return os.path.normpath(ref) + ("/" if ref.endswith("/") else "") if is_detour and "://" not in ref else ref
-
-
-def _supersede(transaction: Transaction, old: Entity) -> None:
-    row = MEMORY_TYPES[old.item_type]
-    state = "superseded" if "superseded" in row.ended_states else "resolved"
-    if row.ended_states and old.value.get("state") not in row.ended_states:
-        transaction.put(old.item_type, old.item_id, {**old.value, "state": state}, action="transition",
-                        expect=old.version, summary=f"{old.item_type} superseded")  # fmt: skip
 
 
 def _duplicate(journal: Journal, memory: Memory) -> Entity | None:

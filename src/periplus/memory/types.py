@@ -1,7 +1,8 @@
-"""The table of entity types: what an entity of each type holds, the states it passes through, how it is called.
+"""The table of entity types: what an entity of each type holds, the states it passes through, what that entails.
 
-A payload is a JSON object with ``v`` (its shape's version) and the fields below; fields that this version does not
-know are kept where an entity is updated. Checked at every write, never trusted at a read.
+One row is all that there is to know of a type: its schema (``memory.schemas``), the states and which may follow which, the fields
+that a plain update may touch, what a change of state takes with it in the same batch, and when it goes stale. A payload is
+checked at every write, never trusted at a read.
 """
 
 from __future__ import annotations
@@ -10,31 +11,17 @@ __all__ = [
     "CANDIDATE",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
-    "PAYLOAD_VERSION",
     "TEXT_CHARACTERS_MAX",
     "TYPES",
     "UNSEARCHED",
-    "About",
-    "Agent",
-    "Candidate",
-    "Constraint",
-    "Decision",
-    "Evidence",
-    "Lesson",
+    "Cascade",
     "MemoryType",
-    "Message",
-    "Note",
-    "Process",
-    "Provenance",
-    "Relation",
-    "RunCard",
-    "TrailCard",
-    "Trap",
+    "initial_states",
     "memory_types",
 ]
 
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -42,194 +29,52 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.secrets import find_secrets
 from periplus.journal import EntityType, MergeRules
+from periplus.memory.schemas import (
+    Agent,
+    Candidate,
+    Claim,
+    Common,
+    Constraint,
+    Decision,
+    Handoff,
+    Lesson,
+    Message,
+    Note,
+    Plan,
+    RunCard,
+    Session,
+    Step,
+    TrailCard,
+    Trap,
+    Work,
+)
 
-PAYLOAD_VERSION: Final = 1
 TEXT_CHARACTERS_MAX: Final = 8_000
 _LIST_MAX: Final = 100
-_LATEST: Final = frozenset({"updated"})
+_LATEST: Final = frozenset({"updated", "seen"})
 
 
-class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a memory is about. ``sha256`` is that of the file when it was written, by which it is seen to be stale."""
+class Cascade(NamedTuple):
+    """What entering one of the states ``into`` does to others, in the same batch.
 
-    kind: Literal["path", "symbol", "entity"]
-    ref: str
-    sha256: str = ""
+    Those are the entities of type ``item_type`` whose field ``field`` holds this one's id or, where ``is_own`` is set, the one
+    that this one's field names. Of them, those in one of ``states`` go to ``to``.
+    """
 
-
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where it is written down: a journal record (seq), a step (trail id ``#`` index) or a commit."""
-
-    kind: Literal["record", "step", "commit"]
-    ref: str
-    quote: str = ""
-
-
-class Relation(msgspec.Struct, frozen=True):
-    kind: Literal["supersedes", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"]
-    target: str
-
-
-class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who says so: a person, an agent, reflection over a trail, an import, a merge, or another project."""
-
-    kind: Literal["person", "agent", "reflection", "import", "merge", "other_project"]
-    name: str = ""
-    source: str = ""
-
-
-class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    v: int = PAYLOAD_VERSION
-    text: str
-    tags: tuple[str, ...] = ()
-    about: tuple[About, ...] = ()
-    author: str = ""
-    session: str = ""
-    evidence: tuple[Evidence, ...] = ()
-    confidence: int = 100
-    created: str = ""
-    updated: str = ""
-    relations: tuple[Relation, ...] = ()
-    provenance: Provenance = Provenance("person")
-
-
-class Decision(Common, frozen=True, omit_defaults=True, kw_only=True):
-    state: Literal["proposed", "accepted", "rejected", "deferred", "superseded"] = "accepted"
-    rationale: str = ""
-    alternatives: tuple[str, ...] = ()
-
-
-class Constraint(Common, frozen=True, omit_defaults=True, kw_only=True):
-    state: Literal["active", "resolved", "expired"] = "active"
-    check: str = ""
-
-
-class Trap(Common, frozen=True, omit_defaults=True, kw_only=True):
-    state: Literal["active", "resolved", "expired"] = "active"
-    severity: Literal["low", "medium", "high", "critical"] = "medium"
-    remedy: str = ""
-    check: str = ""
-
-
-class Lesson(Common, frozen=True, omit_defaults=True, kw_only=True):
-    state: Literal["active", "superseded"] = "active"
-
-
-class Note(Common, frozen=True, omit_defaults=True, kw_only=True):
-    expires: str = ""
-
-
-class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own."""
-
-    v: int = PAYLOAD_VERSION
-    digest: str
-    object: str
-    bytes: int
-    format: str
-    agent: str
-    session_id: str
-    source_sha256: str
-    title: str = ""
-    cwd: str = ""
-    model: str = ""
-    started: str = ""
-    ended: str = ""
-    status: str = "success"
-    counts: dict[str, int] = {}
-    skipped: dict[str, int] = {}
-    unknown: dict[str, int] = {}
-    masked: int = 0
-    files: tuple[str, ...] = ()
-    parent: str = ""
-
-
-class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An entity of another project as it was there; ``accepted_as`` is the id of ours that was made of it."""
-
-    v: int = PAYLOAD_VERSION
-    state: Literal["open", "accepted", "refused"] = "open"
-    source_store: str
-    source_lineage: str
+    into: frozenset[str]
     item_type: str
-    item_id: str
-    version: str
-    rev: int
-    payload: dict[str, object]
-    created: str = ""
-    accepted_as: str = ""
-    provenance: Provenance = Provenance("other_project")
-
-
-class Process(msgspec.Struct, frozen=True):
-    """Which process carries a run; see ``periplus.base.processes``."""
-
-    pid: int
-    started: str
-    boot: str
-    host: str
-    space: str
-
-
-class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes."""
-
-    v: int = PAYLOAD_VERSION
-    state: Literal["open", "ended", "sealed"]
-    agent: str
-    title: str = ""
-    model: str = ""
-    host: str = ""
-    cwd: str = ""
-    base: str = ""
-    parents: tuple[str, ...] = ()
-    tool_version: str
-    secret: str = ""
-    started: str
-    lineage: str
-    first_seq: int
-    process: Process | None = None
-    session: str = ""
-    status: Literal["success", "error", "partial", "cancelled"] = "partial"
-    trail: str = ""
-    digest: str = ""
-
-
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one agent left for another. ``object`` is the SHA-256 of a text too long to stand here."""
-
-    v: int = PAYLOAD_VERSION
-    state: Literal["sent", "read", "answered"] = "sent"
-    sender: str
-    recipient: str
-    text: str
-    object: str = ""
-    created: str
-    run: str = ""
-    step: int = 0
-    session: str = ""
-
-
-class Agent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who works here, by name: the sum of changes of trust, the level reached, permissions granted, the room entered."""
-
-    v: int = PAYLOAD_VERSION
-    state: Literal["active", "retired"] = "active"
-    name: str
-    trust: int = 0
-    level: int = 0
-    room: str = ""
-    capabilities: tuple[str, ...] = ()
-    created: str
-    updated: str
-    run: str = ""
-    step: int = 0
+    field: str
+    states: frozenset[str]
+    to: str
+    is_own: bool = False
 
 
 class MemoryType(NamedTuple):
     """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall.
 
-    ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept.
+    ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept. ``transitions`` says
+    which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
+    goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
     """
 
     name: str
@@ -241,43 +86,108 @@ class MemoryType(NamedTuple):
     weight: int
     meaning: str
     sets: frozenset[str] = frozenset({"tags", "about", "evidence", "relations"})
+    transitions: Mapping[str, frozenset[str]] = {}
+    touchable: frozenset[str] = frozenset()
+    cascades: tuple[Cascade, ...] = ()
+    replaced_state: str = ""
+    stale_when: str = ""
+    linked: frozenset[str] = frozenset()
+    reads_through: bool = False
 
+
+def _states(text: str) -> dict[str, frozenset[str]]:
+    """``a > b c; b > d`` as a mapping of a state to those that may follow it."""
+    found: dict[str, frozenset[str]] = {}
+    for part in text.split(";"):
+        state, _, following = part.partition(">")
+        found[state.strip()] = frozenset(following.split())
+    return found
+
+
+_COMMON_FIELDS: Final = frozenset({"text", "tags", "about", "evidence", "confidence", "relations"})
+_ANCHORED: Final = "what it is about changed since"
+_RULE_STATES: Final = _states("active > resolved expired; resolved > active; expired > active")
+_WORK_STATES: Final = _states(
+    "todo > doing blocked review done dropped; doing > todo blocked review done dropped; blocked > todo doing dropped;"
+    " review > doing done dropped; done > review; dropped > todo"
+)
+_WORK_ENDED: Final = frozenset({"done", "dropped"})
+_WORK_OPEN: Final = frozenset({"todo", "doing", "blocked", "review"})
+_WORK_FIELDS: Final = _COMMON_FIELDS | {"priority", "assignee", "depends_on", "reason"}
+_WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depends_on"})
 
 CANDIDATE: Final = "candidate"
-UNSEARCHED: Final = frozenset({CANDIDATE, "agent", "message", "run"})  # recall finds none of these
-NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail"})  # not written by remembering
+UNSEARCHED: Final = frozenset({CANDIDATE, "agent", "claim", "message", "run", "session"})  # recall finds none of these
+NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
-               frozenset({"capabilities"})),
+               frozenset({"capabilities"}), transitions=_states("active > retired; retired > active")),
     MemoryType(CANDIDATE, "cnd", Candidate, False, "open", frozenset({"accepted", "refused"}), 0,
-               "what another project knows, to accept or refuse"),
-    MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey"),
+               "proposed memory, of another project or of reflection, to accept or refuse",
+               transitions=_states("open > accepted refused; refused > open; accepted >"), linked=frozenset({"state"})),
+    MemoryType("claim", "clm", Claim, False, "held", frozenset({"released", "expired"}), 0, "who works on which paths now",
+               transitions=_states("held > released expired; released >; expired >"),
+               touchable=frozenset({"text", "tags"}),
+               cascades=(Cascade(frozenset({"released", "expired"}), "step", "step", frozenset({"doing"}), "todo", is_own=True),),
+               stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
+    MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
+               transitions=_RULE_STATES, touchable=_COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=_ANCHORED),
     MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
-               frozenset({"tags", "about", "evidence", "relations", "alternatives"})),
-    MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here"),
+               frozenset({"tags", "about", "evidence", "relations", "alternatives"}),
+               transitions=_states(
+                   "proposed > accepted rejected deferred superseded; accepted > deferred superseded;"
+                   " deferred > proposed accepted rejected superseded; rejected > proposed superseded; superseded >"),
+               touchable=_COMMON_FIELDS | {"rationale", "alternatives"}, replaced_state="superseded", stale_when=_ANCHORED),
+    MemoryType("handoff", "hof", Handoff, True, "open", frozenset({"closed"}), 110, "the state of work that is passed on",
+               transitions=_states("open > accepted closed; accepted > closed; closed >"), replaced_state="closed",
+               stale_when=_ANCHORED, linked=frozenset({"state", "recipient", "plan"})),
+    MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here",
+               transitions=_states("active > superseded; superseded > active"), touchable=_COMMON_FIELDS,
+               replaced_state="superseded", stale_when=_ANCHORED),
     MemoryType("message", "msg", Message, False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
-               frozenset()),
-    MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation"),
+               frozenset(), transitions=_states("sent > read answered; read > answered; answered >"),
+               linked=frozenset({"state", "recipient", "thread"})),
+    MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation; may expire",
+               touchable=_COMMON_FIELDS | {"expires"}, stale_when=f"{_ANCHORED}, or its time is over"),
+    MemoryType("plan", "pln", Plan, True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
+               transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
+               cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",
+               stale_when=_ANCHORED, linked=frozenset({"state"})),
     MemoryType("run", "run", RunCard, False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
-               frozenset()),
+               frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >")),
+    MemoryType("session", "ses", Session, False, "open", frozenset({"sealed"}), 0, "who worked when",
+               frozenset(), transitions=_states("open > sealed; sealed > open"),
+               touchable=frozenset({"model", "title", "seen", "trail"}), linked=frozenset({"state", "name", "agent"}),
+               cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held"}), "released"),)),
+    MemoryType("step", "stp", Step, False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
+               transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"place"},
+               cascades=(Cascade(_WORK_ENDED | {"review"}, "claim", "step", frozenset({"held"}), "released"),),
+               replaced_state="dropped", stale_when=_ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True),
     MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history",
                frozenset()),
     MemoryType("trap", "trp", Trap, True, "active", frozenset({"resolved", "expired"}), 130,
-               "a pitfall, with severity and what to do"),
+               "a pitfall, with severity and what to do", transitions=_RULE_STATES,
+               touchable=_COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=_ANCHORED),
 )  # fmt: skip
 
 MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
+
+
+def initial_states(row: MemoryType) -> frozenset[str]:
+    """The states in which an entity may be written first: any that it can be in, but those that only another leads to."""
+    return frozenset(row.transitions) - ({row.replaced_state} if row.replaced_state == "superseded" else set())
 
 
 def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
     return {
         row.name: EntityType(
-            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST)
+            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST),
+            row.reads_through,
         )
         for row in TYPES
-    }
+    }  # fmt: skip
 
 
 def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONValue]], None]:  # noqa: FBT001 - inner
@@ -288,7 +198,9 @@ def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONVa
             raise UsageError(f"not a {row.name}: {error}", safe="Nothing was written.") from error
         if isinstance(value, Common):
             _check_common(row.name, value)
-        if isinstance(value, Common | Candidate) and not allow_secrets:
+        if isinstance(value, Work) and not 0 <= value.priority <= 100:
+            raise UsageError(f"priority {value.priority} is not between 0 and 100", safe="Nothing was written.")
+        if isinstance(value, Common | Candidate | Session | Message) and not allow_secrets:
             _check_secrets(row.name, payload)
 
     return check

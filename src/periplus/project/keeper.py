@@ -37,7 +37,7 @@ from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, r
 from periplus.interop.v1_folder import Finding, Listing, Stat, V1File, V1Folder, list_folder, read_folder
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer
 from periplus.memory import TYPES
-from periplus.memory.types import Common
+from periplus.memory.schemas import Common
 
 Mode: TypeAlias = Literal["off", "dual", "primary"]
 Take: TypeAlias = Literal["", "files", "journal"]

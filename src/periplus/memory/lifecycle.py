@@ -1,0 +1,348 @@
+"""What happens to an entity after it was written: changes of state with what they entail, updates, and lineage.
+
+Every change is one mutation: it is decided under the lock on what the journal's tail says, written in one batch with all that it takes
+with it, and nothing of it is there if any of it cannot be. The table (``memory.types``) says what is allowed; a change that it
+does not know is refused with what is possible instead.
+
+Lineage is kept in relations: what evolved, was merged or split *supersedes* what it came from, which goes to the state that its
+row names for that. Nothing is deleted.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Changed", "change_state", "evolve", "link", "merge", "split", "supersede", "update"]
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import ConflictError, NotFoundError, UsageError
+from periplus.base.ids import new_id
+from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.links import linked
+from periplus.memory.types import MEMORY_TYPES, Cascade, MemoryType
+
+CASCADES_MAX: Final = 10_000
+PARTS_MAX: Final = 100
+_RELATIONS: Final = frozenset(
+    {"supersedes", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"}
+)
+_CARRIED: Final = ("tags", "about", "evidence")
+
+
+class Changed(NamedTuple):
+    """``entities`` as they are now, what was asked for first, then what it took with it; ``receipt`` is None where nothing had to change."""
+
+    entities: tuple[Entity, ...]
+    receipt: Receipt | None
+
+
+def change_state(
+    journal: Journal, writer: Writer, item_ids: Sequence[str], state: str, *, reason: str = "", key: str = ""
+) -> Changed:
+    """Bring entities (ids, or unique beginnings of them) into ``state``, with what that entails, all or none of them.
+
+    One that is in that state already is left as it is. Raises NotFoundError, and UsageError for a state that cannot follow.
+    """
+    asked = [_known(journal, item_id) for item_id in item_ids]
+
+    def write(transaction: Transaction) -> list[tuple[str, str]]:
+        change = _Change(journal, transaction, reason)
+        for one in asked:
+            change.enter(one.item_type, one.item_id, state)
+        change.cascade()
+        return change.touched
+
+    return _mutated(journal, writer, write, asked, key)
+
+
+def update(
+    journal: Journal, writer: Writer, item_id: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
+) -> Changed:
+    """Set fields of an entity; None takes one away. ``expect`` is the version that the caller had read.
+
+    Raises UsageError for a field that a plain update may not touch, ConflictError where ``expect`` is no longer what stands.
+    """
+    asked = _known(journal, item_id)
+    row = MEMORY_TYPES[asked.item_type]
+    for name in fields:
+        if name == "state":
+            raise UsageError(f"a {row.name} changes its state by a command of its own", safe="Nothing was written.")
+        if name not in row.touchable:
+            raise UsageError(
+                f"{name} of a {row.name} cannot be set", safe="Nothing was written.",
+                mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
+            )  # fmt: skip
+
+    def write(transaction: Transaction) -> list[tuple[str, str]]:
+        entity = _now(transaction, row.name, asked.item_id)
+        value = {**entity.value, **fields}
+        value = {name: held for name, held in value.items() if held is not None}
+        if value == entity.value:
+            return []
+        if "depends_on" in fields:
+            _refuse_circle(transaction, row.name, asked.item_id, value.get("depends_on"))
+        transaction.put(row.name, asked.item_id, {**value, "updated": _time(journal)}, action="update",
+                        expect=expect or entity.version, summary=f"{row.name} updated: {', '.join(sorted(fields))}")  # fmt: skip
+        return [(row.name, asked.item_id)]
+
+    return _mutated(journal, writer, write, [asked], key)
+
+
+def evolve(
+    journal: Journal,
+    writer: Writer,
+    item_id: str,
+    text: str,
+    fields: Mapping[str, JSONValue] | None = None,
+    *,
+    key: str = "",
+) -> Changed:
+    """A new entity that says ``text`` in place of ``item_id``: with its tags, anchors and evidence, superseding it."""
+    return _replaced(journal, writer, [item_id], [text], fields or {}, key)
+
+
+def merge(
+    journal: Journal, writer: Writer, item_ids: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *,
+    key: str = "",
+) -> Changed:  # fmt: skip
+    """One new entity in place of several of one type, with the tags, anchors and evidence of all of them."""
+    if len(set(item_ids)) < 2:
+        raise UsageError("to merge takes two entities or more", safe="Nothing was written.")
+    return _replaced(journal, writer, item_ids, [text], fields or {}, key)
+
+
+def split(journal: Journal, writer: Writer, item_id: str, texts: Sequence[str], *, key: str = "") -> Changed:
+    """Several new entities in place of one, each with its tags, anchors and evidence."""
+    if len(texts) < 2:
+        raise UsageError("to split takes two texts or more", safe="Nothing was written.")
+    return _replaced(journal, writer, [item_id], texts, {}, key)
+
+
+def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: str, *, key: str = "") -> Changed:
+    """Say that an entity has a relation to another. What supersedes another, or depends on it, is said of it too."""
+    if kind not in _RELATIONS:
+        raise UsageError(
+            f"{kind!r} is no relation", safe="Nothing was written.", mend=f"Known are: {', '.join(sorted(_RELATIONS))}."
+        )
+    asked, target = _known(journal, item_id), _known(journal, target_id)
+    if asked.item_id == target.item_id:
+        raise UsageError("an entity has no relation to itself", safe="Nothing was written.")
+
+    def write(transaction: Transaction) -> list[tuple[str, str]]:
+        entity = _now(transaction, asked.item_type, asked.item_id)
+        if "relations" not in MEMORY_TYPES[asked.item_type].schema.__struct_fields__:
+            raise UsageError(f"a {asked.item_type} has no relations", safe="Nothing was written.")
+        relations = _list(entity.value.get("relations"))
+        said: JSONValue = {"kind": kind, "target": target.item_id}
+        if said in relations:
+            return []
+        transaction.put(asked.item_type, asked.item_id,
+                        {**entity.value, "relations": [*relations, said], "updated": _time(journal)}, action="update",
+                        expect=entity.version, summary=f"{asked.item_type} {kind} {target.item_id}")  # fmt: skip
+        touched = [(asked.item_type, asked.item_id)]
+        return touched + (supersede(journal, transaction, target) if kind == "supersedes" else [])
+
+    return _mutated(journal, writer, write, [asked], key)
+
+
+def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[tuple[str, str]]:
+    """Within a mutation: let ``old`` be what another replaced, with what that entails; gives what was changed."""
+    row = MEMORY_TYPES[old.item_type]
+    if not row.replaced_state:
+        return []
+    change = _Change(journal, transaction, "")
+    change.enter(old.item_type, old.item_id, row.replaced_state, is_replaced=True)
+    change.cascade()
+    return change.touched
+
+
+class _Change:
+    """Changes of state within one mutation: each entity once, cascades until nothing is left to take along."""
+
+    def __init__(self, journal: Journal, transaction: Transaction, reason: str) -> None:
+        self._journal = journal
+        self._transaction = transaction
+        self._reason = reason
+        self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], str]] = []
+        self.touched: list[tuple[str, str]] = []
+
+    def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
+        row = MEMORY_TYPES[item_type]
+        entity = _now(self._transaction, item_type, item_id)
+        before = str(entity.value.get("state", row.default_state))
+        if before == state or (is_replaced and before in row.ended_states):
+            return
+        if not row.transitions:
+            raise UsageError(f"a {item_type} has no states", safe="Nothing was written.")
+        following = row.transitions.get(before, frozenset())
+        if state not in following and not is_replaced:
+            known = (
+                f"From {before} it goes to: {', '.join(sorted(following))}." if following else f"{before} is an end."
+            )
+            raise UsageError(
+                f"{item_id} is {before} and cannot become {state}", safe="Nothing was written.", mend=known
+            )
+        if len(self.touched) >= CASCADES_MAX:
+            raise UsageError(f"over {CASCADES_MAX:,} entities would change with it", safe="Nothing was written.")
+        value = {**entity.value, "state": state}
+        fields = row.schema.__struct_fields__
+        if "updated" in fields:
+            value["updated"] = _time(self._journal)
+        if "reason" in fields and (self._reason or "reason" in value):
+            value["reason"] = self._reason
+        said = f": {self._reason}" if self._reason else ""
+        self._transaction.put(item_type, item_id, value, action="transition", expect=entity.version,
+                              summary=f"{item_type} {before} → {state}{said}")  # fmt: skip
+        self.touched.append((item_type, item_id))
+        self._waiting.append((row, item_id, value, state))
+
+    def cascade(self) -> None:
+        while self._waiting:
+            row, item_id, value, state = self._waiting.pop(0)
+            for one in row.cascades:
+                if state in one.into:
+                    for other_id in self._reached(one, item_id, value):
+                        self.enter(one.item_type, other_id, one.to)
+
+    def _reached(self, cascade: Cascade, item_id: str, value: Mapping[str, JSONValue]) -> list[str]:
+        if cascade.is_own:
+            named = value.get(cascade.field)
+            found = [named] if isinstance(named, str) and named else []
+        else:
+            found = [entity.item_id for entity in linked(self._journal, cascade.item_type, cascade.field, item_id)]
+        reached = []
+        for other_id in found:
+            entity = self._transaction.get(cascade.item_type, other_id)
+            if entity is not None and not entity.deleted and entity.value.get("state") in cascade.states:
+                reached.append(other_id)
+        return reached
+
+
+def _replaced(
+    journal: Journal,
+    writer: Writer,
+    item_ids: Sequence[str],
+    texts: Sequence[str],
+    fields: Mapping[str, JSONValue],
+    key: str,
+) -> Changed:
+    olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
+    row = MEMORY_TYPES[olds[0].item_type]
+    if any(old.item_type != row.name for old in olds):
+        raise UsageError(f"they are not all of one type: {', '.join(sorted({old.item_type for old in olds}))}",
+                         safe="Nothing was written.")  # fmt: skip
+    if not row.replaced_state and row.name != "note":
+        raise UsageError(f"a {row.name} is not replaced by another", safe="Nothing was written.")
+    if len(olds) > PARTS_MAX or len(texts) > PARTS_MAX:
+        raise UsageError(f"more than {PARTS_MAX} at once", safe="Nothing was written.")
+    strange = set(fields) - row.touchable
+    if strange:
+        raise UsageError(f"a {row.name} cannot be given {', '.join(sorted(strange))}", safe="Nothing was written.")
+    made = [new_id(row.prefix) for _ in texts]
+
+    def write(transaction: Transaction) -> list[tuple[str, str]]:
+        sources = [_now(transaction, row.name, old.item_id) for old in olds]
+        now = _time(journal)
+        for item_id, text in zip(made, texts, strict=True):
+            value = _successor(row, sources, {**fields, "text": text.strip()}, writer, now)
+            transaction.put(row.name, item_id, value, expect=ABSENT, summary=f"{row.name}: {text.strip()}")
+        touched = [(row.name, item_id) for item_id in made]
+        for old in sources:
+            touched += supersede(journal, transaction, old)
+        return touched
+
+    return _mutated(journal, writer, write, [], key)
+
+
+def _successor(
+    row: MemoryType, sources: Sequence[Entity], fields: Mapping[str, JSONValue], writer: Writer, now: str
+) -> dict[str, JSONValue]:
+    """What stands in place of ``sources``: the fields of the first, the lists of all, and that it supersedes them."""
+    value = dict(sources[0].value)
+    for name in _CARRIED:
+        joined: list[JSONValue] = []
+        for source in sources:
+            joined += [one for one in _list(source.value.get(name)) if one not in joined]
+        if joined:
+            value[name] = joined
+    value |= fields
+    value["relations"] = [{"kind": "supersedes", "target": source.item_id} for source in sources]
+    value |= {
+        "author": writer.name,
+        "created": now,
+        "updated": now,
+        "provenance": {"kind": "person", "name": writer.name},
+    }
+    value.pop("session", None)
+    if writer.session:
+        value["session"] = writer.session
+    if row.default_state and value.get("state") in row.ended_states:
+        value["state"] = row.default_state
+    return value
+
+
+def _refuse_circle(transaction: Transaction, item_type: str, item_id: str, depends_on: JSONValue) -> None:
+    """Raises UsageError where work would wait for itself, naming the way round."""
+    way: dict[str, str] = {}
+    waiting = [(str(one), item_id) for one in _list(depends_on)]
+    while waiting:
+        at, before = waiting.pop()
+        if at in way:
+            continue
+        way[at] = before
+        if at == item_id:
+            names = [at]
+            while (at := way[at]) != item_id:
+                names.append(at)
+            raise UsageError(f"it would wait for itself: {' ← '.join([*names, item_id])}", safe="Nothing was written.",
+                             mend="Take one of these dependencies away first.")  # fmt: skip
+        found = next(
+            (entity for kind in (item_type, "step", "plan") if (entity := transaction.get(kind, at)) is not None), None
+        )
+        if found is not None:
+            waiting += [(str(one), at) for one in _list(found.value.get("depends_on"))]
+
+
+def _mutated(
+    journal: Journal,
+    writer: Writer,
+    write: Callable[[Transaction], list[tuple[str, str]]],
+    asked: Sequence[Entity],
+    key: str,
+) -> Changed:
+    touched: list[tuple[str, str]] = []
+
+    def run(transaction: Transaction) -> None:
+        touched[:] = write(transaction)
+
+    receipt = journal.mutate(run, writer, key=key)
+    if receipt.repeated:
+        where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
+        touched = [(row.item_type, row.item_id) for row in journal.index.records(where, arguments, CASCADES_MAX)]
+    keys = dict.fromkeys([*[(one.item_type, one.item_id) for one in asked], *touched])
+    entities = tuple(entity for one in keys if (entity := journal.get(*one)) is not None)
+    return Changed(entities, receipt if receipt.record_count else None)
+
+
+def _known(journal: Journal, item_id: str) -> Entity:
+    entity = journal.find(item_id)
+    if entity.item_type not in MEMORY_TYPES:
+        raise NotFoundError(f"{entity.item_id} is a {entity.item_type}, which memory knows nothing of")
+    return entity
+
+
+def _now(transaction: Transaction, item_type: str, item_id: str) -> Entity:
+    entity = transaction.get(item_type, item_id)
+    if entity is None or entity.deleted:
+        raise ConflictError(f"{item_id} was deleted meanwhile", safe="Nothing was written.")
+    return entity
+
+
+def _list(value: JSONValue) -> list[JSONValue]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _time(journal: Journal) -> str:
+    return format_ms(journal.clock.now_ms())

@@ -1,0 +1,268 @@
+"""What an entity of each type holds: the shapes of payloads, as ``memory.types`` names them in its table.
+
+A payload is a JSON object with ``v`` (its shape's version) and the fields below. Times are RFC 3339 in UTC, references ids. Fields
+that this version does not know are kept where an entity is updated.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "Decision", "Evidence", "Handoff",
+    "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "Step", "TrailCard",
+    "Trap",
+]  # fmt: skip
+
+from typing import Final, Literal
+
+import msgspec
+
+PAYLOAD_VERSION: Final = 1
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a memory is about. ``sha256`` is that of the file when it was written, by which it is seen to be stale."""
+
+    kind: Literal["path", "symbol", "entity"]
+    ref: str
+    sha256: str = ""
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where it is written down: a journal record (seq), a step (trail id ``#`` index) or a commit."""
+
+    kind: Literal["record", "step", "commit"]
+    ref: str
+    quote: str = ""
+
+
+class Relation(msgspec.Struct, frozen=True):
+    kind: Literal["supersedes", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"]
+    target: str
+
+
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who says so: a person, an agent, reflection over a trail, an import, a merge, or another project."""
+
+    kind: Literal["person", "agent", "reflection", "import", "merge", "other_project"]
+    name: str = ""
+    source: str = ""
+
+
+class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    v: int = PAYLOAD_VERSION
+    text: str
+    tags: tuple[str, ...] = ()
+    about: tuple[About, ...] = ()
+    author: str = ""
+    session: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    confidence: int = 100
+    created: str = ""
+    updated: str = ""
+    relations: tuple[Relation, ...] = ()
+    provenance: Provenance = Provenance("person")
+
+
+class Decision(Common, frozen=True, omit_defaults=True, kw_only=True):
+    state: Literal["proposed", "accepted", "rejected", "deferred", "superseded"] = "accepted"
+    rationale: str = ""
+    alternatives: tuple[str, ...] = ()
+
+
+class Constraint(Common, frozen=True, omit_defaults=True, kw_only=True):
+    state: Literal["active", "resolved", "expired"] = "active"
+    check: str = ""
+
+
+class Trap(Common, frozen=True, omit_defaults=True, kw_only=True):
+    state: Literal["active", "resolved", "expired"] = "active"
+    severity: Literal["low", "medium", "high", "critical"] = "medium"
+    remedy: str = ""
+    check: str = ""
+
+
+class Lesson(Common, frozen=True, omit_defaults=True, kw_only=True):
+    state: Literal["active", "superseded"] = "active"
+
+
+class Note(Common, frozen=True, omit_defaults=True, kw_only=True):
+    expires: str = ""
+
+
+class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own."""
+
+    v: int = PAYLOAD_VERSION
+    digest: str
+    object: str
+    bytes: int
+    format: str
+    agent: str
+    session_id: str
+    source_sha256: str
+    title: str = ""
+    cwd: str = ""
+    model: str = ""
+    started: str = ""
+    ended: str = ""
+    status: str = "success"
+    counts: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    unknown: dict[str, int] = {}
+    masked: int = 0
+    files: tuple[str, ...] = ()
+    parent: str = ""
+
+
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An entity of another project as it was there; ``accepted_as`` is the id of ours that was made of it."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["open", "accepted", "refused"] = "open"
+    source_store: str
+    source_lineage: str
+    item_type: str
+    item_id: str
+    version: str
+    rev: int
+    payload: dict[str, object]
+    created: str = ""
+    accepted_as: str = ""
+    provenance: Provenance = Provenance("other_project")
+
+
+class Process(msgspec.Struct, frozen=True):
+    """Which process carries a run; see ``periplus.base.processes``."""
+
+    pid: int
+    started: str
+    boot: str
+    host: str
+    space: str
+
+
+class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["open", "ended", "sealed"]
+    agent: str
+    title: str = ""
+    model: str = ""
+    host: str = ""
+    cwd: str = ""
+    base: str = ""
+    parents: tuple[str, ...] = ()
+    tool_version: str
+    secret: str = ""
+    started: str
+    lineage: str
+    first_seq: int
+    process: Process | None = None
+    session: str = ""
+    status: Literal["success", "error", "partial", "cancelled"] = "partial"
+    trail: str = ""
+    digest: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one agent left for another. ``object`` is the SHA-256 of a text too long to stand here; ``thread`` is the id of the
+    first message of those that answer each other, ``ref`` what it is about.
+    """
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["sent", "read", "answered"] = "sent"
+    sender: str
+    recipient: str
+    text: str
+    thread: str = ""
+    ref: str = ""
+    needs_answer: bool = False
+    object: str = ""
+    created: str
+    run: str = ""
+    step: int = 0
+    session: str = ""
+
+
+class Agent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who works here, by name: the sum of changes of trust, the level reached, permissions granted, the room entered."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["active", "retired"] = "active"
+    name: str
+    trust: int = 0
+    level: int = 0
+    room: str = ""
+    capabilities: tuple[str, ...] = ()
+    created: str
+    updated: str
+    run: str = ""
+    step: int = 0
+
+
+class Work(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """What is to be done. ``depends_on`` are ids of work that has to be done before; ``reason`` says why it is where it is."""
+
+    state: Literal["todo", "doing", "blocked", "review", "done", "dropped"] = "todo"
+    priority: int = 50
+    assignee: str = ""
+    depends_on: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Plan(Work, frozen=True, omit_defaults=True, kw_only=True):
+    rationale: str = ""
+
+
+class Step(Work, frozen=True, omit_defaults=True, kw_only=True):
+    """A piece of a plan, to be taken by one agent; ``place`` orders those of the same priority."""
+
+    plan: str = ""
+    place: int = 0
+
+
+class Claim(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """Who works on what now. It is over at ``expires``, whatever its state says; its holder's activity moves that on."""
+
+    state: Literal["held", "released", "expired"] = "held"
+    scopes: tuple[str, ...]
+    mode: Literal["exclusive", "shared"] = "exclusive"
+    holder: str
+    holder_id: str
+    ttl_s: int
+    expires: str
+    step: str = ""
+
+
+class Handoff(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """The state of work that is passed on. It is never changed but for its state: a correction supersedes it."""
+
+    state: Literal["open", "accepted", "closed"] = "open"
+    recipient: str = ""
+    files: tuple[str, ...] = ()
+    tests: str = ""
+    unfinished: tuple[str, ...] = ()
+    trail: str = ""
+    plan: str = ""
+    accepted_by: str = ""
+
+
+class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who worked when. ``name`` is that of the agent's own session, ``seen`` when something was last heard of it."""
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["open", "sealed"] = "open"
+    name: str
+    agent: str
+    agent_id: str = ""
+    model: str = ""
+    tool: str = ""
+    trust: int = 0
+    key: str = ""
+    title: str = ""
+    started: str
+    seen: str = ""
+    ended: str = ""
+    trail: str = ""
+    process: Process | None = None
