@@ -14,7 +14,7 @@ two refs meet in one file, on file systems that mix up cases neither, and none l
 
 from __future__ import annotations
 
-__all__ = ["DiskStore", "FileRefs"]
+__all__ = ["DiskStore", "FileRefs", "FolderObjects"]
 
 import os
 from typing import Final
@@ -30,7 +30,7 @@ from periplus.base.errors import (
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.context.gc import GRACE_MS, GcReport, collect
-from periplus.context.library import ContextLibrary
+from periplus.context.library import LARGE_WEIGHT, ContextLibrary
 from periplus.context.refs import REFS_MAX, check_ref_name, moved
 from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
@@ -115,7 +115,9 @@ class FileRefs:
             return
         try:
             self._files.make_folder(self._folder)
-            self._files.sync_folder(os.path.dirname(self._folder))
+            inner = os.path.dirname(os.path.abspath(self._folder))
+            self._files.sync_folder(inner)
+            self._files.sync_folder(os.path.dirname(inner))
         except OSError as error:
             raise environment_failure(error, "create", self._folder) from error
 
@@ -155,7 +157,14 @@ class FileRefs:
 class DiskStore(ContextLibrary):
     """The contexts in ``folder``, which is made by the first commit."""
 
-    def __init__(self, folder: str, files: Files | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        *,
+        large_weight: int = LARGE_WEIGHT,
+    ) -> None:
         files = files or Files()
         self.folder = folder
         self._files = files
@@ -164,7 +173,7 @@ class DiskStore(ContextLibrary):
         self._shelf = FolderObjects(ObjectStore(os.path.join(folder, "objects"), files), folder, files, parked)
         self._file_refs = FileRefs(os.path.join(folder, "refs"), files)
         self._files_of_cache = FolderCache(os.path.join(folder, "cache"), files)
-        super().__init__(self._shelf, self._file_refs, self._files_of_cache, self._clock)
+        super().__init__(self._shelf, self._file_refs, self._files_of_cache, self._clock, large_weight=large_weight)
 
     def gc(
         self, *, grace_ms: int = GRACE_MS, prune_after_ms: int | None = None, patience_s: float = LOCK_PATIENCE_S

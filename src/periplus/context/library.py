@@ -19,7 +19,7 @@ no context behind; a cache that turns out damaged is dropped and the objects are
 
 from __future__ import annotations
 
-__all__ = ["KNOWN_FOR_MS", "ContextLibrary", "ObjectShelf"]
+__all__ = ["KNOWN_FOR_MS", "LARGE_WEIGHT", "ContextLibrary", "ObjectShelf"]
 
 import threading
 from bisect import bisect_right
@@ -46,8 +46,9 @@ from periplus.context.stream import ChunkCutter, Columns, Streamed, check_limits
 from periplus.context.validation import Prepared, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
-FOLD_WEIGHT_MAX: Final = 65_536
+_FOLD_WEIGHTS: Final = 64  # a fold as many times as heavy is kept while older deltas are still being read
 KNOWN_FOR_MS: Final = 3_600_000  # gc lets nothing be removed sooner after it was parked
+_RUNS_MAX: Final = 16
 _VIEWS_MAX: Final = 2048
 _HEADERS_MAX: Final = 2048
 _TIPS_MAX: Final = 64
@@ -93,8 +94,16 @@ class ContextLibrary:
     """
 
     def __init__(
-        self, objects: ObjectShelf, refs: RefTable, cache: RunCache | None = None, clock: Clock | None = None
+        self,
+        objects: ObjectShelf,
+        refs: RefTable,
+        cache: RunCache | None = None,
+        clock: Clock | None = None,
+        *,
+        large_weight: int = LARGE_WEIGHT,
     ) -> None:
+        """``large_weight`` is when a delta is a run of its own, and when small ones together are folded into one that is kept."""
+        self._large_weight = large_weight
         self._objects = objects
         self._refs = refs
         self._cache: RunCache = cache if cache is not None else MemoryCache()
@@ -197,7 +206,7 @@ class ContextLibrary:
     def added(self, digest: bytes) -> Container[bytes]:
         """The identities of the atoms that a delta adds or annotates anew."""
         view = self._view(digest)
-        if weight_of(view.header) >= LARGE_WEIGHT:
+        if weight_of(view.header) >= self._large_weight:
             return self._sets(view).adds
         get = self._objects.get
         return frozenset(one for page in view.pages(get) for one in view.page_of(page, get).digests())
@@ -373,9 +382,9 @@ class ContextLibrary:
         """The tip of a context that was just kept, from that of its base."""
         context, digest = prepared.context, header.digest
         weight = weight_of(header)
-        if weight >= LARGE_WEIGHT and self._cache.sets(digest) is None:
+        if weight >= self._large_weight and self._cache.sets(digest) is None:
             self._cache.keep_sets(digest, sorted(prepared.atom_digests), context.removed)
-        if before.weight + weight > LARGE_WEIGHT:
+        if before.weight + weight > self._large_weight:
             return  # the next tip is made of runs, and a fold kept on the way
         ahead = before.ahead.copy()
         for gone in context.removed:
@@ -411,7 +420,9 @@ class ContextLibrary:
             kept = self._cache.run(at)
             view = None if kept is not None else self._view(at)
             if fold is not None and (
-                view is None or weight_of(view.header) >= LARGE_WEIGHT or fold.weight > FOLD_WEIGHT_MAX
+                view is None
+                or weight_of(view.header) >= self._large_weight
+                or fold.weight > _FOLD_WEIGHTS * self._large_weight
             ):
                 is_folded |= self._close_fold(runs, fold, at)
                 fold = None
@@ -420,7 +431,7 @@ class ContextLibrary:
                 at = kept.base
                 continue
             assert view is not None
-            if weight_of(view.header) >= LARGE_WEIGHT:
+            if weight_of(view.header) >= self._large_weight:
                 runs.append(self._large(view))
             else:
                 fold = fold or Fold(at)
@@ -428,11 +439,11 @@ class ContextLibrary:
             at = view.header.base
         if fold is not None:
             is_folded |= self._close_fold(runs, fold, None)
-        return merge_runs(self._cache, runs) if is_folded else runs
+        return merge_runs(self._cache, runs) if is_folded or len(runs) > _RUNS_MAX else runs
 
     def _close_fold(self, runs: list[Run], fold: Fold, base: bytes | None) -> bool:
         run: Run = fold.run(base)
-        is_kept = fold.weight > LARGE_WEIGHT
+        is_kept = fold.weight > self._large_weight
         runs.append(self._cache.keep([run]) if is_kept else run)
         return is_kept
 

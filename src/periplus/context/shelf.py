@@ -90,6 +90,7 @@ class FolderObjects:
         if not os.path.isdir(folder):
             self._files.make_folder(folder)
             self._files.sync_folder(target.root)
+            self._files.sync_folder(os.path.dirname(os.path.abspath(target.root)))
         self._files.replace(path, place)
         self._files.sync_folder(folder)
         self._files.sync_folder(os.path.dirname(path))

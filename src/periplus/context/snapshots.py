@@ -64,6 +64,11 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
     hash: bytes
 
 
+class _PagePart(msgspec.Struct, frozen=True, array_like=True):
+    first: OrderKey
+    part: _Part
+
+
 class _Page(msgspec.Struct, frozen=True, array_like=True):
     """Rows: origins that occur, which of them each row has, its place there, its identity, and the atom."""
 
@@ -87,7 +92,7 @@ class _Footer(msgspec.Struct, frozen=True, array_like=True):
     base: bytes | None
     count: int
     weight: int
-    pages: list[_Part]
+    pages: list[_PagePart]
     identities: Fence
     removed: Fence
     molecules: _Part
@@ -194,19 +199,21 @@ class StoredRun:
         self.close()
 
     def rows(self) -> Iterator[Row]:
-        for part in self._footer.pages:
-            page = self._page(part)
-            digests = page.identities
+        for entry in self._footer.pages:
+            page = self._page(entry.part)
+            joined = page.identities
             for at, (number, place, atom) in enumerate(zip(page.origin_numbers, page.places, page.atoms, strict=True)):
-                yield Row(order_key(digests[32 * at : 32 * at + 32], atom), atom, page.origins[number], place)
+                yield Row(order_key(joined[32 * at : 32 * at + 32], atom), atom, page.origins[number], place)
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
-        for part in self._footer.pages:
-            page = self._page(part)
-            joined = page.identities
-            digests = [joined[at : at + 32] for at in range(0, len(joined), 32)]
-            columns = Columns(page.atoms, digests, [page.origins[number] for number in page.origin_numbers])
-            yield columns.key(0), partial(_same, columns)
+        for entry in self._footer.pages:
+            yield entry.first, partial(self._columns, entry.part)
+
+    def _columns(self, part: _Part) -> Columns:
+        page = self._page(part)
+        joined = page.identities
+        digests = [joined[at : at + 32] for at in range(0, len(joined), 32)]
+        return Columns(page.atoms, digests, [page.origins[number] for number in page.origin_numbers])
 
     def _page(self, part: _Part) -> _Page:
         page = self._decoded(part, _PAGES)
@@ -463,10 +470,6 @@ class FolderCache:
         return self._opened(digest, suffix)
 
 
-def _same(columns: Columns) -> Columns:
-    return columns
-
-
 def merge_runs(cache: RunCache, runs: Sequence[Run]) -> list[Run]:
     """``runs``, newest first, with as many of the newest in one as are together as heavy as the next older.
 
@@ -492,10 +495,10 @@ def _write_run(writer: _Writer, runs: Sequence[Run]) -> _Footer:
         identities.append(row.key[2])
         size += len(row.atom.content)
         if len(held) == PAGE_ROWS or size >= PAGE_BYTES:
-            pages.append(writer.part(_packed_page(held)))
+            pages.append(_PagePart(held[0].key, writer.part(_packed_page(held))))
             held, size = [], 0
     if held:
-        pages.append(writer.part(_packed_page(held)))
+        pages.append(_PagePart(held[0].key, writer.part(_packed_page(held))))
     identities.sort()
     adds = writer.digests(identities)
     gone, changes, state = combined(runs)
