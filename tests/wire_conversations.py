@@ -29,11 +29,11 @@ class Conversation:
         self.encoding = encoding
         self.limits = limits
         self.answers = answers
+        self.capabilities = ("prove", "push", "watch")  # not zstd: its bytes are another library's promise
 
     def client(self):
-        capabilities = ("prove", "push", "watch")  # not zstd: its bytes are another library's promise
         return ClientMachine(
-            0.0, limits=self.limits, encodings=(self.encoding,), capabilities=capabilities, agent="golden client"
+            0.0, limits=self.limits, encodings=(self.encoding,), capabilities=self.capabilities, agent="golden client"
         )
 
     def server(self):

@@ -349,6 +349,7 @@ class ClientMachine(Connection):
         joined.append(value)
         if state.joined_cost > self.limits.object_bytes + self.limits.window_bytes:
             raise ProtocolError("a chunk is larger than was agreed")
+        self._check_parts()
         if value.more:
             self.grant(state.number, 1, size_bytes)
             return
@@ -373,8 +374,7 @@ class ClientMachine(Connection):
         if assembler is None:
             raise ProtocolError("objects came that were not asked for")
         whole = assembler.feed(value.parts)
-        if self.held_bytes > self.policy.assembly_bytes_max:
-            raise ProtocolError("too many objects are under way in part")
+        self._check_parts()
         last = len(whole) - 1
         for place, (digest, data) in enumerate(whole):
             events.append(ObjectCame(state.number, digest, data, *((1, size_bytes) if place == last else (0, 0))))

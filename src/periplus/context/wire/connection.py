@@ -127,8 +127,17 @@ class Connection:
     @property
     def held_bytes(self) -> int:
         """Bytes that came and are not told yet: of a frame that is not whole, and of objects and chunks that came in part."""
-        parts = sum(stream.assembler.held_bytes for stream in self._streams.values() if stream.assembler is not None)
-        return len(self._input) + parts + sum(stream.joined_cost for stream in self._streams.values())
+        return len(self._input) + self._bytes_in_part()
+
+    def _bytes_in_part(self) -> int:
+        return sum([
+            stream.joined_cost + (stream.assembler.held_bytes if stream.assembler is not None else 0)
+            for stream in self._streams.values()
+        ])  # fmt: skip
+
+    def _check_parts(self) -> None:
+        if self._bytes_in_part() > self.policy.assembly_bytes_max:
+            raise ProtocolError("too much is under way in part")
 
     @property
     def open_streams(self) -> int:

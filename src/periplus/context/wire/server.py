@@ -282,8 +282,7 @@ class ServerMachine(Connection):
         if assembler is None:  # it was made with the stream
             raise ProtocolError("no objects are expected")
         whole = assembler.feed(body.parts)
-        if self.held_bytes > self.policy.assembly_bytes_max:
-            raise ProtocolError("too many objects are under way in part")
+        self._check_parts()
         last = len(whole) - 1
         for place, (digest, data) in enumerate(whole):
             cost = (1, size_bytes) if place == last else (0, 0)

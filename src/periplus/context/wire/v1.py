@@ -18,16 +18,15 @@ from typing import Final
 
 import msgspec
 
+from periplus.context.alias import atom_alias, context_alias
 from periplus.context.model import RELEVANCE_MAX, Atom, Chunk, Entry
 from periplus.context.wire.codes import ErrorCode, ProtocolError, WireError, message_of
 from periplus.context.wire.events import Event, V1Requested
 from periplus.context.wire.limits import Limits
 from periplus.context.wire.v1_forms import (
     FormError,
-    atom_alias,
     atom_form,
     chunk_atom_form,
-    context_alias,
     read_push,
     read_query,
     read_target,

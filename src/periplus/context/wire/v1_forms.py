@@ -8,33 +8,28 @@ with the field's path, which is all that the peer is told of it.
 from __future__ import annotations
 
 __all__ = [
-    "V1_ALIAS_DIGITS",
     "FormError",
     "Notes",
-    "atom_alias",
     "atom_form",
     "chunk_atom_form",
-    "context_alias",
     "read_push",
     "read_query",
     "read_target",
     "tokens_of",
 ]
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import Final, TypeAlias
 
 from periplus.base.canonical import INTEGER_MAX, JSONValue, check
 from periplus.base.errors import UsageError
+from periplus.context.alias import atom_alias, is_alias
 from periplus.context.model import RELEVANCE_MAX, TIME_MS_MAX, TIME_MS_MIN, Atom
 from periplus.context.types import Kind, TypeSignature, parse
 from periplus.context.wire.payloads import Filter
 from periplus.context.wire.v1_payloads import V1Molecule, V1Push, V1Query
 
-V1_ALIAS_DIGITS: Final = 16
-_HEXADECIMAL: Final = frozenset("0123456789abcdef")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _METADATA_DEPTH_MAX: Final = 32
@@ -72,16 +67,6 @@ class Notes:
 def tokens_of(content: str) -> int:
     """Tokens, counted the way of version 1: thirteen for ten words."""
     return len(content.split()) * 13 // 10
-
-
-def atom_alias(atom: Atom) -> str:
-    """The short hash by which version 1 knows an atom."""
-    return sha256(atom.content.encode() + atom.type.encode()).hexdigest()[:V1_ALIAS_DIGITS]
-
-
-def context_alias(base: str | None, atoms: Iterable[str]) -> str:
-    """The short hash by which version 1 knows a context: of its base's and its atoms', in the order in which they were given."""
-    return sha256("".join([base or "ROOT", *atoms]).encode()).hexdigest()[:V1_ALIAS_DIGITS]
 
 
 # Out
@@ -293,7 +278,7 @@ def _carried(value: object, path: str, depth: int) -> JSONValue:
 
 
 def _alias(value: object, path: str) -> str:
-    if not isinstance(value, str) or len(value) != V1_ALIAS_DIGITS or not _HEXADECIMAL.issuperset(value):
+    if not isinstance(value, str) or not is_alias(value):
         raise FormError(path)
     return value
 

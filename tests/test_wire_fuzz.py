@@ -1,0 +1,16 @@
+"""Mutated frames lead to errors of the protocol and to nothing else. ``PERIPLUS_EXHAUSTIVE=1`` tries a million."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fuzz_wire import fuzz
+
+COUNT = 250_000 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 12_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_frames_give_only_errors_of_the_protocol(seed):
+    assert fuzz(COUNT, seed) >= COUNT
