@@ -17,6 +17,7 @@ __all__ = [
     "METADATA",
     "MOLECULES",
     "NUMBERS",
+    "RECORD_BYTES_MAX",
     "RECORD_VERSION",
     "REMOVED",
     "ROOT",
@@ -28,6 +29,7 @@ __all__ = [
 from typing import Final
 
 RECORD_VERSION: Final = 1
+RECORD_BYTES_MAX: Final = 96 << 10  # metadata, the three lists in their longest forms, contexts merged in
 INLINE_BYTES_MAX: Final = 8_192
 INLINE_DIGESTS_MAX: Final = 128
 ROWS_INLINE_MAX: Final = 64

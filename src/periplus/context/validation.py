@@ -362,7 +362,9 @@ def _moment(given: object) -> int:
             moment = datetime.fromisoformat(given)
         except ValueError as error:
             raise UsageError(f"timestamp: {given[:40]!r} is no RFC 3339 time") from error
-        if len(given) < 19 or given[4] != "-" or given[10] not in "Tt " or given[13] != ":":
+        marks = given[4:5] + given[7:8] + given[10:11] + given[13:14] + given[16:17]
+        zone = given[19:].lstrip(".0123456789")
+        if marks not in ("--T::", "--t::", "-- ::") or len(zone) not in (0, 1, 6) or "," in given:
             raise UsageError(f"timestamp: {given[:40]!r} is no RFC 3339 time")
     if not isinstance(moment, datetime):
         raise UsageError(f"timestamp: a time is wanted, not {type(given).__name__}")

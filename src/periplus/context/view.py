@@ -287,6 +287,8 @@ def read_header(data: bytes) -> RecordView:
 
     Raises FormatError with the offset of what is wrong, NewerFormatError for a record of a later version.
     """
+    if len(data) > layout.RECORD_BYTES_MAX:
+        raise FormatError(f"a context's record over {layout.RECORD_BYTES_MAX:,} bytes", offset=layout.RECORD_BYTES_MAX)
     sections = unpack(data, KIND_CONTEXT)
     numbers, at = _numbers(data, sections)
     depth, live, atom_count, molecule_count, removed_count = numbers
