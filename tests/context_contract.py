@@ -24,12 +24,14 @@ from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, Us
 from periplus.context import record
 from periplus.context.model import (
     Atom,
+    ChunkLimits,
     Context,
     Molecule,
     atom_digest,
     molecule_digest,
     order_key,
 )
+from periplus.context.proof import ChunkVerifier
 
 NOWHERE = b"\x11" * 32
 
@@ -381,6 +383,28 @@ class ContextContract:
             lacking.set_ref("main", head)
 
     # Random histories
+
+    def test_a_stream_is_the_expansion_in_chunks_that_prove_themselves(self, store):
+        root = store.commit(Context(atoms=tuple(plain(number, 1000 * number) for number in range(300))))
+        changes = tuple(plain(number, 999_999 - number) for number in range(40, 60))
+        digest = store.commit(Context(root, changes, removed=(digest_of(3), digest_of(299))))
+        entries = tuple(store.expand(digest).entries)
+        limits = ChunkLimits(atoms=16)
+        for prove in (False, True):
+            stream = store.stream(digest, limits=limits, prove=prove)
+            chunks = list(stream)
+            assert tuple(entry for chunk in chunks for entry in chunk.entries) == entries
+            assert [chunk.is_final for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+            assert max(len(chunk.entries) for chunk in chunks) == 16
+            end = stream.end
+            assert (end.atoms, end.chunks, end.tokens) == (298, len(chunks), chunks[-1].cumulative_tokens)
+            again = store.stream(digest, limits=limits, prove=prove, resume=2)
+            assert next(again) == chunks[2]
+            again.close()
+        verifier = ChunkVerifier(digest, limits)
+        for chunk in chunks:
+            verifier.feed(chunk)
+        verifier.finish(end)
 
     def test_random_histories_come_to_what_the_plain_model_says(self):
         @settings(max_examples=self.EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
