@@ -15,11 +15,14 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from periplus.context.store import Store
 
-StoreT = TypeVar("StoreT", bound=Store)
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+StoreT = TypeVar("StoreT", bound=Closable)
 StepT = TypeVar("StepT")
 
 STOP_PATIENCE_S: Final = 10.0
@@ -35,7 +38,7 @@ class Job(Generic[StoreT, StepT]):
     """``begin(store)`` gives the steps; it runs in a worker's thread, as they do.
 
     ``on_step`` and ``on_end`` are called in the loop: ``on_step`` with each step's outcome, and it says whether the next may begin at
-    once; ``on_end`` with None, or with what was raised.
+    once; ``on_end`` with None, or with what was raised. ``is_long`` where a single step may take long.
     """
 
     def __init__(
@@ -44,8 +47,11 @@ class Job(Generic[StoreT, StepT]):
         begin: Callable[[StoreT], Iterator[StepT]],
         on_step: Callable[[StepT], bool],
         on_end: Callable[[BaseException | None], None],
+        *,
+        is_long: bool = False,
     ) -> None:
         self.lane = lane
+        self.is_long = is_long
         self.begin = begin
         self.on_step = on_step
         self.on_end = on_end
@@ -169,8 +175,9 @@ class Workers(Generic[StoreT, StepT]):
             worker.thread.start()
 
     def submit(self, job: Job[StoreT, StepT]) -> None:
-        """Give it to whoever has least to do."""
-        job.worker = min(self._workers, key=lambda worker: len(worker.jobs))
+        """Give it to whoever has least to do; the last thread is for what may take long, so that it is waited for by its like."""
+        among = self._workers[-1:] if job.is_long else self._workers[:-1] or self._workers
+        job.worker = min(among, key=lambda worker: len(worker.jobs))
         job.worker.add(job)
 
     def resume(self, job: Job[StoreT, StepT]) -> None:

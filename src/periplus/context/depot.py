@@ -1,0 +1,114 @@
+"""A store of this machine as one side of a transfer (``exchange.Peer``)."""
+
+from __future__ import annotations
+
+__all__ = ["LocalPeer", "objects_below"]
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Final
+
+from periplus.base.container import KIND_CONTEXT, kind_of
+from periplus.base.errors import FormatError, PeriplusError
+from periplus.context import record
+from periplus.context.exchange import Listed, between
+from periplus.context.library import ContextLibrary
+from periplus.context.model import ContextHeader
+from periplus.context.record import GetObject, RecordView
+
+LEVELS_MAX: Final = 3  # an index, its pages, their contents
+WHOLE_MAX: Final = 1_000_000  # contexts of which it is remembered that they are whole
+
+
+def objects_below(view: RecordView, get: GetObject) -> Iterator[Listed]:
+    """The objects of a context beside its record and what it stands on, each after those that it names.
+
+    Raises FormatError where one is none of a context's, and what ``get`` raises.
+    """
+    for part in view.parts():
+        yield from _tree(part, get, LEVELS_MAX)
+
+
+def _tree(digest: bytes, get: GetObject, levels: int) -> Iterator[Listed]:
+    data = get(digest)
+    if kind_of(data) == KIND_CONTEXT or not levels:
+        raise FormatError(f"object {digest.hex()} cannot be a part of a context")
+    for child in record.children_of(data):
+        yield from _tree(child, get, levels - 1)
+    yield Listed(digest, len(data))
+
+
+class LocalPeer:
+    """``library`` as a side of a transfer. One at a time uses it."""
+
+    def __init__(self, library: ContextLibrary) -> None:
+        self._library = library
+        self._whole: set[bytes] = set()
+
+    def refs(self) -> dict[str, bytes]:
+        return self._library.refs()
+
+    def header(self, digest: bytes) -> ContextHeader:
+        return self._library.header(digest)
+
+    def listing(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed]:
+        get = self._library.source.get
+        for digest in between(self._library.header, head, known):
+            data = get(digest)
+            yield from objects_below(record.read_header(data), get)
+            yield Listed(digest, len(data))
+
+    def lacking(self, digests: Sequence[bytes]) -> list[bytes]:
+        has = self._library.source.has
+        refs = set(self._library.refs().values())
+        return [digest for digest in digests if not has(digest) or not self._is_sound(digest, refs)]
+
+    def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        return self._library.objects(digests)
+
+    def keep(self, objects: Iterable[tuple[bytes, bytes]]) -> int:
+        source = self._library.source
+        count = 0
+        try:
+            for digest, data in objects:
+                if sha256(data).digest() != digest:
+                    raise FormatError(f"object {digest.hex()} came with other bytes than its own")
+                source.put(data)
+                count += 1
+        finally:
+            source.settle()  # also of a transfer that was cut off: what came is kept
+        return count
+
+    def adopt(self, digest: bytes) -> None:
+        self._library.admit(digest)
+
+    def _is_sound(self, digest: bytes, refs: set[bytes]) -> bool:
+        """Whether an object that is here is more than a part: of a context everything has to be here."""
+        try:
+            data = self._library.source.get(digest)
+        except PeriplusError:
+            return False  # damaged, or just gone: it may travel again
+        return kind_of(data) != KIND_CONTEXT or self._is_whole(digest, refs)
+
+    def _is_whole(self, head: bytes, refs: set[bytes]) -> bool:
+        """Contexts first looked at below are remembered, so that a long history is walked once however often it is asked for."""
+        get = self._library.source.get
+        waiting = [(head, False)]
+        while waiting:
+            digest, is_seen = waiting.pop()
+            if digest in self._whole or digest in refs:
+                continue
+            try:
+                view = record.read_header(get(digest))
+                if not is_seen:
+                    waiting.append((digest, True))
+                    waiting += [(parent, False) for parent in view.contexts()]
+                    continue
+                for _ in objects_below(view, get):
+                    pass  # it is enough that they can be had
+            except PeriplusError:
+                return False
+            if len(self._whole) >= WHOLE_MAX:
+                self._whole.clear()
+            self._whole.add(digest)
+        return True

@@ -1,0 +1,363 @@
+"""What a context server does for each request: steps that run in a worker's thread, each followed by something to send.
+
+A *step* is a function over the machine of the connection; the loop calls it, and lets the next step begin when the stream is ready
+for more. So a request costs memory for one step, whatever it asks for, and gives way to others after each.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "LISTED_PER_STEP",
+    "OBJECT_BYTES_PER_STEP",
+    "Bench",
+    "Keeping",
+    "Refused",
+    "Step",
+    "answers",
+    "changes",
+    "field_of",
+    "is_long",
+    "told_code",
+]
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple, assert_never
+
+from periplus.base.errors import NotFoundError, PeriplusError, UsageError
+from periplus.context.counters import ESTIMATE
+from periplus.context.depot import LocalPeer
+from periplus.context.filters import Matcher, Query
+from periplus.context.library import ContextLibrary
+from periplus.context.model import Chunk, ChunkLimits, Expansion
+from periplus.context.runs import molecule_table
+from periplus.context.snapshots import StaleCacheError
+from periplus.context.store import ANY
+from periplus.context.wire import ErrorCode, ServerMachine, code_of
+from periplus.context.wire.limits import Limits
+from periplus.context.wire.payloads import (
+    ExpandRequest,
+    Have,
+    ObjectsGet,
+    ObjectsPut,
+    Prove,
+    PushContext,
+    QueryRequest,
+    RefsRequest,
+    Request,
+    StreamEnd,
+    StreamRequest,
+    Watch,
+    filters_of,
+)
+
+LISTED_PER_STEP: Final = 1_024
+OBJECT_BYTES_PER_STEP: Final = (
+    256 << 10
+)  # also what is lost at most of a transfer that is cut off, beside what is under way
+_FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]]{1,255}(?=:)")
+
+
+class Step(NamedTuple):
+    """What is sent after a step, and what of it is counted."""
+
+    send: Callable[[ServerMachine], object]
+    chunks: int = 0
+    objects: int = 0
+
+
+class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
+    """A request that is answered by ``wire_code``."""
+
+    def __init__(self, wire_code: ErrorCode, wrong: str) -> None:
+        super().__init__(wrong)
+        self.wire_code = wire_code
+
+
+def field_of(error: BaseException) -> str:
+    """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not."""
+    found = _FIELD.match(str(error)) if isinstance(error, UsageError) else None
+    return found.group() if found else ""
+
+
+def told_code(error: BaseException) -> ErrorCode:
+    return error.wire_code if isinstance(error, Refused) else code_of(error)
+
+
+class Bench(NamedTuple):
+    """What a worker's thread works with: its store, as such and as a side of transfers."""
+
+    library: ContextLibrary
+    peer: LocalPeer
+
+    def close(self) -> None:
+        self.library.close()
+
+
+def is_long(body: Request) -> bool:
+    """Whether a single step of it may take long: all of a context is searched, or checked."""
+    return isinstance(body, QueryRequest | PushContext | RefsRequest)
+
+
+def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
+    """The steps of a request. Raises PeriplusError for what cannot be answered; ``told_code`` says what the client is told."""
+    match body:
+        case ExpandRequest():
+            yield from _expand(bench.library, stream, body, limits, chunk_limits)
+        case StreamRequest():
+            yield from _stream(bench.library, stream, body, chunk_limits)
+        case QueryRequest():
+            yield from _query(bench.library, stream, body)
+        case PushContext():
+            yield from _push(bench, stream, body)
+        case Have():
+            yield from _have(bench.peer, stream, body)
+        case ObjectsGet():
+            yield from _objects(bench.library, stream, body)
+        case Prove():
+            yield from _prove(bench.library, stream, body)
+        case RefsRequest():
+            yield from _refs(bench.library, stream, body)
+        case ObjectsPut() | Watch():
+            raise AssertionError("the connection answers these itself")
+        case _:
+            assert_never(body)
+
+
+def _expand(
+    library: ContextLibrary, stream: int, body: ExpandRequest, limits: Limits, chunk_limits: ChunkLimits
+) -> Iterator[Step]:
+    """In one frame where that can be, else in chunks, of which the last ones bring the molecules."""
+    if library.header(body.context).live <= limits.atoms:
+        expansion = library.expand(body.context)
+        sent: list[bool] = []
+        yield Step(lambda machine: sent.append(machine.send_expansion(stream, expansion)))
+        if sent[0]:
+            return
+    chunks = library.stream(body.context, limits=chunk_limits)
+    try:
+        number = 0
+        for chunk in chunks:
+            number = chunk.chunk_id + 1
+            yield _chunk_step(stream, chunk)
+        rest = _molecules(library, body.context)
+        if rest.molecules or rest.broken:
+            yield Step(lambda machine: machine.send_molecules(stream, number, rest))
+        yield _end_step(stream, StreamEnd(*_totals(chunks.end)))
+    finally:
+        chunks.close()
+
+
+def _molecules(library: ContextLibrary, digest: bytes) -> Expansion:
+    """An expansion without its atoms."""
+    while True:
+        try:
+            table = molecule_table(library.runs(digest))
+            return Expansion(digest, (), table.molecules(), table.broken())
+        except StaleCacheError:
+            continue  # the library has dropped it by the next time
+
+
+def _stream(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
+    if body.filter is not None:
+        if body.prove:
+            raise UsageError("prove: what is filtered cannot be proved to be a context's stream")
+        yield from _filtered(library, stream, body, limits)
+        return
+    chunks = library.stream(body.context, limits=limits, resume=body.resume, prove=body.prove)
+    try:
+        for chunk in chunks:
+            yield _chunk_step(stream, chunk)
+        yield _end_step(stream, StreamEnd(*_totals(chunks.end)))
+    finally:
+        chunks.close()
+
+
+def _totals(end: object) -> tuple[int, int, int, bytes]:
+    from periplus.context.model import StreamEnd as ModelEnd
+
+    assert isinstance(end, ModelEnd)
+    return end.chunks, end.atoms, end.tokens, end.head
+
+
+def _chunk_step(stream: int, chunk: Chunk) -> Step:
+    return Step(lambda machine: machine.send_chunk(stream, chunk), chunks=1)
+
+
+def _end_step(stream: int, end: StreamEnd) -> Step:
+    return Step(lambda machine: machine.send_end(stream, end))
+
+
+_REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
+
+
+def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
+    """The atoms that pass, in the chunks that they would be in; chunks of which none passes are left out."""
+    assert body.filter is not None
+    matcher = Matcher(filters_of(body.filter), time.time_ns() // 1_000_000)
+    atoms = tokens = number = 0
+    chunks = library.stream(body.context, limits=limits)
+    try:
+        for chunk in chunks:
+            passing = tuple(entry for entry in chunk.entries if matcher.refusal(entry.atom) is None)
+            if passing:
+                tokens += sum(ESTIMATE.count(entry.atom.content) for entry in passing)
+                kept = chunk._replace(
+                    chunk_id=number, start=atoms, entries=passing, cumulative_tokens=tokens, is_final=False
+                )
+                atoms += len(passing)
+                number += 1
+                if kept.chunk_id >= body.resume:
+                    yield _chunk_step(stream, kept)
+                    continue
+            yield _REST
+        yield _end_step(stream, StreamEnd(number, atoms, tokens, b""))
+    finally:
+        chunks.close()
+
+
+def _query(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
+    from periplus.context.select import query
+
+    asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
+    entries_of = (entry for chunk in library.stream(body.context) for entry in chunk.entries)
+    result = query(entries_of, asked, now_ms=time.time_ns() // 1_000_000)
+    entries, scores = list(result.entries), list(result.scores)
+    tokens = sum(ESTIMATE.count(entry.atom.content) for entry in entries)
+    sent: list[bool] = []
+    yield Step(
+        lambda machine: sent.append(
+            machine.send_query(
+                stream,
+                entries,
+                scores=scores,
+                total=result.total,
+                tokens=tokens,
+                page_next=result.next_page,
+                at_ms=result.at_ms,
+            )
+        )
+    )
+    if not sent[0]:
+        raise Refused("too_large", "a page of the query fits no frame")
+
+
+def _push(bench: Bench, stream: int, body: PushContext) -> Iterator[Step]:
+    try:
+        bench.peer.adopt(body.digest)
+    except NotFoundError as error:
+        if not bench.library.missing([body.digest]):
+            raise Refused("unknown_base", str(error)) from error
+        raise
+    if body.ref:
+        yield _REST
+        expected = ANY if body.expected_any else body.expected
+        bench.library.set_ref(body.ref, body.digest, expected=expected, force=body.force)
+    bench.library.source.settle()
+    yield Step(lambda machine: machine.send_ack(stream, digest=body.digest))
+
+
+def _have(peer: LocalPeer, stream: int, body: Have) -> Iterator[Step]:
+    if body.offered:
+        offered = body.offered
+        for start in range(0, len(offered), LISTED_PER_STEP):
+            wanted = peer.lacking(offered[start : start + LISTED_PER_STEP])
+            is_final = start + LISTED_PER_STEP >= len(offered)
+            if wanted or is_final:
+                yield _want_step(stream, wanted, [], is_final=is_final)
+            else:
+                yield _REST
+        return
+    for place, head in enumerate(body.wanted):
+        rows = peer.listing(head, [*body.known, *body.wanted[:place]])
+        while batch := list(islice(rows, LISTED_PER_STEP)):
+            yield _want_step(stream, [row.digest for row in batch], [row.size_bytes for row in batch], is_final=False)
+    yield _want_step(stream, [], [], is_final=True)
+
+
+def _want_step(stream: int, digests: list[bytes], sizes: list[int], *, is_final: bool) -> Step:
+    return Step(lambda machine: machine.send_want(stream, digests, sizes=sizes, is_final=is_final))
+
+
+def _objects(library: ContextLibrary, stream: int, body: ObjectsGet) -> Iterator[Step]:
+    batch: list[tuple[bytes, bytes]] = []
+    size_bytes = 0
+    for digest, data in library.objects(body.digests):
+        batch.append((digest, data))
+        size_bytes += len(data)
+        if size_bytes >= OBJECT_BYTES_PER_STEP:
+            yield _objects_step(stream, batch, is_final=False)
+            batch, size_bytes = [], 0
+    yield _objects_step(stream, batch, is_final=True)
+
+
+def _objects_step(stream: int, batch: list[tuple[bytes, bytes]], *, is_final: bool) -> Step:
+    return Step(lambda machine: machine.send_objects(stream, batch, is_final=is_final), objects=len(batch))
+
+
+def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
+    """Proofs."""
+    del library, stream, body
+    yield _REST
+    raise Refused("unsupported", "proofs come with streams")
+
+
+def _refs(library: ContextLibrary, stream: int, body: RefsRequest) -> Iterator[Step]:
+    update = body.update
+    if update is not None:
+        expected = ANY if update.expected_any else update.expected
+        library.set_ref(update.name, update.target, expected=expected, force=update.force)
+        yield _REST
+    found = [
+        (name, target) for name, target in library.refs().items() if name.startswith(body.prefix) and name > body.after
+    ]
+    page = found[: body.limit]
+    yield Step(lambda machine: machine.send_refs(stream, page, has_more=len(found) > len(page)))
+
+
+def _grant_step(grant: Callable[[int, int], object], frames: int, size_bytes: int) -> Step:
+    return Step(lambda _: grant(frames, size_bytes))
+
+
+class Keeping:
+    """An upload: objects that came, until the store has them. The loop adds, the worker takes."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[bytes, int, int]] = deque()
+        self.is_ended = False
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting) or self.is_ended
+
+    def steps(self, bench: Bench, stream: int, grant: Callable[[int, int], object]) -> Iterator[Step]:
+        """Each step says how much more may come; the last one, which is synced to the disk, acknowledges."""
+        source = bench.library.source
+        count = 0
+        try:
+            while True:
+                frames = size_bytes = 0
+                while self.waiting:
+                    data, more_frames, more_bytes = self.waiting.popleft()
+                    source.put(data)
+                    count += 1
+                    frames += more_frames
+                    size_bytes += more_bytes
+                    if size_bytes >= OBJECT_BYTES_PER_STEP:
+                        break
+                if self.is_ended and not self.waiting:
+                    break
+                yield _grant_step(grant, frames, size_bytes)
+        finally:
+            source.settle()  # also of an upload that was cut off: what came is kept
+        yield Step(lambda machine: machine.send_ack(stream, objects=count))
+
+
+def changes(before: dict[str, bytes], now: dict[str, bytes], prefix: str) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The refs below ``prefix`` that stand elsewhere now, and the names of those that ended."""
+    moved = [(name, target) for name, target in now.items() if name.startswith(prefix) and before.get(name) != target]
+    gone = [name for name in before if name.startswith(prefix) and name not in now]
+    return moved, gone

@@ -1,0 +1,50 @@
+"""What a context server counts of itself."""
+
+from __future__ import annotations
+
+__all__ = ["STATS_SCHEMA", "Stats"]
+
+from collections import Counter
+from typing import Any, Final
+
+STATS_SCHEMA: Final = "periplus/context-server-stats/1"
+
+
+class Stats:
+    """Counters since the start; numbers of what is open now stand beside those of what there was in all."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.connections_open = 0
+        self.refused: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        self.requests_open = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.chunks = 0
+        self.objects_in = 0
+        self.objects_out = 0
+        self.errors: Counter[str] = Counter()
+        self.cancelled = 0
+
+    def document(self, uptime_ms: int) -> dict[str, Any]:
+        """As `periplus context serve --stats` prints it."""
+        return {
+            "schema": STATS_SCHEMA,
+            "uptime_ms": uptime_ms,
+            "connections": {
+                "open": self.connections_open,
+                "total": self.connections,
+                "refused": dict(sorted(self.refused.items())),
+            },
+            "requests": {
+                "open": self.requests_open,
+                "total": self.requests.total(),
+                "by_type": dict(sorted(self.requests.items())),
+                "cancelled": self.cancelled,
+            },
+            "bytes": {"in": self.bytes_in, "out": self.bytes_out},
+            "chunks": self.chunks,
+            "objects": {"in": self.objects_in, "out": self.objects_out},
+            "errors": dict(sorted(self.errors.items())),
+        }

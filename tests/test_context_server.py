@@ -1,0 +1,332 @@
+"""A context server and its clients, each in a process of its own, over the sockets that people use."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from context_certificates import make_certificate
+from context_contract import ContextContract
+from context_proxy import Proxy
+from context_server_support import ServerProcess, ServerThread, atoms, fill
+from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, UsageError
+from periplus.context.address import Trust
+from periplus.context.client import ContextClient
+from periplus.context.depot import LocalPeer
+from periplus.context.disk import DiskStore
+from periplus.context.exchange import clone, transfer
+from periplus.context.memory import MemoryStore
+from periplus.context.model import Context
+from periplus.context.remote import RemoteStore
+from periplus.server.listening import Endpoint
+
+TOKEN = "correct horse battery staple"
+
+
+def tls_endpoint(served, **more):
+    return {"host": "127.0.0.1", "token": TOKEN, "certificate_file": served.certificate, "key_file": served.key} | more
+
+
+class ServedStore(RemoteStore):
+    """A remote store, with the server of the store that it is."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        self.server = ServerThread(lambda: DiskStore(str(folder)), Endpoint(path=str(folder / "contexts.sock")))
+        super().__init__(self.server.address)
+
+    def close(self):
+        super().close()
+        document = self.server.stop()
+        assert self.server.errors == []
+        assert document["connections"]["open"] == document["requests"]["open"] == 0
+
+
+class TestRemoteStore(ContextContract):
+    """What holds for every store holds for one behind a Unix socket."""
+
+    EXAMPLES = 15
+
+    def make_store(self, tmp_path):
+        return ServedStore(tmp_path / "served")
+
+
+@pytest.fixture
+def served(tmp_path):
+    head = fill(tmp_path / "served")
+    with ServerProcess(tmp_path / "served") as server:
+        server.head = head
+        yield server
+
+
+def test_over_tcp_with_tls_and_a_token(tmp_path):
+    files = make_certificate(tmp_path)
+    head = fill(tmp_path / "served")
+    with ServerProcess(tmp_path / "served", tls_endpoint(files)) as server:
+        assert server.address.scheme == "tls"
+        for trust in (Trust(ca_file=files.authority), Trust(fingerprint=files.fingerprint)):
+            remote = server.client(token=TOKEN, trust=trust)
+            assert remote.refs() == {"main": head}
+            assert sum(len(chunk.entries) for chunk in remote.stream(head, prove=True)) == remote.header(head).live
+            remote.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("token", ["", "wrong horse battery staple", TOKEN[:-1]])
+def test_without_the_token_nothing_is_told(tmp_path, token):
+    fill(tmp_path / "served", 10)
+    with ServerProcess(tmp_path / "served", {"token": TOKEN}) as server:
+        remote = server.client(token=token)
+        with pytest.raises(RefusedError, match="token"):
+            remote.refs()
+        assert server.stop()["errors"] == {"unauthorized": 1}
+
+
+def test_a_replaced_certificate_is_told_and_nothing_is_sent(tmp_path):
+    files, others = make_certificate(tmp_path), make_certificate(tmp_path, "other")
+    fill(tmp_path / "served", 10)
+    with ServerProcess(tmp_path / "served", tls_endpoint(others)) as server:
+        pinned = server.client(token=TOKEN, trust=Trust(fingerprint=files.fingerprint))
+        with pytest.raises(RefusedError, match="another certificate than the pinned one") as caught:
+            pinned.refs()
+        assert others.fingerprint.hex() in caught.value.wrong
+        assert "token" in caught.value.safe
+        with pytest.raises(RefusedError, match="not vouched for"):
+            server.client(token=TOKEN, trust=Trust(ca_file=files.authority)).refs()
+
+        async def ask(trust):
+            async with ContextClient(server.address, token=TOKEN, trust=trust):
+                raise AssertionError
+
+        for trust, told in ((Trust(fingerprint=files.fingerprint), "another"), (Trust(files.authority), "vouched")):
+            with pytest.raises(RefusedError, match=told):
+                asyncio.run(ask(trust))
+        document = server.stop()
+        assert document["bytes"]["in"] == 0
+        assert document["requests"]["total"] == 0
+
+
+def test_a_name_that_the_certificate_does_not_have_is_refused(tmp_path):
+    files = make_certificate(tmp_path, host="192.0.2.1")
+    with (
+        ServerProcess(tmp_path / "served", tls_endpoint(files)) as server,
+        pytest.raises(RefusedError, match="vouched"),
+    ):
+        server.client(token=TOKEN, trust=Trust(files.authority)).refs()
+
+
+def test_the_asynchronous_client_asks_the_same(served):
+    async def ask():
+        async with ContextClient(served.address) as client:
+            refs = await client.refs()
+            expansion = await client.expand(served.head)
+            header, context = await client.header(served.head), await client.context(served.head)
+            entries = []
+            async for chunk in client.stream(served.head, prove=True):
+                entries += chunk.entries
+            await client.set_ref("other", served.head, expected=None)
+            with pytest.raises(NotFoundError):
+                await client.header(bytes(32))
+            return refs, expansion, header, context, entries
+
+    refs, expansion, header, context, entries = asyncio.run(ask())
+    store = DiskStore(str(served.folder))
+    assert refs == {"main": served.head}
+    assert expansion == store.expand(served.head)
+    assert (header, context) == (store.header(served.head), store.context(served.head))
+    assert entries == list(expansion.entries)
+    assert store.refs() == {"main": served.head, "other": served.head}
+    store.close()
+
+
+def test_many_calls_at_once_on_one_connection(served):
+    async def ask():
+        async with ContextClient(served.address) as client:
+
+            async def read(skip):
+                count = 0
+                async for chunk in client.stream(served.head, resume=skip):
+                    count += len(chunk.entries)
+                return count
+
+            return await asyncio.gather(*[read(skip) for skip in range(12)])
+
+    counts = asyncio.run(ask())
+    assert counts[0] == 3_000 + 15 - 5
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) == 12
+
+
+def test_who_watches_is_told_what_moves(served):
+    async def ask():
+        store = DiskStore(str(served.folder))
+        new = store.commit(Context(served.head, atoms(1, first=90_000)))
+        async with ContextClient(served.address) as client:
+            seen = client.watch("ma")
+            assert await anext(seen) == ({"main": served.head}, ())
+            store.set_ref("elsewhere", new)  # by another process, and not watched
+            store.set_ref("main", new)
+            assert await anext(seen) == ({"main": new}, ())
+            await client.set_ref("main", None)
+            assert await anext(seen) == ({}, ("main",))
+            await seen.aclose()
+        store.close()
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
+
+
+def test_a_payload_over_65535_bytes_travels(tmp_path):
+    store = DiskStore(str(tmp_path / "served"))
+    head = store.commit(Context(atoms=(*atoms(2, 100_000), *atoms(1, 3_000_000, first=5))))
+    store.set_ref("main", head)
+    with ServerProcess(tmp_path / "served") as server:
+        remote = server.client()
+        assert remote.expand(head) == store.expand(head)
+        assert remote.context(head) == store.context(head)
+        remote.close()
+    store.close()
+
+
+def test_who_may_only_read_changes_nothing(tmp_path):
+    head = fill(tmp_path / "served", 10)
+    with ServerProcess(tmp_path / "served", can_push=False) as server:
+        remote = server.client()
+        assert remote.refs() == {"main": head}
+        for ask in (
+            lambda: remote.set_ref("main", None),
+            lambda: remote.commit(Context(head, atoms(1, first=500))),
+            lambda: remote.adopt(head),
+        ):
+            with pytest.raises((RefusedError, UsageError)):
+                ask()
+        assert remote.refs() == {"main": head}
+        remote.close()
+
+
+# Transfers
+
+
+def test_a_chain_of_pulls_over_three_machines(tmp_path):
+    """A to B over TLS, B to C over a Unix socket: C has what A has, and trusts neither."""
+    files = make_certificate(tmp_path)
+    head = fill(tmp_path / "a")
+    with (
+        ServerProcess(tmp_path / "a", tls_endpoint(files)) as a,
+        ServerProcess(tmp_path / "b") as b,
+    ):
+        from_a = a.client(token=TOKEN, trust=Trust(files.authority))
+        store_b = DiskStore(str(tmp_path / "b"))
+        refs, _ = clone(from_a, LocalPeer(store_b))
+        store_b.set_ref("main", refs["main"])
+        store_c = DiskStore(str(tmp_path / "c"))
+        from_b = b.client()
+        refs, done = clone(from_b, LocalPeer(store_c))
+        store_c.set_ref("main", refs["main"])
+        assert refs == {"main": head}
+        assert done[0].sent == done[0].listed > 0
+        store_a = DiskStore(str(tmp_path / "a"))
+        assert store_c.expand(head) == store_a.expand(head)
+        # and something new goes the same way, alone
+        new = store_a.commit(Context(head, atoms(2, first=70_000)))
+        again = transfer(from_a, LocalPeer(store_b), new, known=list(store_b.refs().values()))
+        assert (again.listed, again.sent) == (1, 1)
+        store_b.set_ref("main", new)
+        last = transfer(from_b, LocalPeer(store_c), new, known=list(store_c.refs().values()))
+        assert (last.listed, last.sent) == (1, 1)
+        assert store_c.expand(new) == store_a.expand(new)
+        for store in (store_a, store_b, store_c, from_a, from_b):
+            store.close()
+
+
+def test_pushing_sends_only_what_lacks(served, tmp_path):
+    local = DiskStore(str(tmp_path / "local"))
+    remote = served.client()
+    clone(remote, LocalPeer(local))
+    new = local.commit(Context(local.commit(Context(served.head, atoms(400, first=50_000))), atoms(2, first=60_000)))
+    sent = transfer(LocalPeer(local), remote, new)
+    assert sent.sent == sent.listed == 4  # two records and two pages
+    assert transfer(LocalPeer(local), remote, new).sent == 0
+    remote.set_ref("main", new, expected=served.head)
+    assert remote.refs() == {"main": new}
+    assert remote.expand(new) == local.expand(new)
+    remote.close()
+    local.close()
+
+
+def through(server, proxy, **given):
+    return RemoteStore(proxy.address, **given)
+
+
+def test_a_pull_that_is_cut_off_goes_on_where_it_was(tmp_path):
+    head = fill(tmp_path / "served", 20_000, 3, size=300)
+    local = DiskStore(str(tmp_path / "local"))
+    with ServerProcess(tmp_path / "served") as server, Proxy(server.address) as proxy:
+        remote = RemoteStore(proxy.address)
+        for _ in range(4):
+            proxy.heal()
+            proxy.cut_after(600_000)
+            with pytest.raises(EnvironmentFailure) as caught:
+                transfer(remote, LocalPeer(local), head, known=[])
+            assert "repeat the command" in caught.value.mend
+            assert local.refs() == {}
+            assert not local.has(head)
+        assert proxy.cuts == 4
+        proxy.heal()
+        proxy.reset_counts()
+        done = transfer(remote, LocalPeer(local), head, known=[])
+        whole = proxy.to_client
+        assert 0 < done.sent < done.listed
+        local.set_ref("main", head)
+        fresh = DiskStore(str(tmp_path / "fresh"))
+        proxy.reset_counts()
+        all_of_it = transfer(remote, LocalPeer(fresh), head, known=[])
+        assert all_of_it.listed == all_of_it.sent == done.listed
+        assert whole < proxy.to_client - 3 * 300_000  # what had come before did not come again
+        assert local.expand(head) == fresh.expand(head)
+        for store in (local, fresh, remote):
+            store.close()
+
+
+def test_a_push_that_is_cut_off_shows_nothing_and_goes_on_where_it_was(tmp_path):
+    head = fill(tmp_path / "local", 20_000, 3, size=300)
+    local = DiskStore(str(tmp_path / "local"))
+    with ServerProcess(tmp_path / "served") as server, Proxy(server.address) as proxy:
+        remote, near = RemoteStore(proxy.address), server.client()
+        proxy.cut_after(700_000)
+        with pytest.raises(EnvironmentFailure):
+            transfer(LocalPeer(local), remote, head)
+        assert near.refs() == {}
+        assert not near.has(head)
+        with pytest.raises(NotFoundError):
+            near.set_ref("main", head)
+        proxy.heal()
+        proxy.reset_counts()
+        done = transfer(LocalPeer(local), remote, head)
+        assert 0 < done.sent < done.listed
+        remote.set_ref("main", head)
+        assert near.refs() == {"main": head}
+        fresh = MemoryStore()
+        transfer(near, LocalPeer(fresh), head, known=[])
+        assert fresh.expand(head) == local.expand(head)
+        for store in (local, remote, near):
+            store.close()
+
+
+def test_stats_tell_what_was_done(served):
+    remote = served.client()
+    remote.refs()
+    list(remote.stream(served.head))
+    with pytest.raises(NotFoundError):
+        remote.header(bytes(32))
+    document = served.stats()
+    assert document["schema"] == "periplus/context-server-stats/1"
+    assert document["connections"]["open"] == 2
+    assert document["requests"]["by_type"] == {"ObjectsGet": 1, "RefsRequest": 1, "StreamRequest": 1}
+    assert document["chunks"] > 40
+    assert document["errors"] == {"not_found": 1}
+    assert document["bytes"]["out"] > 100_000
+    remote.close()
+    assert served.stop()["connections"]["open"] == 0
+    json.dumps(document)
