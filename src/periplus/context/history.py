@@ -37,6 +37,7 @@ from periplus.context.ancestry import Headers, chain, descent
 from periplus.context.diff import changed_fields
 from periplus.context.lookup import Reader, find
 from periplus.context.model import Atom, ContextHeader, Entry
+from periplus.context.store import Store
 
 MESSAGE_KEY: Final = "message"
 AUTHOR_KEY: Final = "author"
@@ -249,11 +250,13 @@ def has_atom(store: Reader, digest: bytes) -> Callable[[bytes], bool]:
     return lambda context: digest in find(store, context, [digest])
 
 
-def has_text(store: Reader, text: str) -> Callable[[bytes], bool]:
+def has_text(store: Store, text: str) -> Callable[[bytes], bool]:
     """Judges a context by whether an atom of it has ``text``, upper and lower case alike."""
     wanted = text.casefold()
 
     def holds(context: bytes) -> bool:
-        return any(wanted in entry.atom.content.casefold() for entry in store.expand(context).entries)
+        return any(
+            wanted in entry.atom.content.casefold() for chunk in store.stream(context) for entry in chunk.entries
+        )
 
     return holds

@@ -39,7 +39,17 @@ from periplus.context.molecules import MoleculeTable
 from periplus.context.proving import ProvingCutter
 from periplus.context.record import RecordView
 from periplus.context.refs import RefTable, check_ref_name, moved
-from periplus.context.runs import DeltaRun, Fold, Row, Run, molecule_table, rows_of, visible_rows, weight_of
+from periplus.context.runs import (
+    DeltaRun,
+    Fold,
+    Row,
+    Run,
+    entries_named,
+    molecule_table,
+    rows_of,
+    visible_rows,
+    weight_of,
+)
 from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
 from periplus.context.store import ANY, Expected, ObjectSource
 from periplus.context.stream import ChunkCutter, Columns, Streamed, check_limits, merged
@@ -157,6 +167,15 @@ class ContextLibrary:
             return Expansion(digest, entries, table.molecules(), table.broken())
 
         return self._trusting_less(expand)
+
+    def find(self, digest: bytes, identities: Iterable[bytes]) -> dict[bytes, Entry]:
+        """Those of ``identities`` that are in the expansion, without the rest of it."""
+        wanted = frozenset(identities)
+        return self._trusting_less(lambda: entries_named(self._stack(digest), wanted))
+
+    def molecule_table(self, digest: bytes) -> MoleculeTable:
+        """The molecules of the context, in a table that is the caller's."""
+        return self._trusting_less(lambda: molecule_table(self._stack(digest)))
 
     def ordered_rows(self, digest: bytes, after: OrderKey | None = None) -> Iterator[Row]:
         """The atoms that the context stands for, in order, pages opened as they are reached; from behind the key ``after`` on."""

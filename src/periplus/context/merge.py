@@ -59,7 +59,11 @@ from periplus.context.model import (
 from periplus.context.molecules import MoleculeTable, stood_on, without
 from periplus.context.store import Store
 
-CROSSINGS_MAX: Final = 16
+CROSSINGS_MAX: Final = 8
+_HELD_MAX: Final = (
+    4_096  # small deltas kept at hand while lines are merged that crossed, for they are walked once a level
+)
+_HELD_ATOMS_MAX: Final = 64
 
 Choice: TypeAlias = Literal["ours", "theirs"]
 _Favour: TypeAlias = Literal["ours", "theirs", "kept"] | None
@@ -174,6 +178,7 @@ class _Overlay:
         self.store = store
         self._headers: dict[bytes, ContextHeader] = {}
         self._contexts: dict[bytes, Context] = {}
+        self._held: dict[bytes, tuple[ContextHeader, Context]] = {}
 
     def add(self, context: Context) -> bytes:
         assert context.base is not None
@@ -189,10 +194,19 @@ class _Overlay:
         return digest
 
     def header(self, digest: bytes) -> ContextHeader:
-        return self._headers.get(digest) or self.store.header(digest)
+        held = self._held.get(digest)
+        return held[0] if held is not None else self._headers.get(digest) or self.store.header(digest)
 
     def context(self, digest: bytes) -> Context:
-        return self._contexts.get(digest) or self.store.context(digest)
+        held = self._held.get(digest)
+        if held is not None:
+            return held[1]
+        found = self._contexts.get(digest)
+        if found is None:
+            found = self.store.context(digest)
+            if len(found.atoms) <= _HELD_ATOMS_MAX and len(self._held) < _HELD_MAX:
+                self._held[digest] = (self.store.header(digest), found)
+        return found
 
     def expand(self, digest: bytes) -> Expansion:
         context = self._contexts.get(digest)

@@ -27,6 +27,7 @@ __all__ = [
     "Run",
     "columns_of",
     "combined",
+    "entries_named",
     "molecule_table",
     "rows_of",
     "visible_rows",
@@ -39,7 +40,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Molecule, OrderKey, order_key
+from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, Molecule, OrderKey, order_key
 from periplus.context.molecules import MoleculeTable
 from periplus.context.pages import PAGE_ATOMS, AtomPage
 from periplus.context.record import PageRef, RecordView
@@ -299,6 +300,26 @@ def visible_rows(runs: Sequence[Run]) -> Iterator[Row]:
     """The rows of a stack of runs, newest first, that no newer run hides: those of their expansion, in its order."""
     streams = [_visible(run, runs[:number]) for number, run in enumerate(runs)]
     return streams[0] if len(streams) == 1 else heapq.merge(*streams)
+
+
+def entries_named(runs: Sequence[Run], identities: Iterable[bytes]) -> dict[bytes, Entry]:
+    """Those of ``identities`` that a stack of runs, newest first, has. Only pages of runs that have one are read, up to the last."""
+    wanted = set(identities)
+    found: dict[bytes, Entry] = {}
+    for run in runs:
+        states = {identity: state for identity in wanted if (state := run.state(identity)) is not None}
+        wanted -= states.keys()
+        here = {identity for identity, state in states.items() if state}
+        for _, opened in run.pages() if here else ():
+            columns = opened()
+            for place, identity in enumerate(columns.digests):
+                if identity in here:
+                    here.remove(identity)
+                    found[identity] = Entry(identity, columns.atoms[place], columns.origins[place])
+            if not here:
+                break
+        assert not here, "a run that has an atom has it on a page"
+    return found
 
 
 def _visible(run: Run, newer: Sequence[Run]) -> Iterator[Row]:
