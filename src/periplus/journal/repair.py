@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
     FormatError,
+    NotFoundError,
     PeriplusError,
     UsageError,
     environment_failure,
@@ -32,8 +34,8 @@ from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
-from periplus.journal.doctor import References, no_references
 from periplus.journal.edits import judge, read_document
+from periplus.journal.incoming import Lender, References
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import read_durable, write_durable
@@ -84,12 +86,12 @@ def repair(
     writer: Writer,
     *,
     sources: Sequence[str] = (),
-    references: References = no_references,
+    references: References = lambda _entity, _lend: set(),
     progress: Progress = no_progress,
 ) -> list[Repair]:
     """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
 
-    ``references`` names the objects that an entity of a layer above refers to. What keeps a store from being opened at all
+    ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy. What keeps a store from being opened at all
     is for ``periplus.journal.rescue``, which goes before.
 
     Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure.
@@ -374,7 +376,8 @@ def _restore_objects(
     journal: Journal, copies: Copies, yard: Yard, references: References, progress: Progress
 ) -> Iterator[Repair]:
     looked_at: set[bytes] = set()
-    for wanted in (set(journal.objects.digests()), *_named_objects(journal, references)):
+    lend = _lender(journal, copies)
+    for wanted in chain([set(journal.objects.digests())], _named_objects(journal, references, lend)):
         for number, digest in enumerate(sorted(wanted - looked_at)):
             progress(number, len(wanted))
             if journal.objects.check(digest) is None:
@@ -408,22 +411,32 @@ def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard) -> Iterat
         yield Repair(f"the checkpoint is {'restored from a copy' if data is not None else 'parked'}", path)
 
 
-def _named_objects(journal: Journal, references: References) -> Iterator[set[bytes]]:
-    """The objects that records name as their payload; then those that entities name, for which these must be there; then
-    once more, for the objects of objects.
-    """
+def _lender(journal: Journal, copies: Copies) -> Lender:
+    def lend(digest: bytes) -> bytes:
+        try:
+            return journal.objects.get(digest)
+        except (NotFoundError, DamageError):
+            data = copies.object(digest)
+            if data is None:
+                raise
+            return data
+
+    return lend
+
+
+def _named_objects(journal: Journal, references: References, lend: Lender) -> Iterator[set[bytes]]:
+    """The objects that records name as their payload; then those that entities name, for which these must be there."""
     yield _payloads_named(journal)
-    for _ in range(2):
-        found: set[bytes] = set()
-        for lineage in journal.lineages():
-            for segment, entry in _readable(journal, lineage):
-                try:
-                    change = change_of(entry, lineage, segment, journal.load_object)
-                    if change is not None:
-                        found |= references(entity_of_head(head_of(change, 0)))
-                except PeriplusError:
-                    continue  # its payload is nowhere: doctor names it
-        yield found
+    found: set[bytes] = set()
+    for lineage in journal.lineages():
+        for segment, entry in _readable(journal, lineage):
+            try:
+                change = change_of(entry, lineage, segment, journal.load_object)
+                if change is not None:
+                    found |= references(entity_of_head(head_of(change, 0)), lend)
+            except PeriplusError:
+                continue  # its payload is nowhere: doctor names it
+    yield found
 
 
 def _payloads_named(journal: Journal) -> set[bytes]:

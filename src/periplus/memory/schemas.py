@@ -12,7 +12,7 @@ __all__ = [
     "Trap",
 ]  # fmt: skip
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -139,6 +139,17 @@ class Process(msgspec.Struct, frozen=True):
     boot: str
     host: str
     space: str
+
+
+class ContextRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A name for a context. ``previous`` is where it stood before this move, empty for its first: what is held up to there
+    need not travel again.
+    """
+
+    v: int = PAYLOAD_VERSION
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    target: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    previous: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")] = ""
 
 
 class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

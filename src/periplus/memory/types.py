@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "CANDIDATE",
+    "CONTEXT_REF",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
     "TEXT_CHARACTERS_MAX",
@@ -35,6 +36,7 @@ from periplus.memory.schemas import (
     Claim,
     Common,
     Constraint,
+    ContextRef,
     Decision,
     Handoff,
     Lesson,
@@ -117,7 +119,8 @@ _WORK_FIELDS: Final = _COMMON_FIELDS | {"priority", "assignee", "depends_on", "r
 _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depends_on"})
 
 CANDIDATE: Final = "candidate"
-UNSEARCHED: Final = frozenset({CANDIDATE, "agent", "claim", "message", "run", "session"})  # recall finds none of these
+CONTEXT_REF: Final = "context_ref"
+UNSEARCHED: Final = frozenset({CANDIDATE, CONTEXT_REF, "agent", "claim", "message", "run", "session"})  # recall finds none of these
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
@@ -132,6 +135,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
     MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=_COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=_ANCHORED),
+    MemoryType(CONTEXT_REF, "ref", ContextRef, False, "", frozenset(), 0, "a name for a context", frozenset()),
     MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"}),

@@ -198,6 +198,12 @@ class ObjectStore:
                     found.add(bytes.fromhex(text))
             yield from sorted(found)
 
+    def digests_like(self, prefix: str) -> Iterator[bytes]:
+        """The digests of the objects whose hexadecimal digits begin with ``prefix`` (two digits or more), ascending."""
+        found = {text for name in self._names(os.path.join(self._root, prefix[:2]))
+                 if is_digest_text(text := prefix[:2] + name.removesuffix(_COMPRESSED_SUFFIX)) and text.startswith(prefix)}  # fmt: skip
+        yield from map(bytes.fromhex, sorted(found))
+
     def path_of(self, digest: bytes) -> str:
         """The path of the object's file: the one that exists, else the plain one."""
         plain, packed = self._forms(digest)

@@ -508,9 +508,10 @@ class Project:
     def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.repair``."""
         from periplus.journal.repair import repair
+        from periplus.project.syncing import named_objects
 
         return repair(
-            self.journal, self.writer, sources=sources, references=self._references, progress=progress or no_progress
+            self.journal, self.writer, sources=sources, references=named_objects, progress=progress or no_progress
         )
 
     def compact(self) -> Made | None:
@@ -523,10 +524,18 @@ class Project:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""
         from periplus.journal.doctor import examine
         from periplus.project.archive import check_backups
+        from periplus.project.context_objects import RefObjects, context_problems
+        from periplus.project.syncing import trail_objects
         from periplus.project.trails import trail_problems
 
-        found = examine(self.journal, references=self._references, progress=progress or (lambda _done, _total: None))
+        contexts, objects = RefObjects(self.journal), self.journal.objects
+
+        def references(entity: Entity) -> set[bytes]:
+            return contexts(entity) or trail_objects(entity, objects.get)
+
+        found = examine(self.journal, references=references, progress=progress or (lambda _done, _total: None))
         found.problems.extend(trail_problems(self))
+        found.problems.extend(context_problems(self))
         found.problems.extend(check_backups(self.root))
         return found
 
@@ -583,8 +592,3 @@ class Project:
         from periplus.project.status import status_of
 
         return status_of(self)
-
-    def _references(self, entity: Entity) -> set[bytes]:
-        from periplus.project.syncing import trail_objects
-
-        return trail_objects(entity, self.journal.objects.get)

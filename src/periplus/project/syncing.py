@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Synced", "sync_project", "trail_objects"]
+__all__ = ["Synced", "named_objects", "sync_project", "trail_objects"]
 
 import hashlib
 import os
@@ -21,6 +21,7 @@ from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
+from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
     from periplus.project.project import Project
@@ -54,8 +55,17 @@ def sync_project(
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
         if candidates and other.store_id() not in ("", project.journal.store_id):
             return _foreign(project, other, dry_run=dry_run, progress=tell)
-        report = sync(project.journal, other, references=trail_objects, dry_run=dry_run, progress=tell)
+        report = sync(project.journal, other, references=named_objects, dry_run=dry_run, progress=tell)
     return Synced(report, None)
+
+
+def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
+    """The objects that an entity of a layer above the journal needs; ``lend`` reads objects."""
+    if entity.item_type == CONTEXT_REF:
+        from periplus.project.context_objects import new_objects
+
+        return new_objects(entity, lend)
+    return trail_objects(entity, lend)
 
 
 def trail_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:

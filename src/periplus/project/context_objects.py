@@ -1,0 +1,120 @@
+"""Which objects the contexts of a ref are made of: for exchange, for the doctor, for repair.
+
+A record of a ref names its context, and with it all that this stands on: bases, what was merged, pages, long contents. A move of
+a ref adds little to what its last place had, so for exchange the way from the new place ends where the last one is met.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RefObjects", "context_problems", "new_objects", "ref_targets"]
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError
+from periplus.memory.types import CONTEXT_REF
+
+if TYPE_CHECKING:
+    from periplus.journal import Entity, Journal
+    from periplus.journal.doctor import Problem
+    from periplus.project.project import Project
+
+Lend = Callable[[bytes], bytes]
+
+
+def ref_targets(entity: Entity) -> tuple[bytes | None, bytes | None]:
+    """Where a version of a ref stands, and where it stood before; None for nowhere, and for what is no ref."""
+    if entity.item_type != CONTEXT_REF or entity.deleted:
+        return None, None
+    value = entity.value
+    target, previous = str(value.get("target", "")), str(value.get("previous", ""))
+    return (
+        bytes.fromhex(target) if is_digest_text(target) else None,
+        bytes.fromhex(previous) if is_digest_text(previous) else None,
+    )
+
+
+def new_objects(entity: Entity, lend: Lend) -> set[bytes]:
+    """The objects that a move of a ref brought: all that its context is made of, but for what it stood on before.
+
+    ``lend`` reads objects. What cannot be read is named, and what lies behind it is not: the doctor tells of it.
+    """
+    target, previous = ref_targets(entity)
+    if target is None:
+        return set()
+    found: set[bytes] = set()
+    _walk([target], found, lend, () if previous is None else (previous,))
+    return found
+
+
+class RefObjects:
+    """The objects that the refs of ``journal`` need as they stand now. What is here whole is named once, however often it is
+    asked for.
+
+    A place that a ref has left needs nothing: collection may have taken what only it stood for.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._whole: set[bytes] = set()
+
+    def __call__(self, entity: Entity) -> set[bytes]:
+        target, _ = ref_targets(entity)
+        heads = self._journal.heads_of(entity.item_type, entity.item_id) if target is not None else []
+        if target is None or entity.version not in {head.version for head in heads}:
+            return set()
+        found: set[bytes] = set()
+        if _walk([target], found, self._journal.objects.get, self._whole):
+            self._whole |= found
+        return found
+
+
+def context_problems(project: Project) -> Iterator[Problem]:
+    """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
+    from periplus.context.disk import FolderObjects
+    from periplus.context.library import ContextLibrary
+    from periplus.context.refs import MemoryRefs
+    from periplus.journal.doctor import Problem
+    from periplus.journal.state import entity_of_head
+
+    journal = project.journal
+    found: dict[bytes, str] = {}
+    for entity in journal.entities(CONTEXT_REF):
+        for head in journal.heads_of(entity.item_type, entity.item_id):
+            target, _ = ref_targets(entity_of_head(head))
+            if target is not None:
+                found.setdefault(target, str(entity.value.get("name")))
+    objects = FolderObjects(journal.objects, project.root, journal.files)
+    library = ContextLibrary(objects, MemoryRefs())  # which believes neither refs nor the cache
+    for target, name in found.items():
+        try:
+            library.admit(target)
+        except (NotFoundError, DamageError):
+            continue  # the check of the objects names it
+        except PeriplusError as error:
+            yield Problem("error", f"context ref {name}: {error}", project.root)
+    library.close()
+
+
+def _walk(todo: Iterable[bytes], found: set[bytes], lend: Lend, known: Container[bytes] = ()) -> bool:
+    """Add to ``found`` what ``todo`` leads to, without going into ``known``; False where something could not be read."""
+    from periplus.context.record import children_of
+
+    is_whole = True
+    stack = list(todo)
+    while stack:
+        digest = stack.pop()
+        if digest in found or digest in known:
+            continue
+        found.add(digest)
+        try:
+            data = lend(digest)
+        except (NotFoundError, DamageError):
+            is_whole = False
+            continue
+        try:
+            stack += children_of(data)
+        except FormatError:
+            continue  # the text of an atom, which names nothing
+    return is_whole
