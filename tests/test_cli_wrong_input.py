@@ -55,6 +55,18 @@ RIGHT = {
     "trail show": ("reads", ["{trail}"]),
     "trail sign": ("reads", ["{trail}", "--out", "{work}/signed.pplt"]),
     "trail verify": ("reads", []),
+    "context commit": ("writes", ["{more_atoms}"]),
+    "context log": ("reads", []),
+    "context show": ("reads", []),
+    "context diff": ("reads", ["main~1"]),
+    "context merge": ("writes", ["branch"]),
+    "context blame": ("reads", ["{atom}"]),
+    "context bisect": ("reads", ["--has", "teeth"]),
+    "context expand": ("reads", []),
+    "context select": ("reads", ["--query", "cogs"]),
+    "context stream": ("reads", []),
+    "context refs": ("reads", []),
+    "context gc": ("reads", []),
     "prove": ("reads", ["1"]),
     "head": ("reads", []),
     "verify": ("none", ["{proof}"]),
@@ -270,6 +282,81 @@ WRONG = {
         (["--repository", "{folder}"], 2, "--repository is for --effects"),
         (["--effects", "--repository", "{absent}"], 1, "there is no folder"),
     ],
+    "context commit": [
+        ([], 2, "nothing to commit"),
+        (["{absent}"], 1, "there is no file"),
+        (["{folder}"], 2, "is a folder"),
+        (["{file}"], 2, "line 1: not JSON"),
+        (["{binary}"], 2, "line 1"),
+        (["--from", "hearsay"], 2, "nothing to take atoms from"),
+        (["--from", "trail"], 2, "nothing to take atoms from"),
+        (["--from", "trail", "trl_nothing"], 1, "trl_nothing"),
+        (["--remove", "abcd"], 1, "no atom"),
+        (["--remove", "a"], 2, "no beginning of a digest"),
+        (["{atoms}", "--molecules", "{absent}"], 1, "there is no file"),
+        (["{atoms}", "--molecules", "{file}"], 2, "line 1: not JSON"),
+        (["{more_atoms}", "--ref", "a..b"], 2, "name"),
+        (["{more_atoms}", "--base", "nothing"], 1, "no context is called 'nothing'"),
+        (["{more_atoms}", "--base", "none"], 5, "stands at"),
+        (["{more_atoms}", "--base", "main~1"], 5, "does not stand on"),
+        (["{more_atoms}", "-m", "AKIAIOSFODNN7ABCDEFG"], 5, "secret"),
+        (["{secret_atoms}"], 5, "line 1, content: what looks like a secret"),
+    ],
+    "context log": [
+        (["nothing"], 1, "no context is called 'nothing'"),
+        (["main~9"], 1, "stands on 1 context"),
+        (["--limit", "0"], 2, "0 is too small"),
+        (["other", "--ref-moves"], 1, "never was a ref"),
+    ],
+    "context show": [(["nothing"], 1, "nothing"), (["abc"], 1, "abc"), (["main", "x"], 2, "unrecognized arguments: x")],
+    "context diff": [([], 2, "required: A"), (["nothing"], 1, "nothing"), (["main", "nothing"], 1, "nothing")],
+    "context merge": [
+        ([], 2, "nothing to merge"),
+        (["nothing"], 1, "nothing"),
+        (["branch", "--ref", "other"], 1, "no ref 'other'"),
+        (["branch", "--ours", "abcd", "--theirs", "abcd"], 2, "both ours and theirs"),
+        (["branch", "--ours", "abcd"], 2, "on which there is something to choose"),
+        (["branch", "--favour", "mine"], 2, "invalid choice"),
+    ],
+    "context blame": [
+        ([], 2, "required: ATOM"),
+        (["abcd"], 1, "no atom"),
+        (["{atom}", "nothing"], 1, "nothing"),
+        (["ab" * 32], 1, "has no atom"),
+    ],
+    "context bisect": [
+        ([], 2, "one of the arguments"),
+        (["--has", ""], 2, "empty"),
+        (["--atom", "abcd"], 1, "no atom"),
+        (["--has", "teeth", "--lacks", "main"], 2, "lacks"),
+        (["--run"], 2, "no command"),
+        (["--run", "{absent}"], 2, "cannot be run"),
+    ],
+    "context expand": [(["nothing"], 1, "nothing"), (["--limit", "0"], 2, "0 is too small")],
+    "context select": [
+        (["nothing"], 1, "nothing"),
+        (["--budget", "0"], 2, "0 is not between"),
+        (["--type", "List["], 2, "--type 'List[' is no type"),
+        (["--relevance", "NaN"], 2, "NaN"),
+        (["--relevance", "2"], 2, "not between 0 and 1"),
+        (["--since", "soon"], 2, "is no time"),
+        (["--tag", ""], 2, "tags"),
+        (["--matching"], 2, "--matching goes with --query"),
+    ],
+    "context stream": [
+        (["nothing"], 1, "nothing"),
+        (["--atoms", "0"], 2, "0 is too small"),
+        (["--resume", "99"], 2, "99"),
+    ],
+    "context refs": [
+        (["--set", "name"], 2, "expected 2 arguments"),
+        (["--set", "a..b", "main"], 2, "a..b"),
+        (["--set", "other", "nothing"], 1, "nothing"),
+        (["--set", "main", "main~1"], 5, "does not stand on"),
+        (["--end", "nothing"], 1, "no ref"),
+        (["--force"], 2, "--force goes with"),
+    ],
+    "context gc": [(["--prune", "0"], 2, "0 is not between"), (["--grace", "-1"], 2, "-1")],
     "prove": [
         ([], 2, "give either a SEQ"),
         (["0"], 2, "0 is too small"),
@@ -465,6 +552,16 @@ def make_place(work: Path) -> Place:
     trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
     assert trail[0] == 0, trail
     place.words["trail"] = json.loads(place.run("trail", "list", "--json")[1])["trails"][0]["id"]
+    for name, texts in (("atoms", ["Cogs have teeth"]), ("branch_atoms", ["Wheels are round"]), ("more_atoms", ["Oil is wet"]),
+                        ("secret_atoms", ["AKIAIOSFODNN7ABCDEFG"])):  # fmt: skip
+        place.words[name] = work / f"{name}.jsonl"
+        place.words[name].write_text("".join(json.dumps({"content": text}) + "\n" for text in texts))
+    assert place.run("context", "commit", "--from", "memory")[0] == 0
+    assert place.run("context", "refs", "--set", "branch", "main")[0] == 0
+    assert place.run("context", "commit", os.fspath(place.words["atoms"]))[0] == 0
+    assert place.run("context", "commit", os.fspath(place.words["branch_atoms"]), "--ref", "branch")[0] == 0
+    assert place.run("context", "gc")[0] == 0
+    place.words["atom"] = json.loads(place.run("context", "expand", "--limit", "1", "--json")[1])["atom"]["digest"]
     place.words["worklog"] = work / "worklog.json"
     place.words["worklog"].write_text('[{"op":"FILE_READ","path":"a.txt"}]')
     assert place.run("sync", "--with", os.fspath(other), "--candidates")[0] == 0

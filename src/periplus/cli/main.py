@@ -50,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("blame", "which record set each field of an entity, when and by whom", "history"),
     Command("undo", "take back what records or a session changed, by new records", "history"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
+    Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "context"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("head", "sign and print the tree head: one hash over every record", "proof"),
     Command("verify", "check a proof", "proof"),

@@ -17,11 +17,12 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
 
-ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **TRAIL_SCHEMAS}
+ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **TRAIL_SCHEMAS, **CONTEXT_SCHEMAS}
 _EXIT_CODES: Final = (
     (0, "done"),
     (1, "found a problem, or found nothing"),
@@ -106,11 +107,14 @@ def _option_line(action: argparse.Action) -> str:
     if not action.option_strings:
         return f"- `{_positional(action)}`: {action.help}"
     value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
+    if isinstance(action.metavar, tuple):
+        value = " ".join(action.metavar)
     if action.nargs == 0:
         value = ""
     if action.nargs == "?":
         value = f"[{value}]"
-    return f"- `{' '.join([*action.option_strings, *([str(value)] if value else [])])}`: {action.help}"
+    names = "`, `".join(action.option_strings)
+    return f"- `{' '.join([names, *([str(value)] if value else [])])}`: {action.help}"
 
 
 def json_reference() -> str:
@@ -127,7 +131,7 @@ def _json_lines() -> Iterator[str]:
     yield "added, never renamed or removed: ignore those that you do not know. Times are RFC 3339 in UTC, digests"
     yield "hexadecimal. An error prints `periplus.error/1` in place of the result, and the same in words on standard"
     yield "error; wrong usage too. `trail show --json` prints a document for each line, as described in"
-    yield "[the format of trails](../formats/trail.md)."
+    yield "[the format of trails](../formats/trail.md); `context expand` one for each atom, `context stream` one for each chunk."
     parts: dict[str, type[msgspec.Struct]] = {}
     for command, schema in ALL_SCHEMAS.items():
         yield ""

@@ -7,7 +7,7 @@ that this version does not know are kept where an entity is updated.
 from __future__ import annotations
 
 __all__ = [
-    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "Decision", "Evidence", "Handoff",
+    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
     "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "Step", "TrailCard",
     "Trap",
 ]  # fmt: skip

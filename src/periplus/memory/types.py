@@ -120,7 +120,9 @@ _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depend
 
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
-UNSEARCHED: Final = frozenset({CANDIDATE, CONTEXT_REF, "agent", "claim", "message", "run", "session"})  # recall finds none of these
+UNSEARCHED: Final = frozenset(
+    {CANDIDATE, CONTEXT_REF, "agent", "claim", "message", "run", "session"}
+)  # recall finds none of these
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",

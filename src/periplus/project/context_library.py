@@ -5,15 +5,21 @@ from __future__ import annotations
 __all__ = ["ProjectLibrary"]
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from periplus.base.digests import is_digest_text
+from periplus.base.locks import Lock
 from periplus.context.ancestry import is_ancestor
-from periplus.context.disk import FolderObjects
 from periplus.context.library import ContextLibrary
+from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
+from periplus.journal.layout import PARKED_FOLDER
+from periplus.objects.store import ObjectStore
 from periplus.project.context_refs import JournalRefs
 
 if TYPE_CHECKING:
+    from periplus.context.gc import GcReport
     from periplus.project.project import Project
 
 
@@ -22,16 +28,53 @@ class ProjectLibrary(ContextLibrary):
 
     def __init__(self, project: Project, *, owns: bool = False) -> None:
         journal = project.journal
-        objects = FolderObjects(journal.objects, project.root, journal.files)
-        cache = FolderCache(os.path.join(project.root, "cache", "contexts"), journal.files)
-        super().__init__(objects, JournalRefs(journal, project.writer, self.descends), cache)
-        self._owned = project if owns else None
+        parked = ObjectStore(os.path.join(project.root, PARKED_FOLDER, "contexts"), journal.files)
+        self.shelf = FolderObjects(journal.objects, project.root, journal.files, parked)
+        self.table = JournalRefs(journal, project.writer, self.descends)
+        self._cache_files = FolderCache(os.path.join(project.root, "cache", "contexts"), journal.files)
+        super().__init__(self.shelf, self.table, self._cache_files, journal.clock)
+        self._project = project
+        self._owns = owns
 
     def descends(self, new: bytes, old: bytes) -> bool:
         """Whether context ``new`` is ``old`` or stands on it."""
         return is_ancestor(self, old, new)
 
+    def gc(self, *, grace_ms: int | None = None, prune_after_ms: int | None = None) -> GcReport:
+        """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
+        from periplus.context.gc import GRACE_MS, collect
+
+        journal = self._project.journal
+        lock = Lock(os.path.join(self._project.root, "cache", "lock"))
+        journal.files.make_folder(os.path.join(self._project.root, "cache"))
+        try:
+            with lock.holding():
+                report = collect(
+                    self.shelf, self.table, self._cache_files, journal.clock, needed=self._needed,
+                    grace_ms=GRACE_MS if grace_ms is None else grace_ms, prune_after_ms=prune_after_ms,
+                )  # fmt: skip
+        finally:
+            lock.close()
+        self.forget_known()
+        return report
+
+    def _needed(self) -> Iterator[bytes]:
+        """What else of the store names objects: payloads of records, trails, and places where clones left a ref."""
+        from periplus.project.syncing import trail_objects
+
+        journal = self._project.journal
+        journal.refresh()
+        for lineage in journal.lineages():
+            for _, entry in journal.entries(lineage, salvage=True):
+                ref = entry.record.payload_ref
+                if ref is not None and is_digest_text(ref.sha256):
+                    yield bytes.fromhex(ref.sha256)
+        for entity in journal.entities("trail"):
+            yield from trail_objects(entity, journal.objects.get)
+        for name in self.table.all():
+            yield from self.table.standing(name)
+
     def close(self) -> None:
         super().close()
-        if self._owned is not None:
-            self._owned.close()
+        if self._owns:
+            self._project.close()

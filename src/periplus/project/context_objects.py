@@ -72,9 +72,9 @@ class RefObjects:
 
 def context_problems(project: Project) -> Iterator[Problem]:
     """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
-    from periplus.context.disk import FolderObjects
     from periplus.context.library import ContextLibrary
     from periplus.context.refs import MemoryRefs
+    from periplus.context.shelf import FolderObjects
     from periplus.journal.doctor import Problem
     from periplus.journal.state import entity_of_head
 

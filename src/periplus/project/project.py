@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
     from periplus.memory.candidates import Accepted
+    from periplus.project.contexts import ProjectContexts
     from periplus.project.following import FollowedFile
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
@@ -90,6 +91,7 @@ class Project:
         self.folder = os.path.dirname(root)
         self._beside: tuple[str, ...] = ()
         self._look_due_ns = 0
+        self._contexts: ProjectContexts | None = None
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
@@ -144,7 +146,18 @@ class Project:
         self.close()
 
     def close(self) -> None:
+        if self._contexts is not None:
+            self._contexts.close()
         self.journal.close()
+
+    @property
+    def contexts(self) -> ProjectContexts:
+        """The contexts of this project; see ``periplus.project.contexts``."""
+        if self._contexts is None:
+            from periplus.project.contexts import ProjectContexts
+
+            self._contexts = ProjectContexts(self)
+        return self._contexts
 
     def look(self, *, everywhere: bool = False) -> TakenIn:
         """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.

@@ -1,0 +1,108 @@
+"""``periplus context merge``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.context_text import SHORT, atom_lines, atom_out
+from periplus.cli.face import Face, counted, plain, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.context_schemas import ContextMergeOut, KnownAtomOut
+    from periplus.context.merge import Choice, Side
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("other", nargs="?", default="", metavar="CONTEXT", help="what to merge in: a ref, a digest or the beginning of one; left out, the "
+        "places at which two clones left the ref")  # fmt: skip
+    add("--ref", default="main", metavar="NAME", help="the ref to merge into (default: main)")
+    add(
+        "--ours",
+        action="append",
+        default=[],
+        metavar="DIGEST",
+        help="of this atom in conflict, ours stands (repeatable)",
+    )
+    add(
+        "--theirs",
+        action="append",
+        default=[],
+        metavar="DIGEST",
+        help="of this atom in conflict, theirs stands (repeatable)",
+    )
+    add("--favour", choices=("ours", "theirs"), help="whose stands of all other conflicts")
+    add("-m", "--message", default="", metavar="TEXT", help="why")
+    add("--dry-run", action="store_true", help="say what would come of it, change nothing")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.context_schemas import ContextMergeOut, MergeConflictOut, SettledOut
+
+    choose: dict[str, Choice] = dict.fromkeys((plain(one, "--ours") for one in arguments.ours), "ours")
+    for one in arguments.theirs:
+        if one in choose:
+            raise UsageError(f"of {one[:80]!r} both ours and theirs are to stand", safe="Nothing was changed.")
+        choose[plain(one, "--theirs")] = "theirs"
+    with face.open() as project:
+        done = project.contexts.merge(
+            plain(arguments.other, "CONTEXT"), ref=plain(arguments.ref, "--ref"), choose=choose, favour=arguments.favour,
+            message=plain(arguments.message, "--message"), dry_run=arguments.dry_run,
+        )  # fmt: skip
+
+    def side(digest: bytes, one: Side) -> KnownAtomOut | None:
+        return (
+            atom_out(digest, one.atom, one.said.context if one.said is not None else b"")
+            if one.atom is not None
+            else None
+        )
+
+    result = ContextMergeOut(
+        done.outcome, done.head.hex(), done.ref, done.ours.hex(), [one.hex() for one in done.theirs],
+        [
+            MergeConflictOut(one.digest.hex(), one.kind, atom_out(one.digest, one.base) if one.base is not None else None,
+                             side(one.digest, one.ours), side(one.digest, one.theirs), [each.hex() for each in one.molecules])
+            for one in done.conflicts
+        ],
+        [
+            SettledOut(atom_out(one.digest, one.atom), list(one.fields), side(one.digest, one.ours), side(one.digest, one.theirs))
+            for one in done.settled
+        ],
+    )  # fmt: skip
+    face.emit(result, lambda: _lines(face, result, is_dry=arguments.dry_run))
+    return 5 if result.conflicts else 0
+
+
+def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
+    paint = face.palette
+    for settled in done.settled:
+        yield f"{paint.warn}settled{paint.end}  both annotated {', '.join(settled.fields)}: the later statement stands"
+        yield from atom_lines(face, settled.atom, "  ")
+    for one in done.conflicts:
+        what = (
+            "one side removed it, the other annotated it anew"
+            if one.kind == "annotated"
+            else "one side removed it, the other built a molecule on it"
+        )
+        yield f"{paint.bad}conflict{paint.end}  {what}"
+        for name, atom in (("ours", one.ours), ("theirs", one.theirs)):
+            if atom is None:
+                yield f"  {name:6} removed it"
+            else:
+                yield from atom_lines(face, atom, f"  {name:6} ")
+    if done.conflicts:
+        yield f"Nothing was changed: {counted(len(done.conflicts), 'conflicts')}. Say whose stands, for one atom or for all:"
+        yield f"  periplus context merge … --ours {done.conflicts[0].digest[:SHORT]}, or --theirs {done.conflicts[0].digest[:SHORT]}, or --favour ours"
+        return
+    told = {
+        "merged": "merged",
+        "fast-forward": "moved forward: theirs stands on ours",
+        "already": "nothing to do: ours stands on theirs",
+    }
+    would = "would be " if is_dry and done.outcome == "merged" else ""
+    yield f"{paint.name}{done.context[:SHORT]}{paint.end} {visible(done.ref)}: {would}{told[done.outcome]}"

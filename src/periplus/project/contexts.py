@@ -1,0 +1,367 @@
+"""The contexts of a project: objects in the store's own folder of objects, refs as records of its journal.
+
+Rules kept here:
+
+* objects come first: a context is on the disk, with all that it stands on, before the record of a ref names it;
+* what is committed is the smallest delta: an atom that says nothing new is left out, and a delta that says nothing is none;
+* what is derived lies in ``cache/contexts``, and can be removed at any time.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DEFAULT_REF", "Committed", "Merged", "ProjectContexts", "RefState"]
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.container import KIND_CONTEXT, kind_of
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, UsageError
+from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
+from periplus.context.lookup import find, molecule_table
+from periplus.context.model import Context, Entry, Molecule, molecule_digest
+from periplus.context.refs import check_ref_name
+from periplus.project.context_library import ProjectLibrary
+from periplus.project.context_sources import MEMORY_TAG
+
+if TYPE_CHECKING:
+    from periplus.base.canonical import JSONValue
+    from periplus.context.filters import Filters
+    from periplus.context.merge import Choice, Conflict, Merge, Settled
+    from periplus.context.model import Expansion
+    from periplus.context.select import Selection
+    from periplus.project.context_lines import GivenAtom
+    from periplus.project.project import Project
+
+DEFAULT_REF: Final = "main"
+PREFIX_DIGITS_MIN: Final = 4
+MESSAGE_CHARACTERS_MAX: Final = 2_000
+_BACK: Final = re.compile(r"(.+)~(\d{1,9})\Z", re.DOTALL)
+_PREFIX: Final = re.compile(r"[0-9a-f]{4,64}\Z")
+
+
+class Committed(NamedTuple):
+    """``digest`` is where the ref stands now, None for nowhere; atoms that were new, annotated anew, removed; new molecules."""
+
+    digest: bytes | None
+    base: bytes | None
+    ref: str
+    changed: bool
+    added: int
+    annotated: int
+    removed: int
+    molecules: int
+    live: int
+
+
+class Merged(NamedTuple):
+    """``outcome`` as of ``context.merge``; ``head`` is where the ref stands now."""
+
+    outcome: str
+    head: bytes
+    ref: str
+    ours: bytes
+    theirs: tuple[bytes, ...]
+    conflicts: tuple[Conflict, ...]
+    settled: tuple[Settled, ...]
+
+
+class RefState(NamedTuple):
+    """``apart`` has every place at which a clone left the ref, with who and when; one, unless clones moved it apart."""
+
+    name: str
+    target: bytes
+    writer: str
+    ts: str
+    apart: tuple[tuple[bytes, str, str], ...]
+
+
+class ProjectContexts:
+    """The contexts of ``project``. ``library`` is the store of them, and satisfies ``context.Store``."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.library = ProjectLibrary(project)
+        self.table = self.library.table
+
+    def close(self) -> None:
+        self.library.close()
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def resolve(self, reference: str) -> bytes:
+        """The context that a ref, a digest or the beginning of one names; ``~N`` behind it is the base N deltas before.
+
+        Raises NotFoundError, UsageError for a beginning that means several.
+        """
+        found = _BACK.match(reference)
+        if found is None:
+            return self._named(reference)
+        digest, steps = self._named(found[1]), int(found[2])
+        for step in range(steps):
+            base = self.library.header(digest).base
+            if base is None:
+                raise NotFoundError(f"{found[1]} stands on {step} context{'s' if step != 1 else ''}, not on {steps}",
+                                    mend=f"See `periplus context log {found[1]}`.")  # fmt: skip
+            digest = base
+        return digest
+
+    def _named(self, reference: str) -> bytes:
+        target = self.table.get(reference)
+        if target is not None:
+            return target
+        if not _PREFIX.match(reference):
+            raise self._unknown(reference)
+        objects = self._project.journal.objects
+        candidates = [bytes.fromhex(reference)] if is_digest_text(reference) else objects.digests_like(reference)
+        found = [digest for digest in candidates if self._is_context(digest)]
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} contexts have a digest that begins with {reference}", mend="Type more of it."
+            )
+        if not found:
+            raise self._unknown(reference)
+        return found[0]
+
+    def _is_context(self, digest: bytes) -> bool:
+        try:
+            return kind_of(self._project.journal.objects.get(digest)) == KIND_CONTEXT
+        except PeriplusError:
+            return False  # not here, or damaged: the doctor tells of it
+
+    def _unknown(self, reference: str) -> NotFoundError:
+        if reference == DEFAULT_REF and not self.table.all():
+            return NotFoundError(
+                "there are no contexts yet", mend="Make one: periplus context commit --from memory, or FILE.jsonl"
+            )
+        return NotFoundError(
+            f"no context is called {reference[:100]!r}", mend="See `periplus context refs` and `periplus context log`."
+        )
+
+    def atom_named(self, expansion: Expansion, prefix: str) -> bytes:
+        """The atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises NotFoundError, UsageError."""
+        prefix = prefix.lower()
+        if not _PREFIX.match(prefix):
+            raise UsageError(f"{prefix[:80]!r} is no beginning of a digest: these are 4 to 64 hexadecimal digits",
+                             safe="Nothing was changed.")  # fmt: skip
+        known = [*(entry.digest for entry in expansion.entries), *map(molecule_digest, expansion.molecules)]
+        found = [digest for digest in known if digest.hex().startswith(prefix)]
+        where = expansion.context.hex()[:12]
+        if not found:
+            raise NotFoundError(f"no atom in {where} has a digest that begins with {prefix}",
+                                mend=f"See `periplus context expand {where}`.")  # fmt: skip
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} atoms in {where} have a digest that begins with {prefix}", mend="Type more of it."
+            )
+        return found[0]
+
+    def entries(self, context: bytes) -> Iterator[Entry]:
+        """The atoms of an expansion in their order, read as they are asked for."""
+        return (Entry(row.key[2], row.atom, row.origin) for row in self.library.ordered_rows(context))
+
+    def live(self, context: bytes) -> int:
+        """How many atoms it stands for; -1 where it is not here."""
+        try:
+            return self.library.header(context).live
+        except (NotFoundError, DamageError):
+            return -1
+
+    # -- refs --------------------------------------------------------------------------------------------------------
+
+    def refs(self) -> list[RefState]:
+        """Every ref with who moved it last, by name."""
+        states = []
+        for name, target in self.table.all().items():
+            entity = self.table.entity(name)
+            assert entity is not None
+            states.append(RefState(name, target, entity.writer, entity.ts, self.table.places(name)))
+        return states
+
+    def set_ref(self, name: str, target: bytes | None, *, force: bool = False, why: str = "") -> bytes | None:
+        """Let ``name`` stand for ``target``, None ends it; gives where it stood. Raises ConflictError where that is no way forward
+        and nobody forces it, NotFoundError and UsageError for a context that is not here whole, or not true.
+        """
+        check_ref_name(name)
+        standing = self.table.standing(name)
+        before = standing[0] if standing else None
+        if target is not None:
+            self.library.admit(target)
+        if target is None and before is None:
+            raise NotFoundError(
+                f"there is no ref {name!r}", safe="Nothing was moved.", mend="See `periplus context refs`."
+            )
+        if not force:
+            self._check_forward(name, standing, target)
+        self.library.source.settle()
+        self.table.move(name, before, target, standing=standing, why=why)
+        return before
+
+    def _check_forward(self, name: str, standing: Sequence[bytes], target: bytes | None) -> None:
+        if len(standing) > 1 and (target is None or not all(self.library.descends(target, one) for one in standing)):
+            raise self.table.apart(name, standing)
+        if standing and target is not None and not self.library.descends(target, standing[0]):
+            raise ConflictError(
+                f"{target.hex()[:12]} does not stand on {standing[0].hex()[:12]}, where the ref {name} is",
+                safe="Nothing was moved.",
+                mend="Merge the two with `periplus context merge`, or move the ref all the same with --force.",
+            )
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def select(
+        self, context: bytes, *, query: str = "", budget_tokens: int, filters: Filters | None = None,
+        is_matching_only: bool = False, explain: bool = False,
+    ) -> Selection:  # fmt: skip
+        """The atoms that a budget affords; see ``periplus.context.select``."""
+        from periplus.context.filters import Filters
+        from periplus.context.select import select
+
+        def find_one(digest: bytes) -> Entry | None:
+            return find(self.library, context, [digest]).get(digest)
+
+        return select(
+            self.entries(context), budget_tokens=budget_tokens, now_ms=self._project.journal.clock.now_ms(), query=query,
+            filters=filters or Filters(), molecules=molecule_table(self.library, context).molecules(), find=find_one,
+            is_matching_only=is_matching_only, explain=explain,
+        )  # fmt: skip
+
+    # -- committing --------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        given: Sequence[GivenAtom],
+        *,
+        molecules: Sequence[Molecule] = (),
+        removed: Sequence[str] = (),
+        base: str = "",
+        ref: str = DEFAULT_REF,
+        message: str = "",
+        is_all_memory: bool = False,
+    ) -> Committed:
+        """Commit what of this is new over where ``ref`` stands (or over ``base``: a context, or ``none``), and move the ref there.
+
+        ``is_all_memory``: atoms that an earlier commit took from memory and that are not given now are removed. Raises
+        UsageError naming the field, ConflictError where the ref stands elsewhere by now.
+        """
+        check_ref_name(ref)
+        if len(message) > MESSAGE_CHARACTERS_MAX:
+            raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
+        standing = self.table.standing(ref)
+        tip = standing[0] if standing else None
+        over = tip if not base else None if base == "none" else self.resolve(base)
+        if standing and (over is None or over != tip or len(standing) > 1):
+            if over is None:
+                raise ConflictError(f"the ref {ref} stands at {standing[0].hex()[:12]} already", safe="Nothing was committed.",
+                                    mend="Name another --ref for a context that stands on none.")  # fmt: skip
+            self._check_forward(ref, standing, over)
+        delta, counts = self._delta(over, given, molecules, removed, is_all_memory=is_all_memory)
+        live = self.library.header(over).live if over is not None else 0
+        if delta is None:
+            return Committed(over, over, ref, changed=False, added=0, annotated=0, removed=0, molecules=0, live=live)
+        digest = self.library.commit(_with_metadata(delta, self.metadata(message)))
+        self.table.move(ref, tip, digest, standing=standing, why=message)
+        return Committed(digest, over, ref, True, *counts, self.library.header(digest).live)
+
+    def metadata(self, message: str) -> dict[str, JSONValue]:
+        """What a commit says of itself: who, when, why."""
+        project = self._project
+        said: dict[str, JSONValue] = {AUTHOR_KEY: project.writer.name, TIME_KEY: project.journal.clock.now_ms()}
+        return {**said, MESSAGE_KEY: message} if message else said
+
+    def merge(
+        self,
+        other: str = "",
+        *,
+        ref: str = DEFAULT_REF,
+        choose: Mapping[str, Choice] | None = None,
+        favour: Choice | None = None,
+        message: str = "",
+        dry_run: bool = False,
+    ) -> Merged:
+        """Merge ``other`` into ``ref``; without it the places at which clones left the ref. ``choose`` says for atoms in conflict, by
+        the beginning of their digests, whose stands. With conflicts left nothing is changed.
+        """
+        standing = self.table.standing(ref)
+        if not standing:
+            raise NotFoundError(
+                f"there is no ref {ref!r} to merge into",
+                safe="Nothing was changed.",
+                mend="See `periplus context refs`.",
+            )
+        theirs = standing[1:] if not other else (self.resolve(other),)
+        if not theirs:
+            raise UsageError(f"the ref {ref} stands at one place: there is nothing to merge", safe="Nothing was changed.",
+                             mend="Name a context to merge into it.")  # fmt: skip
+        if other and len(standing) > 1:
+            raise self.table.apart(ref, standing)
+        head, outcome = standing[0], "already"
+        settled: list[Settled] = []
+        for each in theirs:
+            done = self._merge_one(head, each, choose or {}, favour, message)
+            settled += done.settled
+            if done.outcome == "conflicts" or dry_run:
+                return Merged(done.outcome, standing[0], ref, standing[0], theirs, done.conflicts, tuple(settled))
+            if done.outcome != "already":
+                outcome = done.outcome if outcome == "already" else "merged"
+            head = self.library.commit(done.context) if done.context is not None else done.head or head
+        if outcome != "already" or len(standing) > 1:
+            self.table.move(
+                ref, standing[0], head, standing=standing, why=message or f"merge of {other or 'what clones did'}"
+            )
+        return Merged(outcome, head, ref, standing[0], theirs, (), tuple(settled))
+
+    def _merge_one(
+        self, ours: bytes, theirs: bytes, choose: Mapping[str, Choice], favour: Choice | None, message: str
+    ) -> Merge:
+        from periplus.context.merge import merge
+
+        said = self.metadata(message)
+        found = merge(self.library, ours, theirs, favour=favour, metadata=said)
+        if not choose:
+            return found
+        open_to_choice = [each.digest for each in found.conflicts] + [each.digest for each in found.settled]
+        chosen: dict[bytes, Choice] = {}
+        for prefix, choice in choose.items():
+            meant = [digest for digest in open_to_choice if digest.hex().startswith(prefix.lower())]
+            if len(meant) != 1 or len(prefix) < PREFIX_DIGITS_MIN:
+                raise UsageError(f"{prefix[:80]!r} names {len(meant)} of the atoms on which there is something to choose",
+                                 safe="Nothing was changed.", mend="Type the beginning of one of their digests.")  # fmt: skip
+            chosen[meant[0]] = choice
+        return merge(self.library, ours, theirs, choose=chosen, favour=favour, metadata=said)
+
+    def _delta(
+        self, base: bytes | None, given: Sequence[GivenAtom], molecules: Sequence[Molecule], removed: Sequence[str],
+        *, is_all_memory: bool,
+    ) -> tuple[Context | None, tuple[int, int, int, int]]:  # fmt: skip
+        names = {one.digest for one in given}
+        held = {digest: entry.atom for digest, entry in find(self.library, base, names).items()}
+        said = [(one.digest, one.over(held.get(one.digest))) for one in given]
+        atoms = [(digest, atom) for digest, atom in said if atom != held.get(digest)]
+        gone = self._gone(base, removed) if removed else set()
+        if gone & names:
+            raise UsageError(
+                f"the atom {min(gone & names).hex()[:12]} is both given and removed", safe="Nothing was committed."
+            )
+        if is_all_memory and base is not None:
+            gone |= {entry.digest for entry in self.entries(base) if MEMORY_TAG in entry.atom.tags} - names
+        known = molecule_table(self.library, base) if molecules else ()
+        new = [one for one in molecules if molecule_digest(one) not in known]
+        if not atoms and not gone and not new:
+            return None, (0, 0, 0, 0)
+        anew = sum(digest in held for digest, _ in atoms)
+        context = Context(base, tuple(atom for _, atom in atoms), tuple(new), tuple(sorted(gone)))
+        return context, (len(atoms) - anew, anew, len(gone), len(new))
+
+    def _gone(self, base: bytes | None, removed: Iterable[str]) -> set[bytes]:
+        if base is None:
+            raise NotFoundError("a context that stands on none has nothing to remove", safe="Nothing was committed.")
+        expansion = self.library.expand(base)
+        return {self.atom_named(expansion, prefix) for prefix in removed}
+
+
+def _with_metadata(context: Context, metadata: dict[str, JSONValue]) -> Context:
+    import msgspec
+
+    return msgspec.structs.replace(context, metadata=metadata)
