@@ -97,7 +97,7 @@ _ROWS: Final = (
     FrameRow(_T.CANCEL, "CANCEL", "client", "continues", payloads.Cancel, help="ends a stream and frees what it holds"),
     FrameRow(_T.HAVE, "HAVE", "client", "opens", payloads.Have, (_T.WANT,), help="what is offered, or wanted and known"),
     FrameRow(_T.OBJECTS, "OBJECTS", "client", "opens or continues", payloads.ObjectsGet | payloads.ObjectsPut,
-             (_T.OBJECTS_SENT, _T.ACK), is_counted=True, help="asks for objects (free), or brings them (costs credit)"),
+             (_T.OBJECTS_SENT, _T.ACK), is_counted=True, help="asks for objects, which is free, or brings them, which is not"),
     FrameRow(_T.PROVE, "PROVE", "client", "opens", payloads.Prove, (_T.PROOF,), needs="prove",
              help="asks for a proof of inclusion or consistency"),
     FrameRow(_T.REFS, "REFS", "client", "opens", payloads.RefsRequest, (_T.REFS_RESPONSE,),
