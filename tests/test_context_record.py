@@ -209,6 +209,25 @@ def test_each_list_stands_in_one_form_and_is_read_from_it(context, section):
     assert reached == set(objects)
 
 
+def test_objects_can_be_handed_on_as_they_are_made_none_before_those_that_it_names():
+    contexts = [Context(), sample(), Context(atoms=placed(64 * 256 + 1)), Context(removed=some_digests(9_000))]
+    contexts.append(Context(atoms=(*placed(300), Atom("long " * 1_000), Atom("longer " * 1_000))))
+    for context in contexts:
+        whole = encoded(context)
+        made = {}
+
+        def take(data, made=made):
+            names = children_of(data)
+            made[sha256(data).digest()] = data
+            if what_of(data) is None:
+                names = read_header(data).parts()
+            assert set(names) <= set(made)
+
+        handed = encode(context, depth=whole.header.depth, live=whole.header.live, sink=take)
+        assert made == dict(whole.objects)
+        assert handed == (whole.digest, (), whole.header)
+
+
 def test_the_longest_record_is_within_its_limit():
     atoms = tuple(Atom("x" * 275 + str(place)) for place in range(20))
     longest = Context(

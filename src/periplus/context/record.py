@@ -33,9 +33,9 @@ __all__ = [
     "read_header",
 ]
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from periplus.base.canonical import canonical
 from periplus.base.container import KIND_CONTEXT, MAGIC, pack
@@ -71,102 +71,127 @@ class Encoded(NamedTuple):
     header: ContextHeader
 
 
-class _Form(NamedTuple):
-    """How a list stands in a record: the section's tag and bytes, and the objects that hold the rest, rows first."""
+class _Objects:
+    """The objects of one list: held with what names them first, or handed on with what names them last."""
 
-    sections: dict[int, bytes]
-    objects: list[bytes]
+    def __init__(self, sink: Callable[[bytes], object] | None) -> None:
+        self.held: dict[bytes, bytes] = {}
+        self._sink = sink
+
+    def add(self, data: bytes, below: Sequence[bytes] = ()) -> bytes:
+        """Keep ``data``, which names ``below`` and maybe all that was added before; gives its digest."""
+        digest = sha256(data).digest()
+        if self._sink is None:
+            self.held.setdefault(digest, data)
+            for object_ in below:
+                self.held.setdefault(sha256(object_).digest(), object_)
+        else:
+            for object_ in (*below, data):
+                self._sink(object_)
+        return digest
+
+    def add_first(self, data: bytes) -> bytes:
+        before, self.held = self.held, {}
+        digest = self.add(data)
+        self.held |= before
+        return digest
 
 
-def encode(context: Context | Prepared, *, depth: int, live: int) -> Encoded:
+_Sections: TypeAlias = dict[int, bytes]
+
+
+def encode(
+    context: Context | Prepared, *, depth: int, live: int, sink: Callable[[bytes], object] | None = None
+) -> Encoded:
     """The record of ``context`` and its objects. ``depth`` and ``live`` are what its header says of the whole.
 
-    Raises UsageError naming the field that is wrong.
+    With ``sink`` each object goes there as it is made, none before those that it names, and ``objects`` stays empty: a large context
+    then takes no memory beside its atoms. Raises UsageError naming the field that is wrong, before anything is handed on.
     """
     prepared = context if isinstance(context, Prepared) else prepare(context)
     _check_count("depth", depth, layout.DEPTH_MAX)
     _check_count("live", live, layout.LIVE_MAX)
     value = prepared.context
-    root, atoms = _atom_form(prepared.atom_digests, value.atoms)
-    removed = _removed_form(value.removed)
-    molecules = _molecule_form(prepared.molecule_digests, value.molecules)
+    lists = (_Objects(sink), _Objects(sink), _Objects(sink))
+    root, atoms = _atom_sections(prepared.atom_digests, value.atoms, lists[0])
     counts = (len(value.atoms), len(value.molecules), len(value.removed))
     numbers = bytearray()
     for number in (layout.RECORD_VERSION, depth, live, *counts):
         append_uint(numbers, number)
-    sections: dict[int, bytes | bytearray] = {layout.NUMBERS: numbers, layout.ROOT: root}
+    sections: dict[int, bytes | bytearray] = {layout.NUMBERS: numbers, layout.ROOT: root, **atoms}
+    sections |= _removed_sections(value.removed, lists[1])
+    sections |= _molecule_sections(prepared.molecule_digests, value.molecules, lists[2])
     if value.base is not None:
         sections[layout.BASE] = value.base
     if value.merged:
         sections[layout.MERGED] = b"".join(value.merged)
     if value.metadata:
         sections[layout.METADATA] = canonical(value.metadata)
-    sections |= atoms.sections | removed.sections | molecules.sections
     record = pack(KIND_CONTEXT, sections)
-    objects: dict[bytes, bytes] = {}
-    for data in (record, *atoms.objects, *removed.objects, *molecules.objects):
-        objects.setdefault(sha256(data).digest(), data)
-    digest = next(iter(objects))
+    digest = sha256(record).digest()
     header = ContextHeader(digest, value.base, value.merged, depth, live, *counts, root, value.metadata)
+    if sink is not None:
+        sink(record)
+        return Encoded(digest, (), header)
+    objects = {digest: record}
+    for some in lists:
+        objects |= some.held
     return Encoded(digest, tuple(objects.items()), header)
 
 
-def _atom_form(digests: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[bytes, _Form]:
+def _atom_sections(digests: Sequence[bytes], atoms: Sequence[Atom], objects: _Objects) -> tuple[bytes, _Sections]:
     if not atoms:
-        return EMPTY_ROOT, _Form({}, [])
+        return EMPTY_ROOT, {}
     rows = []
-    objects = []
     roots = []
     for start in range(0, len(atoms), PAGE_ATOMS):
         some, identities = atoms[start : start + PAGE_ATOMS], digests[start : start + PAGE_ATOMS]
         page, contents = encode_atoms(identities, some)
         root = root_of(leaf_hashes(identities, some))
         if len(atoms) <= PAGE_ATOMS and len(page) <= layout.INLINE_BYTES_MAX:
-            return root, _Form({layout.ATOMS + layout.HERE: page}, contents)
+            for content in contents:
+                objects.add(content)
+            return root, {layout.ATOMS + layout.HERE: page}
         roots.append(root)
         rows.append(
-            sha256(page).digest()
+            objects.add(page, contents)
             + some[0].relevance.to_bytes(4, "big")
             + some[0].time_ms.to_bytes(8, "big", signed=True)
             + identities[0]
             + root
         )
-        objects += [page, *contents]
     return root_of(roots), _paged(layout.ATOMS, What.ATOM_PAGES, rows, objects)
 
 
-def _removed_form(removed: Sequence[bytes]) -> _Form:
+def _removed_sections(removed: Sequence[bytes], objects: _Objects) -> _Sections:
     if not removed:
-        return _Form({}, [])
+        return {}
     if len(removed) <= layout.INLINE_DIGESTS_MAX:
-        return _Form({layout.REMOVED + layout.HERE: encode_digests(removed)}, [])
-    rows, objects = [], []
-    for start in range(0, len(removed), DIGESTS_PER_PAGE):
-        page = encode_digests(removed[start : start + DIGESTS_PER_PAGE])
-        rows.append(sha256(page).digest() + removed[start])
-        objects.append(page)
+        return {layout.REMOVED + layout.HERE: encode_digests(removed)}
+    rows = [
+        objects.add(encode_digests(removed[start : start + DIGESTS_PER_PAGE])) + removed[start]
+        for start in range(0, len(removed), DIGESTS_PER_PAGE)
+    ]
     return _paged(layout.REMOVED, What.DIGEST_PAGES, rows, objects)
 
 
-def _molecule_form(digests: Sequence[bytes], molecules: Sequence[Molecule]) -> _Form:
+def _molecule_sections(digests: Sequence[bytes], molecules: Sequence[Molecule], objects: _Objects) -> _Sections:
     if not molecules:
-        return _Form({}, [])
-    rows, objects = [], []
+        return {}
+    rows = []
     for start in range(0, len(molecules), MOLECULES_PER_PAGE):
         page = encode_molecules(molecules[start : start + MOLECULES_PER_PAGE])
         if len(molecules) <= MOLECULES_PER_PAGE and len(page) <= layout.INLINE_BYTES_MAX:
-            return _Form({layout.MOLECULES + layout.HERE: page}, [])
-        rows.append(sha256(page).digest() + digests[start])
-        objects.append(page)
+            return {layout.MOLECULES + layout.HERE: page}
+        rows.append(objects.add(page) + digests[start])
     return _paged(layout.MOLECULES, What.MOLECULE_PAGES, rows, objects)
 
 
-def _paged(section: int, what: What, rows: list[bytes], objects: list[bytes]) -> _Form:
+def _paged(section: int, what: What, rows: list[bytes], objects: _Objects) -> _Sections:
     joined = b"".join(rows)
     if len(rows) <= layout.ROWS_INLINE_MAX:
-        return _Form({section + layout.ROWS: joined}, objects)
-    index = frame(what, joined)
-    return _Form({section + layout.INDEX: sha256(index).digest()}, [index, *objects])
+        return {section + layout.ROWS: joined}
+    return {section + layout.INDEX: objects.add_first(frame(what, joined))}
 
 
 def decode(data: bytes, get: GetObject) -> Context:
@@ -183,7 +208,7 @@ def check(data: bytes, get: GetObject) -> RecordView:
     view = read_header(data)
     header = view.header
     try:
-        anew = encode(view.context(get), depth=header.depth, live=header.live)
+        anew = encode(view.context(get), depth=header.depth, live=header.live, sink=lambda _: None)
     except FormatError:
         raise
     except UsageError as error:
