@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.context.ancestry import chain, common_bases, descent, fork_of, is_ancestor
+from periplus.context.ancestry import CONTEXT_WEIGHT, chain, common_bases, descent, fork_of, is_ancestor
 from periplus.context.model import ContextHeader, depth_over
 
 
@@ -71,9 +71,18 @@ def test_walks_say_what_the_graph_says(drawn, data):
     assert set(bases) == nearest
     assert len(bases) == len(nearest)
     assert bases == common_bases(graph, other, one)
-    of_chain = [header.digest for header in chain(graph, one)]
-    shared = [each for each in of_chain if each in {header.digest for header in chain(graph, other)}]
-    assert fork_of(graph, one, other) == (shared[0] if shared else None)
+    ours, theirs = ([header.digest for header in chain(graph, each)] for each in (one, other))
+    shared = [each for each in ours if each in theirs]
+    fork = fork_of(graph, one, other, weight_max=1_000)
+    if not shared:
+        assert fork is None
+    else:
+        assert fork.common == shared[0]
+        assert [header.digest for header in fork.ours] == ours[: ours.index(shared[0])]
+        assert [header.digest for header in fork.theirs] == theirs[: theirs.index(shared[0])]
+        weight = CONTEXT_WEIGHT * (len(fork.ours) + len(fork.theirs))
+        assert fork_of(graph, one, other, weight_max=weight) == fork
+        assert weight == 0 or fork_of(graph, one, other, weight_max=weight - 1) is None
 
 
 def test_near_the_heads_of_a_long_history_little_is_read():
@@ -87,10 +96,11 @@ def test_near_the_heads_of_a_long_history_little_is_read():
     graph.reads = 0
     assert common_bases(graph, merged, theirs) == (theirs,)
     assert common_bases(graph, ours, theirs) == (trunk,)
-    assert fork_of(graph, ours, theirs) == trunk
+    assert fork_of(graph, ours, theirs, weight_max=100).common == trunk
+    assert fork_of(graph, theirs, graph.add(), weight_max=1_000) is None
     assert is_ancestor(graph, trunk, merged)
     assert not is_ancestor(graph, ours, theirs)
-    assert graph.reads < 40
+    assert graph.reads < 200
 
 
 def test_a_chain_of_a_hundred_thousand_is_walked_to_its_root():

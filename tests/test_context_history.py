@@ -259,6 +259,17 @@ def test_near_contexts_of_a_long_chain_are_compared_by_what_lies_between():
     assert store.headers < 60
 
 
+def test_far_contexts_are_compared_by_their_expansions():
+    store = LongChain()
+    found = diff(store, LongChain.digest(1_000), LongChain.digest(3_000))
+    assert [entry.origin for entry in found.added] == [entry.origin for entry in sorted_by_order(store, 1_001, 3_001)]
+    assert (store.contexts, store.expansions) == (0, 2)
+
+
+def sorted_by_order(store, start, end):
+    return sorted((store._entry(number) for number in range(start, end)), key=lambda entry: entry.digest)
+
+
 def test_on_a_real_store_long_enough_to_have_snapshots_lookups_agree_with_expansions():
     store = MemoryStore()
     heads, base = [], None

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context.ancestry import common_bases, is_ancestor
-from periplus.context.compress import compose, compress
+from periplus.context.compress import Standing, compose, compress
 from periplus.context.diff import diff
 from periplus.context.history import bisect, blame, has_atom, has_text, log
 from periplus.context.memory import MemoryStore
@@ -170,10 +170,18 @@ class Bare:
 
 @LAWS
 @given(chains())
-def test_expanding_is_applying_one_by_one_and_the_identity_changes_nothing(drawn):
+def test_expanding_is_applying_one_by_one_from_wherever_and_the_identity_changes_nothing(drawn):
     store, digests, models = drawn
     for digest, model in zip(digests, models, strict=True):
         same(store.expand(digest), model)
+    followed = Standing()
+    for before, digest in zip([None, *digests], digests, strict=False):
+        one = Standing(before and store.expand(before))
+        for standing in (one, followed):  # from the expansion before, and from nothing on
+            standing.apply(store.context(digest), digest)
+            found = standing.expansion(digest)
+            assert found == store.expand(digest)._replace(entries=found.entries)
+            assert list(found.entries) == list(store.expand(digest).entries)
     nothing = store.commit(Context(digests[-1]))
     assert nothing != digests[-1]
     same(store.expand(nothing), models[-1])

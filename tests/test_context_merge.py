@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from periplus.base.errors import UsageError
+from periplus.context.ancestry import CONTEXT_WEIGHT
+from periplus.context.diff import WALKED_WEIGHT_MIN
 from periplus.context.memory import MemoryStore
 from periplus.context.merge import CROSSINGS_MAX, merge
 from periplus.context.model import TAGS_MAX, Atom, Context, Molecule, atom_digest, molecule_digest
@@ -232,6 +234,44 @@ def test_many_crossings_are_merged_without_going_down_to_the_first(trunk):
             expected.remove(f"theirs {number}")
     ours.take(theirs)
     assert ours.has() == expected
+
+
+def test_three_lines_that_all_took_in_each_other_have_three_bases(trunk):
+    lines = [trunk.fork().add(atom(f"line {number}"), atom("a", tags=(f"{number}",))) for number in range(3)]
+    heads = [line.fork() for line in lines]
+    for line in lines:
+        for other in heads:
+            line.take(other)
+    assert len(merge(trunk.store, lines[0].head, lines[1].head).bases) == 3
+    lines[0].add(gone=["line 1", "line 2"])
+    lines[1].add(gone=["line 0"])
+    for ours, theirs in ((lines[0], lines[1]), (lines[1], lines[0])):
+        merged = ours.fork()
+        merged.take(theirs)
+        assert merged.has() == {"kept", "a", "b"}
+        assert merged.annotation("a").tags == ("0", "1", "2")
+
+
+def test_lines_that_went_far_and_crossed_are_merged_as_near_ones(trunk):
+    """More lies between than they stand for: expansions are compared, and still it is known who removed what."""
+    tied = Molecule((identity("a"), identity("b")), {"after": ((0, 1),)})
+    trunk.add(molecules=[tied])
+    ours, theirs = trunk.fork().add(atom("ours")), trunk.fork().add(atom("theirs"), atom("kept", relevance=5))
+    with trunk.store.batch():
+        for number in range(WALKED_WEIGHT_MIN // CONTEXT_WEIGHT):
+            ours.add(atom("busy", relevance=number))
+    crossed(ours, theirs)
+    ours.add(gone=["theirs", "kept"], author="ann")
+    theirs.add(atom("kept", relevance=6), gone=["b"], author="bob")
+    done = merge(trunk.store, ours.head, theirs.head)
+    assert len(done.bases) == 2
+    (conflict,) = done.conflicts
+    assert (conflict.digest, conflict.ours.said.author, conflict.theirs.said.author) == (identity("kept"), "ann", "bob")
+    mirrored = theirs.fork()
+    mirrored.take(ours, favour="ours")
+    ours.take(theirs, favour="theirs")
+    assert ours.has() == mirrored.has() == {"kept", "a", "ours", "busy"}
+    assert ours.store.expand(ours.head).molecules == mirrored.store.expand(mirrored.head).molecules == ()
 
 
 # --- molecules ---

@@ -8,14 +8,15 @@ recurses, and nothing reads further than its answer needs.
 
 from __future__ import annotations
 
-__all__ = ["Headers", "chain", "common_bases", "descent", "fork_of", "is_ancestor"]
+__all__ = ["CONTEXT_WEIGHT", "Fork", "Headers", "chain", "common_bases", "descent", "fork_of", "is_ancestor"]
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from periplus.context.model import ContextHeader
 
+CONTEXT_WEIGHT: Final = 8  # what it costs to read a context that says nothing, in atoms
 _OURS: Final = 1
 _THEIRS: Final = 2
 _BOTH: Final = _OURS | _THEIRS
@@ -102,14 +103,29 @@ def common_bases(store: Headers, ours: bytes, theirs: bytes) -> tuple[bytes, ...
     return tuple(found)
 
 
-def fork_of(store: Headers, one: bytes, other: bytes) -> bytes | None:
-    """The newest context that is in the chain of deltas of both; None where they have none in common."""
-    left: bytes | None = one
-    right: bytes | None = other
-    while left is not None and right is not None and left != right:
-        a, b = store.header(left), store.header(right)
-        if a.depth >= b.depth:
-            left = a.base
-        if b.depth >= a.depth:
-            right = b.base
-    return left if left == right else None
+class Fork(NamedTuple):
+    """Where two chains of deltas meet: ``common`` is the newest context in both, ``ours`` and ``theirs`` what came since, newest first."""
+
+    common: bytes
+    ours: list[ContextHeader]
+    theirs: list[ContextHeader]
+
+
+def fork_of(store: Headers, ours: bytes, theirs: bytes, *, weight_max: int) -> Fork | None:
+    """Where the chains of ``ours`` and ``theirs`` meet.
+
+    None where they do not, or where more than ``weight_max`` lies between: CONTEXT_WEIGHT for each context and one for each atom,
+    removal and molecule of it.
+    """
+    heads = [store.header(ours), store.header(theirs)]
+    since: tuple[list[ContextHeader], list[ContextHeader]] = ([], [])
+    weight = 0
+    while heads[0].digest != heads[1].digest:
+        side = 0 if heads[0].depth >= heads[1].depth else 1
+        header = heads[side]
+        since[side].append(header)
+        weight += CONTEXT_WEIGHT + header.atom_count + header.removed_count + header.molecule_count
+        if header.base is None or weight > weight_max:
+            return None
+        heads[side] = store.header(header.base)
+    return Fork(heads[0].digest, *since)

@@ -2,7 +2,7 @@
 
 Two contexts that have a delta in common differ only in what the deltas since then speak of: those are walked, newest first, and only
 identities they name are looked up in the common one. So the difference of near contexts costs what was done between them, however
-much both stand for. Where nothing is in common, both expansions are read.
+much both stand for. Where nothing is in common, or more lies between than both stand for, their expansions are read.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ __all__ = ["ANNOTATION_FIELDS", "Between", "Change", "Diff", "Reannotated", "bet
 
 from typing import Final, NamedTuple
 
-from periplus.context.ancestry import chain, fork_of
+from periplus.context.ancestry import Fork, fork_of
 from periplus.context.lookup import Reader, find, molecule_table
-from periplus.context.model import Atom, BrokenMolecule, Entry, Molecule, atom_digest, order_key
+from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, Molecule, atom_digest, order_key
 from periplus.context.molecules import MoleculeTable
 
+WALKED_WEIGHT_MIN: Final = 4_096  # contexts that stand for less are walked up to here all the same
 ANNOTATION_FIELDS: Final = ("time_ms", "relevance", "source", "tags")
 
 
@@ -50,8 +51,10 @@ class Diff(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An atom on two sides: None where it is not. ``said_in`` is the context whose delta said last what is ``after``, or took it away;
-    None where that is older than what the two have in common.
+    """An atom on two sides: None where it is not.
+
+    ``said_in`` is the context whose delta said last what is ``after``, or took it away; None where that is not known, as of a removal
+    that only expansions tell of.
     """
 
     before: Entry | None
@@ -60,8 +63,9 @@ class Change(NamedTuple):
 
 
 class Between(NamedTuple):
-    """What differs between two contexts: atoms by identity, and the molecules before and after; None where those cannot differ."""
+    """What differs between a context and ``head``: atoms by identity, and the molecules before and after, None if those cannot differ."""
 
+    head: bytes | None
     atoms: dict[bytes, Change]
     molecules: tuple[MoleculeTable, MoleculeTable] | None
 
@@ -80,14 +84,13 @@ def changed_fields(before: Atom, after: Atom) -> tuple[str, ...]:
 
 def between(store: Reader, before: bytes | None, after: bytes | None) -> Between:
     """What leads from the context ``before`` to ``after`` (None: nothing at all)."""
-    fork = None if before is None or after is None else fork_of(store, before, after)
+    fork = None if before is None or after is None else _near(store, before, after)
     if fork is None:
         return _apart(store, before, after)
-    assert before is not None
-    assert after is not None
-    left, right = _walked(store, fork, before), _walked(store, fork, after)
-    unknown = _unknown(store, fork, before, left, right) | _unknown(store, fork, after, right, left)
-    common = find(store, fork, unknown)
+    left, right = _walked(store, fork.ours), _walked(store, fork.theirs)
+    live = store.header(fork.common).live
+    unknown = _unknown(live, fork.ours, left, right) | _unknown(live, fork.theirs, right, left)
+    common = find(store, fork.common, unknown)
     found: dict[bytes, Change] = {}
     for identity in left.last.keys() | right.last.keys():
         shared = common.get(identity)
@@ -96,12 +99,18 @@ def between(store: Reader, before: bytes | None, after: bytes | None) -> Between
         if _atom(old) != _atom(new):
             found[identity] = Change(old, new, said_in)
     if not left.touching and not right.touching:
-        return Between(found, None)
-    return Between(found, (_followed(store, fork, left), _followed(store, fork, right)))
+        return Between(after, found, None)
+    return Between(after, found, (_followed(store, fork.common, left), _followed(store, fork.common, right)))
+
+
+def _near(store: Reader, before: bytes, after: bytes) -> Fork | None:
+    """Where the two parted, if less lies between than they stand for."""
+    weight_max = max(WALKED_WEIGHT_MIN, store.header(before).live + store.header(after).live)
+    return fork_of(store, before, after, weight_max=weight_max)
 
 
 def _apart(store: Reader, before: bytes | None, after: bytes | None) -> Between:
-    """The same of two contexts that have no delta in common, or of one and nothing."""
+    """The same of two contexts that have little or nothing in common, or of one and nothing."""
     old = {} if before is None else {entry.digest: entry for entry in store.expand(before).entries}
     new = {} if after is None else {entry.digest: entry for entry in store.expand(after).entries}
     found = {}
@@ -109,20 +118,18 @@ def _apart(store: Reader, before: bytes | None, after: bytes | None) -> Between:
         was, is_now = old.get(identity), new.get(identity)
         if _atom(was) != _atom(is_now):
             found[identity] = Change(was, is_now, is_now.origin if is_now else None)
-    return Between(found, (molecule_table(store, before), molecule_table(store, after)))
+    return Between(after, found, (molecule_table(store, before), molecule_table(store, after)))
 
 
 def _atom(entry: Entry | None) -> Atom | None:
     return None if entry is None else entry.atom
 
 
-def _walked(store: Reader, fork: bytes, head: bytes) -> _Walk:
+def _walked(store: Reader, headers: list[ContextHeader]) -> _Walk:
     last: dict[bytes, tuple[Entry | None, bytes]] = {}
     touching = []
     removes = False
-    for header in chain(store, head):
-        if header.digest == fork:
-            break
+    for header in headers:
         if not header.atom_count and not header.removed_count and not header.molecule_count:
             continue
         delta = store.context(header.digest)
@@ -137,12 +144,12 @@ def _walked(store: Reader, fork: bytes, head: bytes) -> _Walk:
     return _Walk(last, removes, touching)
 
 
-def _unknown(store: Reader, fork: bytes, head: bytes, walk: _Walk, other: _Walk) -> set[bytes]:
-    """Identities of which ``walk`` alone speaks and that may be in the fork.
+def _unknown(live: int, headers: list[ContextHeader], walk: _Walk, other: _Walk) -> set[bytes]:
+    """Identities of which ``walk`` alone speaks and that may be in the fork, which has ``live`` atoms.
 
     Where nothing was removed and as many came as the walk names, all of them are new: then nothing needs to be looked up.
     """
-    if not walk.last or (not walk.removes and store.header(head).live - store.header(fork).live == len(walk.last)):
+    if not walk.last or (not walk.removes and headers[0].live - live == len(walk.last)):
         return set()
     return walk.last.keys() - other.last.keys()
 

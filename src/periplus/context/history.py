@@ -23,6 +23,7 @@ __all__ = [
     "has_atom",
     "has_text",
     "log",
+    "removal_of",
     "said",
 ]
 
@@ -118,7 +119,7 @@ def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
     events: list[Event] = []
     at: bytes | None = head
     if entry is None:
-        removal = _removal(store, head, digest)
+        removal = removal_of(store, head, digest)
         if removal is None:
             raise NotFoundError(
                 f"context {head.hex()[:16]} has no atom {digest.hex()}, and had none",
@@ -135,8 +136,8 @@ def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
     return Blame(digest, entry, tuple(events))
 
 
-def _removal(store: Reader, head: bytes, digest: bytes) -> ContextHeader | None:
-    """The newest delta of the chain that removed ``digest``."""
+def removal_of(store: Reader, head: bytes, digest: bytes) -> ContextHeader | None:
+    """The newest delta of the chain of ``head`` that removed ``digest``."""
     for header in chain(store, head):
         if header.removed_count and digest in store.context(header.digest).removed:
             return header

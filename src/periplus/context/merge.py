@@ -42,7 +42,7 @@ from periplus.base.errors import UsageError
 from periplus.context.ancestry import common_bases
 from periplus.context.compress import Standing, molecule_changes, sorted_context
 from periplus.context.diff import Between, between, changed_fields
-from periplus.context.history import Said, said
+from periplus.context.history import Said, removal_of, said
 from periplus.context.lookup import find, molecule_table
 from periplus.context.model import (
     TAGS_MAX,
@@ -288,25 +288,36 @@ class _Merging:
                 self._settle(identity, _atom(change.before), ours, theirs)
 
     def _contested(self, identity: bytes, kind: Literal["annotated", "molecule"], molecules: tuple[bytes, ...]) -> None:
-        ours, theirs = self._side(self._left, identity), self._side(self._right, identity)
+        mine, other = self._has(self._left, identity), self._has(self._right, identity)
         choice = self._choices.get(identity, self._favour)
         if choice == "kept" or choice is None:
-            self.after[identity] = ours.atom if ours.atom is not None else theirs.atom
+            self.after[identity] = mine if mine is not None else other
         else:
-            self.after[identity] = (ours if choice == "ours" else theirs).atom
+            self.after[identity] = mine if choice == "ours" else other
         if choice is not None:
             self.resolved.add(identity)
             return
+        ours, theirs = self._side(self._left, identity), self._side(self._right, identity)
         base = (self._left.atoms.get(identity) or self._right.atoms[identity]).before
         self.conflicts[identity] = Conflict(identity, kind, _atom(base), ours, theirs, molecules)
 
-    def _side(self, between: Between, identity: bytes) -> Side:
-        change = between.atoms.get(identity)
-        if change is None:  # this side left it as it was
-            other = self._left if between is self._right else self._right
-            return Side(_atom(other.atoms[identity].before), None)
-        by = None if change.said_in is None else said(self._store.header(change.said_in))
-        return Side(_atom(change.after), by)
+    def _has(self, side: Between, identity: bytes) -> Atom | None:
+        change = side.atoms.get(identity)
+        if change is not None:
+            return _atom(change.after)
+        other = self._left if side is self._right else self._right
+        return _atom(other.atoms[identity].before)  # this side left it as it was
+
+    def _side(self, side: Between, identity: bytes) -> Side:
+        atom = self._has(side, identity)
+        change = side.atoms.get(identity)
+        if change is None:
+            return Side(atom, None)
+        if change.said_in is not None:
+            return Side(atom, said(self._store.header(change.said_in)))
+        assert side.head is not None
+        removal = removal_of(self._store, side.head, identity)
+        return Side(atom, None if removal is None else said(removal))
 
     def _settle(self, identity: bytes, base: Atom | None, ours: Atom, theirs: Atom) -> None:
         atom, fields = _combined(base, ours, theirs)
