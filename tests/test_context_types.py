@@ -29,6 +29,8 @@ from periplus.context.types import (
     VERSIONED,
     Kind,
     TypeSignature,
+    _parse,
+    _unify_short,
     is_subtype,
     parse,
     unify,
@@ -234,6 +236,15 @@ def test_nesting_of_any_depth_costs_a_sentence():
     assert time.process_time() - began < 1  # what is refused is refused before it is looked at
 
 
+def test_strangers_cannot_fill_the_memory_with_types():
+    before = (_parse.cache_info().currsize, _unify_short.cache_info().currsize)
+    for place in range(50):
+        text = "Record[" + ", ".join(f"f{place:02}{n:02}[Int]" for n in range(20)) + "]"
+        assert unify_text(text, "Any") == text == str(parse(text))
+    assert (_parse.cache_info().currsize, _unify_short.cache_info().currsize) <= (before[0] + 1, before[1])
+    assert _parse.cache_info().maxsize <= 1_024
+
+
 def test_the_limits_hold_for_types_that_are_built():
     grown = STRING
     for _ in range(8):
@@ -253,6 +264,9 @@ def test_the_limits_hold_for_types_that_are_built():
     for constraint in ("", " a", "a,b", "{", 7):
         with pytest.raises(PeriplusError):
             TypeSignature("A", constraints=(constraint,))
+    for wrong in ({"kind": "star"}, {"parameters": ("Int",)}, {"constraints": "abc"}, {"constraints": (None,)}):
+        with pytest.raises(UsageError):
+            TypeSignature("A", **wrong)
     with pytest.raises(UsageError, match="at least one member"):
         UNION()
     with pytest.raises(FormatError, match="a type is text"):

@@ -314,16 +314,21 @@ def leaf_hashes(identities: Sequence[bytes], atoms: Sequence[Atom]) -> list[byte
     """For each atom ``leaf_hash(annotation_record(identity, atom))``, the leaves of a context's tree."""
     hasher = sha256
     numbers = _NUMBERS.pack
+    join = b"".join
     leaves = []
     for identity, atom in zip(identities, atoms, strict=True):
         source = atom.source.encode()
-        record = b"\0" + identity + numbers(atom.relevance, atom.time_ms, len(source)) + source
-        if atom.tags:
-            record += len(atom.tags).to_bytes(4, "big")
-            for tag in atom.tags:
-                data = tag.encode()
-                record += len(data).to_bytes(4, "big") + data
-        else:
-            record += b"\0\0\0\0"
-        leaves.append(hasher(record).digest())
+        tail = _tags(atom.tags) if atom.tags else b"\0\0\0\0"
+        leaves.append(
+            hasher(join((b"\0", identity, numbers(atom.relevance, atom.time_ms, len(source)), source, tail))).digest()
+        )
     return leaves
+
+
+def _tags(tags: Sequence[str]) -> bytes:
+    """How the tags stand in an annotation record: how many, and each with its length."""
+    out = len(tags).to_bytes(4, "big")
+    for tag in tags:
+        data = tag.encode()
+        out += len(data).to_bytes(4, "big") + data
+    return out

@@ -63,6 +63,7 @@ NAME_BYTES_MAX: Final = 256
 PARAMETERS_MAX: Final = 256
 CONSTRAINTS_MAX: Final = 64
 _CACHED: Final = 1_024
+_CACHED_CHARACTERS: Final = 128  # what is longer is parsed each time, so that strangers cannot fill the memory
 
 
 class Kind(Enum):
@@ -85,6 +86,7 @@ UNSEEN: Final = frozenset(
         ),
     )
 )  # fmt: skip
+_FORMED: Final = frozenset({"Union", "Record"})
 _ENDS_NAME: Final = frozenset("[]{},:")
 _ENDS_CONSTRAINT: Final = frozenset("{},")
 
@@ -105,38 +107,37 @@ class TypeSignature:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "parameters", tuple(self.parameters))
-        put(self, "constraints", tuple(sorted(set(self.constraints))))
-        given: object = self.kind
-        if given is None:
-            put(self, "kind", _usual_kind(self.name, self.parameters))
+        parameters, constraints = _checked_parts(self.parameters, self.constraints)
         _check_name(self.name)
-        for constraint in self.constraints:
-            _check_constraint(constraint)
-        if len(self.parameters) > PARAMETERS_MAX or len(self.constraints) > CONSTRAINTS_MAX:
-            raise UsageError(f"a type has at most {PARAMETERS_MAX} parameters and {CONSTRAINTS_MAX} constraints")
-        put(self, "depth", 1 + max([parameter.depth for parameter in self.parameters], default=0))
-        if self.depth > TYPE_DEPTH_MAX:
+        usual = _usual_kind(self.name, parameters)
+        given: object = self.kind
+        kind = usual if given is None else given
+        if not isinstance(kind, Kind):
+            raise UsageError(f"{kind!r:.40} is no Kind")
+        depth, size = 1, 0
+        for parameter in parameters:
+            depth = max(depth, parameter.depth + 1)
+            size += len(parameter._text)  # noqa: SLF001 - of its own class
+        if depth > TYPE_DEPTH_MAX:
             raise UsageError(f"a type nested deeper than {TYPE_DEPTH_MAX} levels")
-        # Before the text is made: parameters may be shared, and then the text grows as 2 to the depth.
-        if sum([len(parameter._text) + 2 for parameter in self.parameters]) > TYPE_BYTES_MAX:  # noqa: SLF001 - of its own class
+        if (
+            size > TYPE_BYTES_MAX
+        ):  # before the text is made: parameters may be shared, and then it grows as 2 to the depth
             raise _too_long()
-        put(self, "_text", self._print())
-        if len(self._text.encode()) > TYPE_BYTES_MAX:
+        text = self.name if kind is usual else f"{self.name}:{kind.value}"
+        if parameters:
+            text = f"{text}[{', '.join([parameter._text for parameter in parameters])}]"  # noqa: SLF001 - of its own class
+        if constraints:
+            text = f"{text}{{{', '.join(constraints)}}}"
+        if len(text) > TYPE_BYTES_MAX or (not text.isascii() and len(text.encode()) > TYPE_BYTES_MAX):
             raise _too_long()
-        wrong = _wrong_form(self)
-        if wrong:
-            raise UsageError(wrong)
-
-    def _print(self) -> str:
-        text = self.name
-        if self.kind is not _usual_kind(self.name, self.parameters):
-            text += ":" + self.kind.value
-        if self.parameters:
-            text += "[" + ", ".join([parameter._text for parameter in self.parameters]) + "]"  # noqa: SLF001 - of its own class
-        if self.constraints:
-            text += "{" + ", ".join(self.constraints) + "}"
-        return text
+        put(self, "parameters", parameters)
+        put(self, "constraints", constraints)
+        put(self, "kind", kind)
+        put(self, "depth", depth)
+        put(self, "_text", text)
+        if self.name in _FORMED:
+            _check_form(self)
 
     def __str__(self) -> str:
         return self._text
@@ -204,15 +205,17 @@ def parse(text: str) -> TypeSignature:
     """
     if not isinstance(text, str):
         raise FormatError(f"a type is text, not {type(text).__name__}")
-    return _parse(text)
+    return _parse(text) if len(text) <= _CACHED_CHARACTERS else _parsed(text)
 
 
-@lru_cache(maxsize=_CACHED)
-def _parse(text: str) -> TypeSignature:
+def _parsed(text: str) -> TypeSignature:
     if len(text) > TYPE_BYTES_MAX:
         raise FormatError(f"a type over {TYPE_BYTES_MAX:,} bytes", offset=TYPE_BYTES_MAX)
     check_text(text)
     return _Parser(text).signature()
+
+
+_parse = lru_cache(maxsize=_CACHED)(_parsed)
 
 
 class _Open:
@@ -231,6 +234,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.leaves: dict[str, TypeSignature] = {}
 
     def signature(self) -> TypeSignature:
         stack: list[_Open] = []
@@ -284,12 +288,23 @@ class _Parser:
                 raise self._unexpected("',' and a space, or '}'")
             self.at += 1
         parameters = tuple(opened.parameters)
+        if not parameters and not constraints and opened.kind is None:
+            return self._leaf(opened)
         if opened.kind is not None and opened.kind is _usual_kind(opened.name, parameters):
             raise self._error(f"the kind {opened.kind.value} goes without saying here", opened.at)
+        return self._made(opened, parameters, tuple(constraints))
+
+    def _leaf(self, opened: _Open) -> TypeSignature:
+        leaf = self.leaves.get(opened.name)
+        if leaf is None:
+            leaf = self.leaves[opened.name] = self._made(opened, (), ())
+        return leaf
+
+    def _made(
+        self, opened: _Open, parameters: tuple[TypeSignature, ...], constraints: tuple[str, ...]
+    ) -> TypeSignature:
         try:
-            return TypeSignature(opened.name, opened.kind, parameters, tuple(constraints))  # type: ignore[arg-type]  # None asks for the usual kind
-        except FormatError:
-            raise
+            return TypeSignature(opened.name, opened.kind, parameters, constraints)  # type: ignore[arg-type]  # None asks for the usual kind
         except UsageError as error:
             raise self._error(error.wrong, opened.at) from error
 
@@ -343,11 +358,19 @@ def is_subtype(a: TypeSignature, b: TypeSignature) -> bool:
     return unify(a, b) == a
 
 
-@lru_cache(maxsize=4 * _CACHED)
 def unify_text(a: str, b: str) -> str | None:
     """``unify`` on prints. Raises FormatError where one is none."""
+    if len(a) <= _CACHED_CHARACTERS and len(b) <= _CACHED_CHARACTERS:
+        return _unify_short(a, b)
+    return _unify_prints(a, b)
+
+
+def _unify_prints(a: str, b: str) -> str | None:
     common = unify(parse(a), parse(b))
     return None if common is None else str(common)
+
+
+_unify_short = lru_cache(maxsize=4 * _CACHED)(_unify_prints)
 
 
 def check_text(text: str) -> None:
@@ -361,9 +384,31 @@ def check_text(text: str) -> None:
         ) from error
 
 
+def _checked_parts(
+    parameters: Iterable[TypeSignature], constraints: Iterable[str]
+) -> tuple[tuple[TypeSignature, ...], tuple[str, ...]]:
+    """Both as tuples, the constraints sorted, each once."""
+    if isinstance(constraints, str):
+        raise UsageError("constraints are texts, not one text")
+    listed = tuple(parameters)
+    named = tuple(constraints)
+    for parameter in listed:
+        if not isinstance(parameter, TypeSignature):
+            raise UsageError(f"a parameter of a type is a type, not {type(parameter).__name__}")
+    for constraint in named:
+        _check_constraint(constraint)
+    if len(named) > 1:
+        named = tuple(sorted(set(named)))
+    if len(listed) > PARAMETERS_MAX or len(named) > CONSTRAINTS_MAX:
+        raise UsageError(f"a type has at most {PARAMETERS_MAX} parameters and {CONSTRAINTS_MAX} constraints")
+    return listed, named
+
+
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise UsageError("a type has a name")
+    if name.isascii() and name.isalnum() and len(name) <= NAME_BYTES_MAX:
+        return
     check_text(name)
     found = _first_of(name, _ENDS_NAME | UNSEEN)
     if found is not None:
@@ -394,24 +439,23 @@ def _is_plain_union(signature: TypeSignature) -> bool:
     return signature.name == "Union" and signature.kind is Kind.ARROW and not signature.constraints
 
 
-def _wrong_form(signature: TypeSignature) -> str:
-    """Why a union or a record is not in its one form; empty where nothing is wrong."""
+def _check_form(signature: TypeSignature) -> None:
+    """Raise UsageError where a union or a record is not in its one form."""
     if signature.kind is not Kind.ARROW:
-        return ""
+        return
     parameters = signature.parameters
     if signature.name == "Union":
         texts = [str(parameter) for parameter in parameters]
         if len(texts) < 2 or any(left >= right for left, right in pairwise(texts)):
-            return "a Union has two members or more, sorted, each once"
+            raise UsageError("a Union has two members or more, sorted, each once")
         if any(map(_is_plain_union, parameters)):
-            return "a Union within a Union: its members belong to the outer one"
-    if signature.name == "Record":
-        names = [parameter.name for parameter in parameters]
-        if any(len(parameter.parameters) != 1 for parameter in parameters):
-            return "a field of a Record is name[Type]"
-        if any(left >= right for left, right in pairwise(names)):
-            return "the fields of a Record are sorted by name, each stands once"
-    return ""
+            raise UsageError("a Union within a Union: its members belong to the outer one")
+        return
+    names = [parameter.name for parameter in parameters]
+    if any(len(parameter.parameters) != 1 for parameter in parameters):
+        raise UsageError("a field of a Record is name[Type]")
+    if any(left >= right for left, right in pairwise(names)):
+        raise UsageError("the fields of a Record are sorted by name, each stands once")
 
 
 def _too_long() -> UsageError:
