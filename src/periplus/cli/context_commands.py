@@ -23,6 +23,10 @@ ACTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("select", "the atoms that answer a question within a budget of tokens", "context_select"),
     ("stream", "the expansion in chunks, as they come; whoever stops reading pays no more", "context_stream"),
     ("refs", "the names of contexts; set, move or end one", "context_refs"),
+    ("push", "send a context to another store", "context_push"),
+    ("pull", "fetch a context of another store, verified", "context_pull"),
+    ("clone", "fetch all refs of another store, into a new one where there is none", "context_clone"),
+    ("serve", "answer others' requests for contexts, on a socket of this machine or over TCP", "context_serve"),
     ("gc", "park what no ref reaches, and with --prune remove what was parked long ago", "context_gc"),
 )
 

@@ -305,7 +305,7 @@ class ContextPushOut(msgspec.Struct, tag_field="schema", tag="periplus.context.p
 
 
 class ContextPullOut(msgspec.Struct, tag_field="schema", tag="periplus.context.pull/1"):
-    """``outcome``: moved, nothing (it was here), fetched (it is here; the ref stands apart and has to be merged)."""
+    """``outcome``: moved, nothing (all of it was here), apart (it is here now, and has to be merged). ``objects`` is how many came."""
 
     place: str
     context: str
@@ -317,18 +317,19 @@ class ContextPullOut(msgspec.Struct, tag_field="schema", tag="periplus.context.p
 
 
 class ContextCloneOut(msgspec.Struct, tag_field="schema", tag="periplus.context.clone/1"):
-    """``made``: the store was made by this."""
+    """``made``: the store was made by this. ``apart`` are the names of refs that were not moved, for neither stands on the other."""
 
     place: str
     store: str
     made: bool
     refs: dict[str, str]
+    apart: list[str]
     objects: int
     bytes: int
 
 
 class ContextServeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.serve/1"):
-    """Where the server listens, printed when it does; with --stats, what a running one has counted."""
+    """Where the server listens, printed when it does; with --stats, what a running one has counted, nothing where none runs."""
 
     address: str
     stats: dict[str, Any] = {}
@@ -351,14 +352,18 @@ class ContextGcOut(msgspec.Struct, tag_field="schema", tag="periplus.context.gc/
 CONTEXT_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "context bisect": ContextBisectOut,
     "context blame": ContextBlameOut,
+    "context clone": ContextCloneOut,
     "context commit": ContextCommitOut,
     "context diff": ContextDiffOut,
     "context expand": ContextExpandOut,
     "context gc": ContextGcOut,
     "context log": ContextLogOut,
     "context merge": ContextMergeOut,
+    "context pull": ContextPullOut,
+    "context push": ContextPushOut,
     "context refs": ContextRefsOut,
     "context select": ContextSelectOut,
+    "context serve": ContextServeOut,
     "context show": ContextShowOut,
     "context stream": ContextStreamOut,
     "context stream (its last line)": ContextStreamEndOut,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FORMAT_VERSION", "PARKED_FOLDER", "STORE_FOLDER", "Layout", "find_root", "project_root"]
+__all__ = ["CONTEXT_SOCKET", "FORMAT_VERSION", "PARKED_FOLDER", "STORE_FOLDER", "Layout", "find_root", "project_root"]
 
 import os
 import stat
@@ -11,6 +11,7 @@ from typing import Final
 from periplus.base.errors import DamageError, NotAStoreError, environment_failure
 
 STORE_FOLDER: Final = ".periplus"
+CONTEXT_SOCKET: Final = "contexts.sock"  # where a context server listens
 PARKED_FOLDER: Final = "parked"  # what had to give way to a repair; nobody reads it
 FORMAT_VERSION: Final = 2
 _GIT_POINTER_MAX: Final = 4096

@@ -20,7 +20,7 @@ from periplus.base.errors import DamageError, NewerFormatError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.journal.creation import IGNORED_LINE
 from periplus.journal.keys import public_of_private, verify_signature
-from periplus.journal.layout import PARKED_FOLDER, Layout
+from periplus.journal.layout import CONTEXT_SOCKET, PARKED_FOLDER, Layout
 from periplus.journal.settings import LineageFile, parse_lineage, read_settings
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def odd_places(root: str) -> Iterator[tuple[str, str]]:
                 if _FILE_NAME.fullmatch(within):
                     folders.remove(name)
                     yield within, "a folder where a file belongs"
-            elif not stat.S_ISREG(mode):
+            elif not stat.S_ISREG(mode) and not (within == CONTEXT_SOCKET and stat.S_ISSOCK(mode)):
                 yield within, "neither a file nor a folder"
 
 

@@ -296,6 +296,7 @@ class ProjectContexts:
                              mend="Name a context to merge into it.")  # fmt: skip
         if other and len(standing) > 1:
             raise self.table.apart(ref, standing)
+        message = message or (f"merge of {other}" if other else f"merge of what clones did to {ref}")
         head, outcome = standing[0], "already"
         settled: list[Settled] = []
         for each in theirs:

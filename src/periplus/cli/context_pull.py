@@ -1,0 +1,54 @@
+"""``periplus context pull``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+
+from periplus.cli.context_places import other_store, place_arguments, told_progress
+from periplus.cli.context_text import SHORT
+from periplus.cli.face import Face, counted, plain, visible
+
+_APART = 5  # refused, as a conflict is
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    place_arguments(parser)
+    parser.add_argument(
+        "name", nargs="?", default="main", metavar="NAME", help="the ref of the other store (default: main)"
+    )
+    parser.add_argument(
+        "--to", default="", metavar="NAME", help="our ref to move (by default the one of the same name)"
+    )
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.context_schemas import ContextPullOut
+    from periplus.project.context_exchange import pull_context
+
+    name = plain(arguments.name, "NAME")
+    into = plain(arguments.to, "--to") or name
+    with face.open() as project, other_store(face, arguments) as other:
+        done = pull_context(project.contexts, other, name, into, tell=told_progress(face, "pulling"))
+    face.clear_progress()
+    before = done.previous.hex() if done.previous is not None else ""
+    result = ContextPullOut(
+        other.place, done.head.hex(), done.ref, before, done.outcome, done.sent.sent, done.sent.size_bytes
+    )
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        came = f"{counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
+        if result.outcome == "nothing":
+            yield f"Nothing new: {visible(result.ref)} has all of {result.context[:SHORT]}."
+        elif result.outcome == "moved":
+            way = f"{result.previous[:SHORT]} -> " if result.previous else ""
+            yield f"{visible(result.ref)}: {way}{paint.name}{result.context[:SHORT]}{paint.end} ({came})"
+        else:
+            yield f"{paint.warn}{visible(result.ref)} and {visible(result.place)} went apart{paint.end}; {came}. Nothing was moved."
+            yield f"Next: periplus context merge {result.context[:SHORT]} --ref {visible(result.ref)}"
+
+    face.emit(result, lines)
+    return _APART if result.outcome == "apart" else 0
