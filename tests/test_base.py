@@ -36,7 +36,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, write_all, write_atomic
 from periplus.base.ids import derived_id, is_id, new_id
 from periplus.base.locks import Lock
-from periplus.base.tokens import estimate_tokens
+from periplus.base.tokens import _of_pieces, estimate_tokens
 from periplus.base.varint import UINT_MAX, append_uint, read_uint, uint_bytes, unzigzag, zigzag
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(periplus.base.__file__))))
@@ -736,6 +736,15 @@ def test_a_lock_that_cannot_be_opened_is_said(tmp_path):
 
 
 # ---- tokens
+
+
+@given(
+    st.text(alphabet=" abAB1-=\n\t\u3000\u00a0\x85漢\x1c\x00!éZ9_~\x7f", max_size=20)
+    | st.text(st.characters(max_codepoint=127))
+    | st.text()
+)
+def test_counting_kind_by_kind_is_counting_piece_by_piece(text):
+    assert estimate_tokens(text) == max((_of_pieces(text) + 3) // 4, 1 if text else 0)
 
 
 @given(st.text(st.characters()))

@@ -98,7 +98,7 @@ class LyingCutter(ProvingCutter):
 
 
 def told(store, digest, lies):
-    cutter = LyingCutter(store, digest, SMALL, estimate_tokens)
+    cutter = LyingCutter(store, digest, SMALL)
     cutter.lies = frozenset(lies)
     return list(cutter.cut()), cutter.end
 
@@ -113,7 +113,7 @@ def truth(store, digest):
             seen.append(((row.place, row.key[2]), not found))
             return found
 
-    list(Noting(store, digest, SMALL, estimate_tokens).cut())
+    list(Noting(store, digest, SMALL).cut())
     return seen
 
 

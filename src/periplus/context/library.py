@@ -32,7 +32,6 @@ from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
-from periplus.context.counters import ESTIMATE
 from periplus.context.entry import Below, Entered, check_entry
 from periplus.context.model import DEFAULT_LIMITS, ChunkLimits, Context, ContextHeader, Entry, Expansion, OrderKey
 from periplus.context.molecules import MoleculeTable
@@ -52,7 +51,7 @@ from periplus.context.runs import (
 )
 from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
 from periplus.context.store import ANY, Expected, ObjectSource
-from periplus.context.stream import ChunkCutter, Columns, Streamed, check_limits, merged
+from periplus.context.stream import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
 from periplus.context.validation import Prepared, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
@@ -125,6 +124,7 @@ class ContextLibrary:
         self._clock = clock or SystemClock()
         self._known_since_ms = self._clock.now_ms()
         self._batches = 0
+        self._tallies = Tallies()
 
     # Contexts
 
@@ -199,7 +199,7 @@ class ContextLibrary:
             try:
                 for columns in merged(self._stack(digest)):
                     start = 0 if behind is None else bisect_right(range(len(columns.atoms)), behind, key=columns.key)
-                    found = columns.between(start, None) if start else columns
+                    found = columns.between(start, len(columns.atoms)) if start else columns
                     if found.atoms:
                         yield found
                         last = found.key(-1)
@@ -215,11 +215,11 @@ class ContextLibrary:
         check_limits(limits, resume)
         header = self.header(digest)
         if prove:
-            proving = ProvingCutter(self, digest, limits, ESTIMATE.count)
+            proving = ProvingCutter(self, digest, limits)
             return Streamed(proving, proving.cut(), resume)
         # Where nothing but one context has atoms, and all of them are there, the head is the root of its own tree.
         is_single = header.base is None or self.header(header.base).live == 0
-        cutter = ChunkCutter(header.live, limits, ESTIMATE.count, header.atoms_root if is_single else None)
+        cutter = ChunkCutter(header.live, limits, header.atoms_root if is_single else None)
         return Streamed(cutter, cutter.cut(self.stretches(digest)), resume)
 
     def added(self, digest: bytes) -> Container[bytes]:
@@ -468,7 +468,7 @@ class ContextLibrary:
 
     def _large(self, view: RecordView) -> DeltaRun:
         sets = _LazySets(lambda: self._sets(view))
-        return DeltaRun(view, self._objects.get, sets.adds, sets.removes)
+        return DeltaRun(view, self._objects.get, sets.adds, sets.removes, self._tallies)
 
     def _sets(self, view: RecordView) -> Sets:
         digest = view.header.digest

@@ -16,6 +16,7 @@ import heapq
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from periplus.base.tokens import estimate_tokens
 from periplus.context.model import (
     Atom,
     Chunk,
@@ -89,11 +90,10 @@ class _Delta:
 class ProvingCutter:
     """Cuts the expansion of ``asked`` into chunks with proofs. ``end`` is there from the last chunk on."""
 
-    def __init__(self, source: ProofSource, asked: bytes, limits: ChunkLimits, count: Callable[[str], int]) -> None:
+    def __init__(self, source: ProofSource, asked: bytes, limits: ChunkLimits) -> None:
         self.end: StreamEnd | None = None
         self._source = source
         self._limits = limits
-        self._count = count
         self._live = source.record(asked).header.live
         self._deltas: list[_Delta] = []
         self._spoken: dict[bytes, int] = {}  # by identity the newest place whose record speaks of it
@@ -212,7 +212,7 @@ class ProvingCutter:
     def _has_room(self, row: _Row) -> bool:
         """Whether the atom goes into this chunk; what it takes is kept for ``_take``."""
         limits = self._limits
-        self._takes = (self._count(row.atom.content), atom_bytes(row.atom))
+        self._takes = (estimate_tokens(row.atom.content), atom_bytes(row.atom))
         self._is_over = self._takes[0] > limits.tokens or self._takes[1] > limits.size_bytes
         if self._is_over:
             self._takes = (0, ATOM_BYTES + len(annotation_record(row.key[2], row.atom)))

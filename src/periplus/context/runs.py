@@ -44,7 +44,7 @@ from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, M
 from periplus.context.molecules import MoleculeTable
 from periplus.context.pages import PAGE_ATOMS, AtomPage
 from periplus.context.record import PageRef, RecordView
-from periplus.context.stream import Columns
+from periplus.context.stream import Columns, Tallies, Tally
 
 
 class Row(NamedTuple):
@@ -144,6 +144,7 @@ class HeldRun:
         self._changes = changes
         self._molecules = molecules
         self._sorted: list[Row] | None = None
+        self._tallies = Tallies()
         self.weight = 1 + len(rows) + len(self._removed) + sum(1 + len(change.molecules) for change in changes)
         self.weight += len(molecules.molecules)
 
@@ -159,7 +160,7 @@ class HeldRun:
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
         rows = self.rows()
         while some := list(islice(rows, PAGE_ATOMS)):
-            yield some[0].key, partial(columns_of, some)
+            yield some[0].key, partial(columns_of, some, self._tallies.of(some[0].key[2], len(some)))
 
     def state(self, identity: bytes) -> bool | None:
         if identity in self._by_identity:
@@ -214,7 +215,12 @@ class DeltaRun:
     """One large delta, its rows read page by page. ``adds`` and ``removes`` tell what it speaks of."""
 
     def __init__(
-        self, view: RecordView, get: Callable[[bytes], bytes], adds: Container[bytes], removes: Container[bytes]
+        self,
+        view: RecordView,
+        get: Callable[[bytes], bytes],
+        adds: Container[bytes],
+        removes: Container[bytes],
+        tallies: Tallies | None = None,
     ) -> None:
         header = view.header
         self.head = header.digest
@@ -225,13 +231,14 @@ class DeltaRun:
         self._get = get
         self._adds = adds
         self._removes = removes
+        self._tallies = tallies if tallies is not None else Tallies()
 
     def rows(self) -> Iterator[Row]:
         return rows_of(self._view, self._get)
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
         for ref in self._view.pages(self._get):
-            page = _OpenedPage(self._view, ref, self._get)
+            page = _OpenedPage(self._view, ref, self._get, self._tallies.of(ref.digest, ref.count))
             yield ref.first, page.open
             yield from page.rest()
 
@@ -258,19 +265,21 @@ class DeltaRun:
 class _OpenedPage:
     """A page of a delta. Where contents are long and lie elsewhere it comes in small blocks, so that few are read for few."""
 
-    def __init__(self, view: RecordView, ref: PageRef, get: Callable[[bytes], bytes]) -> None:
+    def __init__(self, view: RecordView, ref: PageRef, get: Callable[[bytes], bytes], tally: Tally) -> None:
         self._view = view
+        self._tally = tally
         self._ref = ref
         self._get = get
         self._page: AtomPage | None = None
         self._digests: list[bytes] = []
 
     def open(self) -> Columns:
-        self._page = page = self._view.page_of(self._ref, self._get)
+        self._page = page = self._view.page_of(self._ref, self._get, is_checked=self._tally.is_checked)
+        self._tally.is_checked = True
         self._digests = page.digests()
         if page.long:
             return self._block(0)
-        return Columns(page.atoms, self._digests, [self._view.header.digest] * len(page.atoms))
+        return Columns(page.atoms, self._digests, [self._view.header.digest] * len(page.atoms), self._tally)
 
     def rest(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
         page = self._page
@@ -281,11 +290,12 @@ class _OpenedPage:
     def _block(self, start: int) -> Columns:
         assert self._page is not None
         atoms = self._page.some(start, start + _LONG_BLOCK, self._get)
-        return Columns(atoms, self._digests[start : start + _LONG_BLOCK], [self._view.header.digest] * len(atoms))
+        digests = self._digests[start : start + _LONG_BLOCK]
+        return Columns(atoms, digests, [self._view.header.digest] * len(atoms), self._tally, start)
 
 
-def columns_of(rows: Sequence[Row]) -> Columns:
-    return Columns([row.atom for row in rows], [row.key[2] for row in rows], [row.origin for row in rows])
+def columns_of(rows: Sequence[Row], tally: Tally) -> Columns:
+    return Columns([row.atom for row in rows], [row.key[2] for row in rows], [row.origin for row in rows], tally)
 
 
 def rows_of(view: RecordView, get: Callable[[bytes], bytes]) -> Iterator[Row]:

@@ -31,7 +31,7 @@ from periplus.context.membership import Fence, FenceMaker, SortedDigests
 from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
 from periplus.context.runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
-from periplus.context.stream import Columns
+from periplus.context.stream import Columns, Tallies
 
 PAGE_ROWS: Final = 256
 PAGE_BYTES: Final = 1 << 20
@@ -187,6 +187,7 @@ class StoredRun:
             raise
         footer = self._footer
         self.head, self.base, self.count, self.weight = footer.head, footer.base, footer.count, footer.weight
+        self._tallies = Tallies()
         self.adds = SortedDigests(self._read, footer.identities, self._wrong)
         self.removes = SortedDigests(self._read, footer.removed, self._wrong)
 
@@ -213,7 +214,8 @@ class StoredRun:
         page = self._page(part)
         joined = page.identities
         digests = [joined[at : at + 32] for at in range(0, len(joined), 32)]
-        return Columns(page.atoms, digests, [page.origins[number] for number in page.origin_numbers])
+        tally = self._tallies.of(part.hash, len(page.atoms))
+        return Columns(page.atoms, digests, [page.origins[one] for one in page.origin_numbers], tally)
 
     def _page(self, part: _Part) -> _Page:
         page = self._decoded(part, _PAGES)

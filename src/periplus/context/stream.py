@@ -22,9 +22,10 @@ __all__ = [
     "Columns",
     "SortedRun",
     "Streamed",
+    "Tallies",
+    "Tally",
     "atom_bytes",
     "check_limits",
-    "leaf_of",
     "merged",
     "miscounted",
     "progress_of",
@@ -32,14 +33,16 @@ __all__ = [
 ]
 
 import heapq
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import accumulate
-from typing import Final, NamedTuple, Protocol, TypeVar
+from threading import Lock
+from typing import Final, NamedTuple, Protocol
 
 from periplus.base.errors import DamageError, UsageError
+from periplus.base.tokens import estimate_tokens
 from periplus.context.model import (
     Atom,
     Chunk,
@@ -51,50 +54,99 @@ from periplus.context.model import (
     annotation_record,
     order_key,
 )
+from periplus.context.pages import leaf_hashes
 from periplus.merkle import Frontier
 
 ATOM_BYTES: Final = 112  # what an entry takes as messagepack beside its texts: two digests, two numbers, lengths
+TALLIES_MAX: Final = 16_384  # of 2 KiB each, for four million atoms
 _TAG_BYTES: Final = 5
 _MILLION: Final = 1_000_000
-_T = TypeVar("_T")
 _new_entry: Final = partial(tuple.__new__, Entry)  # the constructor of a NamedTuple is a function in Python
+
+
+class Tally:
+    """What is known of a page that was read before: what each atom takes in tokens and bytes, counted when somebody first asks.
+
+    ``is_checked`` says whether its bytes were looked at.
+    """
+
+    __slots__ = ("_missing", "_sizes", "_tokens", "is_checked")
+
+    def __init__(self, count: int) -> None:
+        self._tokens = array("i", [-1]) * count
+        self._sizes = array("i", [0]) * count
+        self._missing = count
+        self.is_checked = False
+
+    def of(self, atoms: Sequence[Atom], start: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Tokens and bytes of ``atoms``, the first of which is number ``start`` of the page."""
+        stop = start + len(atoms)
+        if self._missing:
+            for at, atom in enumerate(atoms, start):
+                if self._tokens[at] < 0:
+                    self._tokens[at] = estimate_tokens(atom.content)
+                    self._sizes[at] = atom_bytes(atom)
+                    self._missing -= 1
+        return self._tokens[start:stop], self._sizes[start:stop]
+
+
+class Tallies:
+    """The tallies of pages that were read lately, by whatever names the page; for several threads."""
+
+    def __init__(self) -> None:
+        self._pages: dict[bytes, Tally] = {}
+        self._mutex = Lock()
+
+    def of(self, page: bytes, count: int) -> Tally:
+        found = self._pages.get(page)
+        if found is None:
+            with self._mutex:
+                found = self._pages.setdefault(page, Tally(count))
+                if len(self._pages) > TALLIES_MAX:
+                    del self._pages[next(iter(self._pages))]
+        return found
 
 
 class Columns(NamedTuple):
     """Neighbouring atoms of a run or a stream, as columns of one length: what is done to many is done to a column.
 
-    ``leaves`` are the hashes of their annotation records, ``tokens`` their counts and ``sizes`` their ``atom_bytes``; None where
-    nobody knew them.
+    Where they are atoms of one page one after the other, ``tally`` is that of the page and ``first`` the number of the first.
     """
 
     atoms: Sequence[Atom]
     digests: Sequence[bytes]
     origins: Sequence[bytes]
-    leaves: Sequence[bytes] | None = None
-    tokens: Sequence[int] | None = None
-    sizes: Sequence[int] | None = None
+    tally: Tally | None = None
+    first: int = 0
+    taken: tuple[Sequence[int], Sequence[int]] | None = None
 
     def key(self, at: int) -> OrderKey:
         return order_key(self.digests[at], self.atoms[at])
 
-    def between(self, start: int, stop: int | None) -> Columns:
-        return Columns(
-            self.atoms[start:stop],
-            self.digests[start:stop],
-            self.origins[start:stop],
-            self.leaves and self.leaves[start:stop],
-            self.tokens and self.tokens[start:stop],
-            self.sizes and self.sizes[start:stop],
-        )
+    def takes(self, start: int, stop: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Tokens and bytes of the atoms from ``start`` to ``stop``."""
+        if self.taken is not None:
+            return self.taken[0][start:stop], self.taken[1][start:stop]
+        atoms = self.atoms[start:stop]
+        if self.tally is not None:
+            return self.tally.of(atoms, self.first + start)
+        return [estimate_tokens(atom.content) for atom in atoms], [atom_bytes(atom) for atom in atoms]
+
+    def between(self, start: int, stop: int) -> Columns:
+        taken = None if self.taken is None else self.takes(start, stop)
+        atoms, digests, origins = self.atoms[start:stop], self.digests[start:stop], self.origins[start:stop]
+        return Columns(atoms, digests, origins, self.tally, self.first + start, taken)
 
     def only(self, places: Sequence[int]) -> Columns:
+        taken = None
+        if self.tally is not None or self.taken is not None:
+            tokens, sizes = self.takes(0, len(self.atoms))
+            taken = ([tokens[at] for at in places], [sizes[at] for at in places])
         return Columns(
-            _picked(self.atoms, places) or (),
-            _picked(self.digests, places) or (),
-            _picked(self.origins, places) or (),
-            _picked(self.leaves, places),
-            _picked(self.tokens, places),
-            _picked(self.sizes, places),
+            [self.atoms[at] for at in places],
+            [self.digests[at] for at in places],
+            [self.origins[at] for at in places],
+            taken=taken,
         )
 
 
@@ -181,28 +233,14 @@ def _together(parts: Sequence[Columns]) -> Columns | None:
     """Stretches that overlap, as one."""
     if len(parts) < 2:
         return parts[0] if parts else None
+    takes = [part.takes(0, len(part.atoms)) for part in parts]
     whole = Columns(
-        _joined([part.atoms for part in parts]) or (),
-        _joined([part.digests for part in parts]) or (),
-        _joined([part.origins for part in parts]) or (),
-        _joined([part.leaves for part in parts]),
-        _joined([part.tokens for part in parts]),
-        _joined([part.sizes for part in parts]),
+        [atom for part in parts for atom in part.atoms],
+        [digest for part in parts for digest in part.digests],
+        [origin for part in parts for origin in part.origins],
+        taken=([count for tokens, _ in takes for count in tokens], [count for _, sizes in takes for count in sizes]),
     )
     return whole.only(sorted(range(len(whole.atoms)), key=whole.key))
-
-
-def _picked(column: Sequence[_T] | None, places: Sequence[int]) -> list[_T] | None:
-    return None if column is None else [column[at] for at in places]
-
-
-def _joined(columns: Sequence[Sequence[_T] | None]) -> list[_T] | None:
-    found: list[_T] = []
-    for column in columns:
-        if column is None:
-            return None
-        found += column
-    return found
 
 
 def check_limits(limits: ChunkLimits, resume: int) -> None:
@@ -236,22 +274,16 @@ def unnameable(digest: bytes, limits: ChunkLimits) -> UsageError:
     return UsageError(f"limits.size_bytes: no chunk of {limits.size_bytes:,} bytes can even name atom {digest.hex()}")
 
 
-def leaf_of(digest: bytes, atom: Atom) -> bytes:
-    """The hash of the leaf that an atom is in the tree of its context, and of any expansion."""
-    return sha256(b"\x00" + annotation_record(digest, atom)).digest()
-
-
 class ChunkCutter:
     """Cuts an expansion of ``live`` atoms into chunks. ``end`` is there from the last chunk on.
 
-    ``count`` gives the tokens of a text. ``head`` is the head of the expansion where it is known already.
+    ``head`` is the head of the expansion where it is known already.
     """
 
-    def __init__(self, live: int, limits: ChunkLimits, count: Callable[[str], int], head: bytes | None = None) -> None:
+    def __init__(self, live: int, limits: ChunkLimits, head: bytes | None = None) -> None:
         self.end: StreamEnd | None = None
         self._live = live
         self._limits = limits
-        self._count = count
         self._head = head
         self._tree = Frontier()
         self._number = 0
@@ -262,7 +294,7 @@ class ChunkCutter:
     def cut(self, stretches: Iterable[Columns]) -> Generator[Chunk, None, None]:
         """Raises DamageError where there are fewer atoms than ``live``, UsageError where a limit leaves no room for a name."""
         for stretch in stretches:
-            counted = _Counted(stretch, self._count)
+            counted = _Counted(stretch)
             at, count = 0, len(stretch.atoms)
             while at < count:
                 stop = self._room(counted, at)
@@ -297,7 +329,7 @@ class ChunkCutter:
     def _take(self, counted: _Counted, start: int, stop: int) -> None:
         columns = counted.columns.between(start, stop)
         if self._head is None:
-            self._tree.extend(_leaves(columns))
+            self._tree.extend(leaf_hashes(columns.digests, columns.atoms))
         named = [at for at in counted.over if start <= at < stop]
         if named:
             whole = counted.columns
@@ -329,11 +361,10 @@ class ChunkCutter:
 class _Counted:
     """A stretch with what its atoms take, counted no further than somebody asks."""
 
-    def __init__(self, columns: Columns, count: Callable[[str], int]) -> None:
+    def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.count = len(columns.atoms)
         self.over: set[int] = set()
-        self._count = count
         self._done = 0
         self._tokens = [0]  # sums of all before a place
         self._bytes = [0]
@@ -353,22 +384,17 @@ class _Counted:
 
     def _grow(self, stop: int, limits: ChunkLimits) -> None:
         columns, done = self.columns, self._done
-        atoms = columns.atoms[done:stop]
-        tokens = list(columns.tokens[done:stop]) if columns.tokens else [self._count(atom.content) for atom in atoms]
-        sizes = list(columns.sizes[done:stop]) if columns.sizes else [atom_bytes(atom) for atom in atoms]
+        tokens, sizes = columns.takes(done, stop)
         if max(tokens) > limits.tokens or max(sizes) > limits.size_bytes:
-            for at in range(len(atoms)):
+            tokens, sizes = list(tokens), list(sizes)
+            for at, atom in enumerate(columns.atoms[done:stop]):
                 if tokens[at] > limits.tokens or sizes[at] > limits.size_bytes:
                     self.over.add(done + at)
                     tokens[at] = 0
-                    sizes[at] = ATOM_BYTES + len(annotation_record(columns.digests[done + at], atoms[at]))
+                    sizes[at] = ATOM_BYTES + len(annotation_record(columns.digests[done + at], atom))
         self._tokens += accumulate(tokens[1:], initial=self._tokens[-1] + tokens[0])
         self._bytes += accumulate(sizes[1:], initial=self._bytes[-1] + sizes[0])
         self._done = stop
-
-
-def _leaves(columns: Columns) -> Sequence[bytes]:
-    return columns.leaves or list(map(leaf_of, columns.digests, columns.atoms))
 
 
 class Ending(Protocol):

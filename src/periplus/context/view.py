@@ -77,10 +77,10 @@ class RecordView:
             header.atom_count,
         )
 
-    def page_of(self, page: PageRef, get: GetObject) -> AtomPage:
-        """A page as it stands: long contents are named, not read."""
+    def page_of(self, page: PageRef, get: GetObject, *, is_checked: bool = False) -> AtomPage:
+        """A page as it stands: long contents are named, not read. ``is_checked`` as in ``decode_atoms``."""
         if page.digest:
-            found = decode_atoms(get(page.digest))
+            found = decode_atoms(get(page.digest), is_checked=is_checked)
         else:
             found = self._here(self._section(layout.ATOMS + layout.HERE) or b"")
         if len(found.atoms) != page.count or found.identities[:DIGEST_BYTES] != page.first[2]:
