@@ -13,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from periplus.context.address import Address, parse_address
+from periplus.context.address import Address, Trust, connect, parse_address
 from periplus.context.disk import DiskStore
 from periplus.context.library import ContextLibrary
-from periplus.context.model import Atom, Context
+from periplus.context.model import Atom, Context, atom_digest
 from periplus.context.remote import RemoteStore
+from periplus.context.wire import ClientMachine, Limits
 from periplus.server.contexts import ContextServer, fetch_stats
 from periplus.server.listening import Endpoint
 
@@ -126,9 +127,48 @@ def fill(folder: Path, count: int = 3_000, deltas: int = 5, size: int = 0) -> by
     try:
         head = store.commit(Context(atoms=atoms(count, size), metadata={"why": "the first"}))
         for number in range(deltas):
-            gone = (store.expand(head).entries[number].digest,) if count < 10_000 else ()
+            gone = (atom_digest(atoms(1, size, first=number)[0]),)
             head = store.commit(Context(head, atoms(3, size, first=count + 3 * number), removed=gone))
         store.set_ref("main", head)
         return head
     finally:
         store.close()
+
+
+class RawClient:
+    """A client that does what it is told and nothing by itself: it reads only when it is asked to."""
+
+    def __init__(self, address: Address, *, limits: Limits | None = None) -> None:
+        self.socket = connect(address, Trust(), PATIENCE_S)
+        self.machine = ClientMachine(0.0, limits=limits)
+        self.events: list[Any] = []
+
+    def send(self) -> None:
+        self.socket.sendall(self.machine.data_to_send())
+
+    def read_until(self, is_enough: Callable[[list[Any]], bool]) -> list[Any]:
+        """All events so far, when there are enough of them, or the server has ended the connection."""
+        self.send()
+        while not is_enough(self.events):
+            data = self.socket.recv(65_536)
+            self.events += self.machine.receive(data, 0.0) if data else self.machine.receive_eof(0.0)
+            if not data:
+                break
+        return self.events
+
+    def shake_hands(self) -> Self:
+        self.read_until(bool)
+        assert self.machine.is_open, self.events
+        return self
+
+    def read_to_the_end(self) -> list[Any]:
+        """What came until the server ended the connection."""
+        try:
+            while data := self.socket.recv(65_536):
+                self.events += self.machine.receive(data, 0.0)
+        except ConnectionError:
+            pass  # an end as well
+        return self.events
+
+    def close(self) -> None:
+        self.socket.close()

@@ -9,25 +9,25 @@ from __future__ import annotations
 __all__ = [
     "LISTED_PER_STEP",
     "OBJECT_BYTES_PER_STEP",
+    "REST",
     "Bench",
     "Keeping",
-    "Refused",
     "Step",
     "answers",
     "changes",
-    "field_of",
+    "chunk_step",
+    "end_step",
     "is_long",
-    "told_code",
+    "query_steps",
 ]
 
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple, assert_never
 
-from periplus.base.errors import NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import NotFoundError, UsageError
 from periplus.context.counters import ESTIMATE
 from periplus.context.depot import LocalPeer
 from periplus.context.filters import Matcher, Query
@@ -36,7 +36,7 @@ from periplus.context.model import Chunk, ChunkLimits, Expansion
 from periplus.context.runs import molecule_table
 from periplus.context.snapshots import StaleCacheError
 from periplus.context.store import ANY
-from periplus.context.wire import ErrorCode, ServerMachine, code_of
+from periplus.context.wire import ServerMachine
 from periplus.context.wire.limits import Limits
 from periplus.context.wire.payloads import (
     ExpandRequest,
@@ -53,12 +53,14 @@ from periplus.context.wire.payloads import (
     Watch,
     filters_of,
 )
+from periplus.context.wire.v1_payloads import V1Push, V1Query, V1Request
+from periplus.server.aliases import AliasIndex
+from periplus.server.refusal import Refused
 
 LISTED_PER_STEP: Final = 1_024
 OBJECT_BYTES_PER_STEP: Final = (
     256 << 10
 )  # also what is lost at most of a transfer that is cut off, beside what is under way
-_FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]]{1,255}(?=:)")
 
 
 class Step(NamedTuple):
@@ -69,37 +71,21 @@ class Step(NamedTuple):
     objects: int = 0
 
 
-class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
-    """A request that is answered by ``wire_code``."""
+class Bench:
+    """What a worker's thread works with: its store, as such, as a side of transfers, and by the short hashes of version 1."""
 
-    def __init__(self, wire_code: ErrorCode, wrong: str) -> None:
-        super().__init__(wrong)
-        self.wire_code = wire_code
-
-
-def field_of(error: BaseException) -> str:
-    """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not."""
-    found = _FIELD.match(str(error)) if isinstance(error, UsageError) else None
-    return found.group() if found else ""
-
-
-def told_code(error: BaseException) -> ErrorCode:
-    return error.wire_code if isinstance(error, Refused) else code_of(error)
-
-
-class Bench(NamedTuple):
-    """What a worker's thread works with: its store, as such and as a side of transfers."""
-
-    library: ContextLibrary
-    peer: LocalPeer
+    def __init__(self, library: ContextLibrary) -> None:
+        self.library = library
+        self.peer = LocalPeer(library)
+        self.aliases = AliasIndex(library)
 
     def close(self) -> None:
         self.library.close()
 
 
-def is_long(body: Request) -> bool:
+def is_long(body: Request | V1Request) -> bool:
     """Whether a single step of it may take long: all of a context is searched, or checked."""
-    return isinstance(body, QueryRequest | PushContext | RefsRequest)
+    return isinstance(body, QueryRequest | PushContext | RefsRequest | V1Query | V1Push)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
@@ -110,7 +96,7 @@ def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limi
         case StreamRequest():
             yield from _stream(bench.library, stream, body, chunk_limits)
         case QueryRequest():
-            yield from _query(bench.library, stream, body)
+            yield from query_steps(bench.library, stream, body)
         case PushContext():
             yield from _push(bench, stream, body)
         case Have():
@@ -142,11 +128,11 @@ def _expand(
         number = 0
         for chunk in chunks:
             number = chunk.chunk_id + 1
-            yield _chunk_step(stream, chunk)
+            yield chunk_step(stream, chunk)
         rest = _molecules(library, body.context)
         if rest.molecules or rest.broken:
             yield Step(lambda machine: machine.send_molecules(stream, number, rest))
-        yield _end_step(stream, StreamEnd(*_totals(chunks.end)))
+        yield end_step(stream, StreamEnd(*_totals(chunks.end)))
     finally:
         chunks.close()
 
@@ -170,8 +156,8 @@ def _stream(library: ContextLibrary, stream: int, body: StreamRequest, limits: C
     chunks = library.stream(body.context, limits=limits, resume=body.resume, prove=body.prove)
     try:
         for chunk in chunks:
-            yield _chunk_step(stream, chunk)
-        yield _end_step(stream, StreamEnd(*_totals(chunks.end)))
+            yield chunk_step(stream, chunk)
+        yield end_step(stream, StreamEnd(*_totals(chunks.end)))
     finally:
         chunks.close()
 
@@ -183,15 +169,15 @@ def _totals(end: object) -> tuple[int, int, int, bytes]:
     return end.chunks, end.atoms, end.tokens, end.head
 
 
-def _chunk_step(stream: int, chunk: Chunk) -> Step:
+def chunk_step(stream: int, chunk: Chunk) -> Step:
     return Step(lambda machine: machine.send_chunk(stream, chunk), chunks=1)
 
 
-def _end_step(stream: int, end: StreamEnd) -> Step:
+def end_step(stream: int, end: StreamEnd) -> Step:
     return Step(lambda machine: machine.send_end(stream, end))
 
 
-_REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
+REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
 
 
 def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
@@ -211,15 +197,15 @@ def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits:
                 atoms += len(passing)
                 number += 1
                 if kept.chunk_id >= body.resume:
-                    yield _chunk_step(stream, kept)
+                    yield chunk_step(stream, kept)
                     continue
-            yield _REST
-        yield _end_step(stream, StreamEnd(number, atoms, tokens, b""))
+            yield REST
+        yield end_step(stream, StreamEnd(number, atoms, tokens, b""))
     finally:
         chunks.close()
 
 
-def _query(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
+def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
     from periplus.context.select import query
 
     asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
@@ -253,7 +239,7 @@ def _push(bench: Bench, stream: int, body: PushContext) -> Iterator[Step]:
             raise Refused("unknown_base", str(error)) from error
         raise
     if body.ref:
-        yield _REST
+        yield REST
         expected = ANY if body.expected_any else body.expected
         bench.library.set_ref(body.ref, body.digest, expected=expected, force=body.force)
     bench.library.source.settle()
@@ -269,7 +255,7 @@ def _have(peer: LocalPeer, stream: int, body: Have) -> Iterator[Step]:
             if wanted or is_final:
                 yield _want_step(stream, wanted, [], is_final=is_final)
             else:
-                yield _REST
+                yield REST
         return
     for place, head in enumerate(body.wanted):
         rows = peer.listing(head, [*body.known, *body.wanted[:place]])
@@ -301,7 +287,7 @@ def _objects_step(stream: int, batch: list[tuple[bytes, bytes]], *, is_final: bo
 def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
     """Proofs."""
     del library, stream, body
-    yield _REST
+    yield REST
     raise Refused("unsupported", "proofs come with streams")
 
 
@@ -310,7 +296,7 @@ def _refs(library: ContextLibrary, stream: int, body: RefsRequest) -> Iterator[S
     if update is not None:
         expected = ANY if update.expected_any else update.expected
         library.set_ref(update.name, update.target, expected=expected, force=update.force)
-        yield _REST
+        yield REST
     found = [
         (name, target) for name, target in library.refs().items() if name.startswith(body.prefix) and name > body.after
     ]

@@ -29,11 +29,15 @@ from periplus.context.wire import (
     Requested,
     ServerMachine,
     UploadEnded,
+    V1Requested,
     WireError,
 )
 from periplus.context.wire.limits import ATOMS_MAX, FRAME_BYTES_MAX
 from periplus.context.wire.payloads import PushContext, RefsRequest, StreamRequest, Watch
-from periplus.server.answers import Bench, Keeping, Step, answers, changes, field_of, is_long, told_code
+from periplus.context.wire.v1_payloads import V1Push, V1Request
+from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long
+from periplus.server.answers_v1 import answers_v1
+from periplus.server.refusal import field_of, told_code
 from periplus.server.stats import Stats
 from periplus.server.workers import Job, Lane, Workers
 
@@ -50,6 +54,7 @@ class Hub(Protocol):
 
     stats: Stats
     workers: Workers[Bench, Step]
+    can_push: bool
 
     def machine(self) -> ServerMachine: ...
 
@@ -184,7 +189,7 @@ class Connection(asyncio.Protocol):
         deadline = machine.next_deadline()
         if deadline is None:
             return
-        if machine.is_open:
+        if machine.is_open and machine.version == 2:
             deadline = min(deadline, self._ping_at(machine))
         wait_s = max(0.0, deadline - time.monotonic())
         self._timer = self._loop.call_later(wait_s + 0.001, self._tick)
@@ -201,7 +206,7 @@ class Connection(asyncio.Protocol):
         self._handle(machine.tick(now))
         if self._machine is None:
             return
-        if machine.is_open and now >= self._ping_at(machine) and not self._is_full:
+        if machine.is_open and machine.version == 2 and now >= self._ping_at(machine) and not self._is_full:
             self._pinged_at = now
             machine.ping()
             self._flush()
@@ -220,6 +225,8 @@ class Connection(asyncio.Protocol):
         match event:
             case Requested():
                 self._on_request(event)
+            case V1Requested():
+                self._on_v1_request(event.stream, event.body)
             case CreditCame():
                 self._resume(event.stream)
                 self._tell_changes(event.stream)
@@ -256,6 +263,16 @@ class Connection(asyncio.Protocol):
             return
         limits, chunk_limits = machine.limits, machine.chunk_limits(stream, _most(body))
         self._begin(stream, lambda bench: answers(bench, stream, body, limits, chunk_limits), body)
+
+    def _on_v1_request(self, stream: int, body: V1Request) -> None:
+        machine = self._machine
+        assert machine is not None
+        self._hub.stats.requests[type(body).__name__] += 1
+        if isinstance(body, V1Push) and not self._hub.can_push:
+            self._fail(stream, "refused")
+            return
+        chunk_limits = machine.chunk_limits(stream)
+        self._begin(stream, lambda bench: answers_v1(bench, stream, body, chunk_limits), body)
 
     def _keep(self, stream: int) -> Keeping:
         keeping = self._keeping.get(stream)
@@ -319,7 +336,7 @@ class Connection(asyncio.Protocol):
 
     def _on_end(self, stream: int, body: Any, error: BaseException | None) -> None:
         self._forget(stream)
-        if isinstance(body, PushContext) or (isinstance(body, RefsRequest) and body.update is not None):
+        if isinstance(body, PushContext | V1Push) or (isinstance(body, RefsRequest) and body.update is not None):
             self._hub.refs_changed()
         machine = self._machine
         if machine is None:

@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 
 from periplus.context.address import Address, Trust, connect
 from periplus.context.calls import LIMITS
-from periplus.context.depot import LocalPeer
 from periplus.context.library import ContextLibrary
 from periplus.context.wire import Limits, Policy, ServerMachine
 from periplus.server.answers import Bench, Step
@@ -77,6 +76,7 @@ class ContextServer:
         self._endpoints = endpoints
         self._limits = limits
         self._capabilities = ("prove", "watch", "zstd", *(("push",) if can_push else ()))
+        self.can_push = can_push
         self._on_error = on_error
         self.stats = Stats()
         self._connections: set[Connection] = set()
@@ -111,8 +111,7 @@ class ContextServer:
             self._spawn(self._accept(listener))
 
     def _bench(self) -> Bench:
-        library = self._open_store()
-        return Bench(library, LocalPeer(library))
+        return Bench(self._open_store())
 
     async def stop(self) -> None:
         """Take no more connections and requests, let open streams finish within the grace, tell the rest, close."""
@@ -281,6 +280,7 @@ class _Side:
         self._server = server
         self.stats = server.stats
         self.workers = server.workers
+        self.can_push = server.can_push
         self.refs = server.refs
         self.watch = server.watch
         self.refs_changed = server.refs_changed
