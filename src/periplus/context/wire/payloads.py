@@ -16,7 +16,9 @@ __all__ = [
 ]  # fmt: skip
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from functools import partial
+from itertools import repeat
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -36,7 +38,7 @@ from periplus.context.model import (
     Expansion,
     Molecule,
     Oversize,
-    atom_digest,
+    atom_digests,
 )
 from periplus.context.wire.codes import ProtocolError
 from periplus.context.wire.limits import ATOMS_MAX, DIGESTS_MAX, Limits
@@ -438,16 +440,15 @@ def rows_of(entries: Sequence[Entry]) -> Rows:
     return Rows(atoms, origins, tuple([places[entry[2]] for entry in entries]))
 
 
+_new_entry: Final = partial(tuple.__new__, Entry)  # Entry._make without a frame of Python for each of many
+
+
 def entries_of(atoms: Sequence[Atom], origins: Sequence[bytes], origin_of: Sequence[int]) -> tuple[Entry, ...]:
     """What ``rows_of`` was given; ``check_rows`` has looked at it."""
-    if origin_of:
-        return tuple(
-            [Entry(atom_digest(atom), atom, origins[place]) for atom, place in zip(atoms, origin_of, strict=True)]
-        )
     if not atoms:
         return ()
-    origin = origins[0]
-    return tuple([Entry(atom_digest(atom), atom, origin) for atom in atoms])
+    places = [origins[place] for place in origin_of] if origin_of else repeat(origins[0], len(atoms))
+    return tuple(map(_new_entry, zip(atom_digests(atoms), atoms, places, strict=True)))
 
 
 def payload_of_chunk(chunk: Chunk) -> StreamChunk:
@@ -518,8 +519,8 @@ def check_atoms(atoms: Sequence[Atom], limits: Limits) -> None:
     if len(atoms) > limits.atoms:
         raise ProtocolError(f"{len(atoms)} atoms in a frame, {limits.atoms} were agreed")
     depth_max = limits.type_depth
-    for atom in atoms:
-        if atom.type.count("[") >= depth_max and _depth(atom.type) > depth_max:
+    for kind in {atom.type for atom in atoms}:
+        if kind.count("[") >= depth_max and _depth(kind) > depth_max:
             raise ProtocolError(f"a type is nested deeper than {depth_max} levels")
 
 
