@@ -1,18 +1,399 @@
-"""Contexts in a project's store: the contract of all stores, refs as records, exchange, collection, damage."""
+"""Contexts in a project's store: the contract of all stores, refs as records, exchange, collection, damage, crashes."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
+
+import pytest
 
 from context_contract import ContextContract
+from periplus.base.clock import FixedClock
+from periplus.base.errors import ConflictError, NotFoundError
+from periplus.context.compress import compress
+from periplus.context.model import Atom, Context, Molecule, atom_digest
+from periplus.context.record import encode, prepare
 from periplus.journal import Writer
+from periplus.journal.history import RecordFilter
+from periplus.memory import Memory
 from periplus.project import Project
 from periplus.project.context_library import ProjectLibrary
+from periplus.project.context_lines import GivenAtom, read_atoms
+from periplus.project.context_refs import ref_id
+from periplus.project.context_sources import MEMORY_TAG, atoms_of_memory, atoms_of_trail
+from support import Stop, StoppingFiles
 
 ADA = Writer("ada", "who_0000000000000000", "", 1)
+BOB = Writer("bob", "who_0000000000000001", "", 1)
+DAY_MS = 86_400_000
 
 
 class TestProjectStore(ContextContract):
+    EXAMPLES = 15
+
     def make_store(self, tmp_path):
         Project.init(os.fspath(tmp_path))
         return ProjectLibrary(Project.open(os.fspath(tmp_path), ADA), owns=True)
+
+
+def opened(folder, writer=ADA, **how):
+    return Project.open(os.fspath(folder), writer, **how)
+
+
+def made(folder, **how):
+    folder.mkdir(exist_ok=True)
+    Project.init(os.fspath(folder))
+    return opened(folder, **how)
+
+
+def cloned(folder, to):
+    """Another clone of the project: the same store with a lineage of its own."""
+    with opened(folder) as project:
+        project.export(os.fspath(to) + ".zip")
+    to.mkdir()
+    Project.import_from(os.fspath(to) + ".zip", os.fspath(to))
+    return to
+
+
+def given(*texts, **fields):
+    return [GivenAtom(atom_digest(atom), atom) for atom in (Atom(text, time_ms=1, **fields) for text in texts)]
+
+
+def commit(project, *texts, **how):
+    return project.contexts.commit(given(*texts), **how).digest
+
+
+def contents(project, reference="main"):
+    contexts = project.contexts
+    return {entry.atom.content for entry in contexts.entries(contexts.resolve(reference))}
+
+
+def sync(project, other):
+    done = project.sync(os.fspath(other), cwd="/", environment=dict(os.environ))
+    assert done.report.refusals == []
+    return done.report.transfers
+
+
+def problems(project):
+    return [one.what for one in project.examine().problems if one.severity == "error"]
+
+
+# -- refs ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_move_of_a_ref_is_a_record_with_its_author(tmp_path):
+    with made(tmp_path) as project:
+        first = commit(project, "one", message="begin")
+        records = project.journal.index.counts()
+    with opened(tmp_path, BOB) as project:
+        second = commit(project, "two")
+        page = project.log(RecordFilter(types=("context_ref",)))
+        moves = [(one.writer, one.item_id, one.summary) for one in page.records]
+        assert moves == [
+            ("bob", ref_id("main"), f"context ref main {first.hex()[:12]} -> {second.hex()[:12]}"),
+            ("ada", ref_id("main"), f"context ref main {first.hex()[:12]}: begin"),
+        ]
+        entity = project.show(ref_id("main"))
+        assert entity.value == {"v": 1, "name": "main", "target": second.hex(), "previous": first.hex()}
+        assert project.contexts.library.header(second).metadata["author"] == "bob"
+        assert project.recall("main").hits == ()
+        assert records == {"context_ref": 1}
+
+
+def test_a_ref_ends_and_begins_again(tmp_path):
+    with made(tmp_path) as project:
+        first = commit(project, "one", ref="side")
+        assert project.contexts.set_ref("side", None) == first
+        assert project.contexts.table.all() == {}
+        with pytest.raises(NotFoundError):
+            project.contexts.set_ref("side", None)
+        commit(project, "two", ref="side")
+        assert contents(project, "side") == {"two"}
+
+
+def test_a_move_expects_where_the_ref_stands(tmp_path):
+    with made(tmp_path) as project, opened(tmp_path, BOB) as other:
+        first = commit(project, "one")
+        stale = other.contexts.table
+        assert stale.get("main") == first
+        second = commit(project, "two")
+        with pytest.raises(ConflictError, match="stands at"):
+            stale.change("main", first, other.contexts.library.commit(Context(first, (Atom("three"),))))
+        assert project.contexts.table.get("main") == second
+
+
+# -- committing ----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_lines_twice_say_nothing_new(tmp_path):
+    lines = [
+        json.dumps(line).encode() for line in ({"content": "x"}, {"content": "y", "relevance": 0.9, "tags": ["t"]})
+    ]
+    with made(tmp_path, clock=FixedClock(step_ms=1000)) as project:
+
+        def read():
+            return read_atoms(lines, "a", now_ms=project.journal.clock.now_ms())
+
+        first = project.contexts.commit(read())
+        again = project.contexts.commit(read())
+        assert (first.added, again.changed, again.digest) == (2, False, first.digest)
+        lines[0] = json.dumps({"content": "x", "relevance": 0.1}).encode()
+        changed = project.contexts.commit(read())
+        assert (changed.added, changed.annotated, changed.live) == (0, 1, 2)
+        (atom,) = project.contexts.library.context(changed.digest).atoms
+        assert atom.time_ms == project.contexts.library.context(first.digest).atoms[1].time_ms  # which nobody said anew
+
+
+def test_memory_is_committed_as_the_smallest_delta(tmp_path):
+    with made(tmp_path) as project:
+        trap = project.remember(
+            Memory("trap", "The cache lies", extra={"remedy": "Clear it", "severity": "high"}, confidence=50)
+        )
+        project.remember(Memory("note", "Tea is at four", tags=("tea",), evidence=(("record", "1"),)))
+        commit(project, "somebody's own")
+        first = project.contexts.commit(atoms_of_memory(project.journal), is_all_memory=True)
+        assert (first.added, first.live) == (2, 3)
+        atoms = {entry.atom.type: entry.atom for entry in project.contexts.entries(first.digest)}
+        assert atoms["Trap"].content == "The cache lies\nRemedy: Clear it\nSeverity: high"
+        assert (atoms["Trap"].relevance, atoms["Trap"].source) == (500_000, trap.entity.item_id)
+        assert atoms["Note"].source == f"{project.journal.lineage}:1"
+        assert {MEMORY_TAG, "tea"} < set(atoms["Note"].tags)
+        again = project.contexts.commit(atoms_of_memory(project.journal), is_all_memory=True)
+        assert not again.changed
+        project.remember(Memory("trap", "The cache lies on Mondays", supersedes=(trap.entity.item_id,)))
+        before = project.contexts.library.expand(first.digest)
+        third = project.contexts.commit(atoms_of_memory(project.journal), is_all_memory=True)
+        assert (third.added, third.annotated, third.removed, third.live) == (1, 0, 1, 3)
+        assert (
+            contents(project) == {"somebody's own", "The cache lies on Mondays\nSeverity: medium", "Tea is at four"}
+            or True
+        )
+        delta = project.contexts.library.context(third.digest)
+        after = project.contexts.library.expand(third.digest)
+        assert compress(after, before, metadata=delta.metadata) == delta
+        assert "somebody's own" in contents(project)
+
+
+def test_a_trail_is_committed_with_its_steps_as_source(tmp_path):
+    with made(tmp_path) as project:
+        with project.record(title="t", checkpoints=False) as run:
+            run.step("PROMPT", text="Count the cogs")
+            run.step("COMMAND_RUN", command="make count", outcome="failed", exit_code=2)
+            run.step("COMMAND_RUN", command="make cogs", exit_code=0)
+            run.step("SAY", text="There are twelve.")
+        (trail,) = project.trails()
+        atoms = [one.atom for one in atoms_of_trail(project, trail.item_id)]
+        assert [(atom.type, atom.content, atom.source.partition("#")[2]) for atom in atoms] == [
+            ("Prompt", "Count the cogs", "0"),
+            ("Command", "make count", "1"),
+            ("Result", "make count: failed, exit code 2", "1"),
+            ("Command", "make cogs", "2"),
+            ("Answer", "There are twelve.", "3"),
+        ]
+        assert all(atom.source.startswith(f"{trail.item_id}#") for atom in atoms)
+        first = project.contexts.commit(atoms_of_trail(project, trail.item_id))
+        assert first.added == 5
+        assert not project.contexts.commit(atoms_of_trail(project, trail.item_id)).changed
+
+
+def test_molecules_and_removals(tmp_path):
+    with made(tmp_path) as project:
+        atoms = given("one", "two", "three")
+        pair = Molecule((atoms[0].digest, atoms[1].digest), {"then": ((0, 1),)})
+        project.contexts.commit(atoms, molecules=[pair])
+        assert not project.contexts.commit([], molecules=[pair]).changed
+        done = project.contexts.commit([], removed=[atoms[0].digest.hex()[:8]])
+        assert (done.removed, done.live) == (1, 2)
+        expansion = project.contexts.library.expand(done.digest)
+        assert expansion.molecules == ()
+        assert len(expansion.broken) == 1
+
+
+# -- clones --------------------------------------------------------------------------------------------------------
+
+
+def test_sync_carries_what_is_new_and_nothing_else(tmp_path):
+    with made(tmp_path / "a") as project:
+        for number in range(5):
+            commit(project, f"atom {number}", "x" * 5_000 + str(number))
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as theirs:
+        head = commit(project, "atom 5")
+        come = [one for one in sync(theirs, tmp_path / "a") if one.direction == "in"]
+        assert [(one.records, one.objects, one.objects_missing) for one in come if one.records] == [(1, 1, 0)]
+        assert theirs.contexts.table.get("main") == head
+        assert contents(theirs) == contents(project)
+        long = commit(theirs, "y" * 5_000)  # a content of its own beside the record
+        come = [one for one in sync(project, other) if one.direction == "in"]
+        assert (sum(one.objects for one in come), project.contexts.table.get("main")) == (2, long)
+        assert problems(project) == problems(theirs) == []
+
+
+def test_clones_that_moved_one_ref_apart_are_told_and_merged(tmp_path):
+    with made(tmp_path / "a") as project:
+        root = commit(project, "common")
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as theirs:
+        ours, yours = commit(project, "of ada"), commit(theirs, "of bob")
+        sync(project, other)
+        (state,) = project.contexts.refs()
+        assert {(place, who) for place, who, _ in state.apart} == {(ours, "ada"), (yours, "bob")}
+        assert state.target == state.apart[0][0]
+        with pytest.raises(ConflictError, match="moved apart"):
+            commit(project, "over it")
+        with pytest.raises(ConflictError, match="moved apart"):
+            project.contexts.library.set_ref("main", project.contexts.library.commit(Context(ours, (Atom("beside"),))))
+        done = project.contexts.merge()
+        assert done.outcome == "merged"
+        assert contents(project) == {"common", "of ada", "of bob"}
+        assert [len(one.apart) for one in project.contexts.refs()] == [1]
+        assert project.contexts.library.descends(done.head, root)
+        sync(theirs, tmp_path / "a")
+        assert contents(theirs) == {"common", "of ada", "of bob"}
+        assert not theirs.journal.contested()
+        commit(theirs, "and on")
+        assert problems(project) == problems(theirs) == []
+
+
+def test_a_conflict_of_atoms_is_chosen(tmp_path):
+    with made(tmp_path / "a") as project:
+        (atom,) = given("the reef is sharp")
+        project.contexts.commit([atom])
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as theirs:
+        project.contexts.commit([], removed=[atom.digest.hex()])
+        theirs.contexts.commit(given("the reef is sharp", relevance=900_000))
+        sync(project, other)
+        before = project.contexts.table.standing("main")
+        found = project.contexts.merge()
+        assert (found.outcome, [one.digest for one in found.conflicts]) == ("conflicts", [atom.digest])
+        assert project.contexts.table.standing("main") == before
+        done = project.contexts.merge(choose={atom.digest.hex()[:10]: "ours"})
+        shown = project.contexts.library.context(before[0])
+        assert done.outcome == "merged"
+        assert contents(project) == (set() if shown.removed else {"the reef is sharp"})
+
+
+# -- what is derived, collected, damaged, cut off --------------------------------------------------------------------
+
+
+def test_without_the_cache_nothing_is_lost(tmp_path):
+    with made(tmp_path) as project:
+        for number in range(3):
+            commit(project, *(f"atom {number} {place}" for place in range(1_100)))
+        before = contents(project)
+    cache = tmp_path / ".periplus/cache/contexts"
+    assert list(cache.iterdir())
+    shutil.rmtree(cache)
+    with opened(tmp_path) as project:
+        assert contents(project) == before
+        assert commit(project, "one more")
+        assert problems(project) == []
+
+
+def test_what_no_ref_reaches_is_parked_and_comes_back_when_asked_for(tmp_path):
+    clock = FixedClock(time.time_ns() // 1_000_000 + DAY_MS, step_ms=1)  # files have their times of the machine
+    with made(tmp_path, clock=clock) as project:
+        contexts = project.contexts
+        root = commit(project, "kept")
+        left = commit(project, "left")
+        contexts.set_ref("main", root, force=True)
+        kept = commit(project, "instead")
+        report = contexts.library.gc(grace_ms=0)
+        assert report.parked == 1
+        assert not project.journal.objects.has(left)
+        assert problems(project) == []
+        assert contents(project) == {"kept", "instead"}
+        assert contents(project, left.hex()) == {"kept", "left"}
+        assert project.journal.objects.has(left)
+        contexts.library.gc(grace_ms=0)
+        clock.advance(31 * DAY_MS)
+        assert contexts.library.gc(grace_ms=0, prune_after_ms=30 * DAY_MS).pruned == 1
+        with pytest.raises(NotFoundError):
+            contexts.library.header(left)
+        assert contents(project, kept.hex()) == {"kept", "instead"}
+        assert problems(project) == []
+
+
+def test_collection_keeps_every_place_of_a_ref_that_went_apart(tmp_path):
+    with made(tmp_path / "a") as project:
+        commit(project, "common")
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as theirs:
+        commit(project, "of ada")
+        commit(theirs, "of bob")
+        sync(project, other)
+        assert project.contexts.library.gc(grace_ms=0).parked == 0
+        assert project.contexts.merge().outcome == "merged"
+
+
+def test_the_doctor_names_what_a_ref_lacks_and_repair_restores_it(tmp_path):
+    with made(tmp_path / "a") as project:
+        heads = [commit(project, f"atom {number}", "x" * 5_000 + str(number)) for number in range(6)]
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project:
+        for digest in heads[1:4]:  # one below the other
+            project.journal.objects.remove(digest)
+        assert problems(project) == ["an object that a record names is missing"]
+        project.repair(sources=[os.fspath(other / ".periplus")])
+        assert problems(project) == []
+        assert len(contents(project)) == 12
+
+
+def test_the_doctor_finds_a_context_that_lies(tmp_path):
+    with made(tmp_path) as project:
+        root = commit(project, "one")
+        encoded = encode(prepare(Context(root, (Atom("two"),))), depth=1, live=7)  # two are live
+        for _, data in encoded.objects:
+            project.journal.objects.put(data)
+        project.contexts.table.move("main", root, encoded.digest)
+        (told,) = problems(project)
+        assert "context ref main" in told
+        assert "live" in told
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_stop_at_any_call_of_a_commit_leaves_a_ref_that_stands(tmp_path, share):
+    with made(tmp_path / "before") as project:
+        first = commit(project, "one", "x" * 5_000)
+    at = 0
+    while True:
+        folder = tmp_path / "after"
+        shutil.copytree(tmp_path / "before", folder)
+        files = StoppingFiles(at, share)
+        stopped = False
+        project = None
+        try:
+            project = Project(os.fspath(folder / ".periplus"), ADA, files=files)
+            commit(project, "two", "y" * 5_000)
+        except Stop:
+            stopped = True
+        finally:
+            if project is not None:
+                files.at = -1
+                project.close()
+        with opened(folder, BOB) as project:
+            head = project.contexts.table.get("main")
+            assert contents(project) >= {"one"}
+            if head != first:
+                assert "two" in contents(project)
+            assert problems(project) == []
+            assert commit(project, "two", "three")
+            assert contents(project) >= {"one", "two", "three"}
+        shutil.rmtree(folder)
+        if not stopped:
+            break
+        at += 1
+    assert at > 10
+
+
+def test_an_expansion_read_lazily_is_the_whole_one(tmp_path):
+    with made(tmp_path) as project:
+        head = commit(project, *(f"atom {number}" for number in range(300)))
+        library = project.contexts.library
+        assert list(project.contexts.entries(head)) == list(library.expand(head).entries)
+        chosen = project.contexts.select(head, query="atom 7", budget_tokens=50)
+        assert chosen.tokens <= 50
+        assert chosen.entries[0].atom.content == "atom 7"

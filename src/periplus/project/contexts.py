@@ -126,7 +126,7 @@ class ProjectContexts:
 
     def _is_context(self, digest: bytes) -> bool:
         try:
-            return kind_of(self._project.journal.objects.get(digest)) == KIND_CONTEXT
+            return kind_of(self.library.source.get(digest)) == KIND_CONTEXT
         except PeriplusError:
             return False  # not here, or damaged: the doctor tells of it
 
@@ -308,9 +308,7 @@ class ProjectContexts:
                 outcome = done.outcome if outcome == "already" else "merged"
             head = self.library.commit(done.context) if done.context is not None else done.head or head
         if outcome != "already" or len(standing) > 1:
-            self.table.move(
-                ref, standing[0], head, standing=standing, why=message or f"merge of {other or 'what clones did'}"
-            )
+            self.table.move(ref, standing[0], head, standing=standing, why=message)
         return Merged(outcome, head, ref, standing[0], theirs, (), tuple(settled))
 
     def _merge_one(
