@@ -28,15 +28,17 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
+from msgspec import structs
+
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
 from periplus.context.entry import Below, Entered, check_entry
-from periplus.context.model import DEFAULT_LIMITS, ChunkLimits, Context, ContextHeader, Entry, Expansion, OrderKey
+from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, ContextHeader, Entry, Expansion, OrderKey
 from periplus.context.molecules import MoleculeTable
 from periplus.context.proving import ProvingCutter
-from periplus.context.record import RecordView
+from periplus.context.record import AtomPages, Encoded, RecordView
 from periplus.context.refs import RefTable, check_ref_name, moved
 from periplus.context.runs import (
     DeltaRun,
@@ -50,6 +52,7 @@ from periplus.context.runs import (
     weight_of,
 )
 from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
+from periplus.context.sorting import HELD_ATOMS_MAX, Sorter
 from periplus.context.store import ANY, Expected, ObjectSource
 from periplus.context.stream import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
 from periplus.context.validation import Prepared, prepare
@@ -62,6 +65,7 @@ _VIEWS_MAX: Final = 2048
 _HEADERS_MAX: Final = 2048
 _TIPS_MAX: Final = 64
 _REF_TRIES: Final = 64
+_NOTHING: Final = Context()
 _T = TypeVar("_T")
 
 
@@ -133,6 +137,30 @@ class ContextLibrary:
         prepared = prepare(context)
         with self._mutex:
             return self._trusting_less(lambda: self._commit(context, prepared))
+
+    def commit_atoms(self, atoms: Iterable[Atom], rest: Context = _NOTHING, *, held_max: int = HELD_ATOMS_MAX) -> bytes:
+        """Keep the context that has ``atoms`` and whatever else ``rest`` says, holding ``held_max`` of them at once.
+
+        The digest is that of the same context committed at once. Raises UsageError naming the field; then nothing was kept.
+        """
+        if rest.atoms or rest.molecules:
+            raise UsageError(
+                "atoms, molecules: a context of streamed atoms has none beside them; commit molecules over it"
+            )
+        prepared = prepare(rest)
+        scratch = self._cache.scratch()
+        if scratch is None:
+            return self.commit(structs.replace(rest, atoms=tuple(atoms)))
+        try:
+            sorter = Sorter(scratch, held_max)
+            sorter.extend(atoms)
+            if not sorter.is_spilled:
+                return self.commit(structs.replace(rest, atoms=tuple(sorter.held)))
+            sorter.finish()
+            with self._mutex:
+                return self._trusting_less(lambda: self._commit_sorted(rest, prepared, sorter))
+        finally:
+            scratch.close()
 
     def context(self, digest: bytes) -> Context:
         return self._view(digest).context(self._objects.get)
@@ -311,20 +339,40 @@ class ContextLibrary:
     # How
 
     def _commit(self, given: Context, prepared: Prepared) -> bytes:
-        context = prepared.context
+        self._require_parents(given)
+        entered, tip = self._entered(given, prepared)
+        encoded = record.encode(prepared, depth=entered.depth, live=entered.live, sink=self._objects.put)
+        self._settled(encoded)
+        self._advance(encoded.header, prepared, tip)
+        return encoded.digest
+
+    def _require_parents(self, given: Context) -> None:
         for place, digest in enumerate(given.merged):
             self._require(f"merged[{place}]", digest)
-        if context.base is not None:
-            self._require("base", context.base)
-        entered, tip = self._entered(given, prepared)
-        encoded = record.encode(prepared, depth=entered.depth, live=entered.live)
-        for _, data in reversed(encoded.objects):
-            self._objects.put(data)
+        if given.base is not None:
+            self._require("base", given.base)
+
+    def _settled(self, encoded: Encoded) -> None:
         if not self._batches:
             self._objects.settle()
         self._known.add(encoded.digest)
         _keep(self._headers, encoded.digest, encoded.header, _HEADERS_MAX)
-        self._advance(encoded.header, prepared, tip)
+
+    def _commit_sorted(self, given: Context, prepared: Prepared, sorter: Sorter) -> bytes:
+        self._require_parents(given)
+        entered, tip = self._entered(given, prepared)
+        removed = frozenset(given.removed)
+        brought = 0
+        for digest in sorter.digests():
+            if digest in removed:
+                raise UsageError(f"removed[{given.removed.index(digest)}]: {digest.hex()} is added in the same context")
+            brought += given.base is None or not tip.has_atom(digest)
+        pages = AtomPages(self._objects.put)
+        for digests, atoms in sorter.pages():
+            pages.add(digests, atoms)
+        encoded = pages.encode(prepared, depth=entered.depth, live=entered.live + brought)
+        self._settled(encoded)
+        self._cache.keep_sets(encoded.digest, sorter.digests(), prepared.context.removed)
         return encoded.digest
 
     def _entered(self, given: Context, prepared: Prepared) -> tuple[Entered, _Tip]:
@@ -392,7 +440,7 @@ class ContextLibrary:
         for field, stated, true in (("depth", header.depth, entered.depth), ("live", header.live, entered.live)):
             if stated != true:
                 raise UsageError(f"{field}: context {digest.hex()[:16]} says {stated:,}, it is {true:,}")
-        if record.encode(prepared, depth=entered.depth, live=entered.live).digest != digest:
+        if record.encode(prepared, depth=entered.depth, live=entered.live, sink=_nowhere).digest != digest:
             raise UsageError(f"record: context {digest.hex()[:16]} is not in canonical form")
         self._known.add(digest)
         self._advance(header, prepared, tip)
@@ -527,6 +575,10 @@ def _keep(held: OrderedDict[bytes, _T], digest: bytes, value: _T, most: int) -> 
     held[digest] = value
     while len(held) > most:
         held.popitem(last=False)
+
+
+def _nowhere(_data: bytes) -> None:
+    """Where objects go that are only to be hashed."""
 
 
 def _parents(of: Context | ContextHeader) -> list[bytes]:

@@ -17,6 +17,7 @@ here reads or writes: objects come from ``get``, a function from digest to verif
 from __future__ import annotations
 
 __all__ = [
+    "AtomPages",
     "Digests",
     "Encoded",
     "GetObject",
@@ -111,10 +112,56 @@ def encode(
     prepared = context if isinstance(context, Prepared) else prepare(context)
     _check_count("depth", depth, layout.DEPTH_MAX)
     _check_count("live", live, layout.LIVE_MAX)
+    held = _Objects(sink)
+    root, atoms = _atom_sections(prepared.atom_digests, prepared.context.atoms, held)
+    return _encoded(prepared, len(prepared.context.atoms), root, atoms, held, (depth, live), sink)
+
+
+class AtomPages:
+    """The pages of more atoms than are to be held at once: they come page by page in their order, and go to ``sink``."""
+
+    def __init__(self, sink: Callable[[bytes], object]) -> None:
+        self.count = 0
+        self._sink = sink
+        self._objects = _Objects(sink)
+        self._rows: list[bytes] = []
+        self._roots: list[bytes] = []
+
+    def add(self, digests: Sequence[bytes], atoms: Sequence[Atom]) -> None:
+        """The next PAGE_ATOMS atoms; the last may be fewer."""
+        assert self.count % PAGE_ATOMS == 0
+        assert 0 < len(atoms) <= PAGE_ATOMS
+        page, contents = encode_atoms(digests, atoms)
+        root = root_of(leaf_hashes(digests, atoms))
+        self._rows.append(_atom_row(self._objects.add(page, contents), digests[0], atoms[0], root))
+        self._roots.append(root)
+        self.count += len(atoms)
+
+    def encode(self, context: Prepared, *, depth: int, live: int) -> Encoded:
+        """The record of ``context``, which says all but its atoms, over these pages; it goes to the sink as well."""
+        assert not context.context.atoms
+        assert self.count > PAGE_ATOMS  # fewer may have to stand in the record
+        _check_count("depth", depth, layout.DEPTH_MAX)
+        _check_count("live", live, layout.LIVE_MAX)
+        atoms = _paged(layout.ATOMS, What.ATOM_PAGES, self._rows, self._objects)
+        root = root_of(self._roots)
+        return _encoded(context, self.count, root, atoms, self._objects, (depth, live), self._sink)
+
+
+def _encoded(
+    prepared: Prepared,
+    atom_count: int,
+    root: bytes,
+    atoms: _Sections,
+    held: _Objects,
+    whole: tuple[int, int],
+    sink: Callable[[bytes], object] | None,
+) -> Encoded:
+    """The record of ``prepared``, whose atoms are ``held``; depth and live atoms are ``whole``."""
     value = prepared.context
-    lists = (_Objects(sink), _Objects(sink), _Objects(sink))
-    root, atoms = _atom_sections(prepared.atom_digests, value.atoms, lists[0])
-    counts = (len(value.atoms), len(value.molecules), len(value.removed))
+    depth, live = whole
+    lists = (held, _Objects(sink), _Objects(sink))
+    counts = (atom_count, len(value.molecules), len(value.removed))
     numbers = bytearray()
     for number in (layout.RECORD_VERSION, depth, live, *counts):
         append_uint(numbers, number)
@@ -153,14 +200,12 @@ def _atom_sections(digests: Sequence[bytes], atoms: Sequence[Atom], objects: _Ob
                 objects.add(content)
             return root, {layout.ATOMS + layout.HERE: page}
         roots.append(root)
-        rows.append(
-            objects.add(page, contents)
-            + some[0].relevance.to_bytes(4, "big")
-            + some[0].time_ms.to_bytes(8, "big", signed=True)
-            + identities[0]
-            + root
-        )
+        rows.append(_atom_row(objects.add(page, contents), identities[0], some[0], root))
     return root_of(roots), _paged(layout.ATOMS, What.ATOM_PAGES, rows, objects)
+
+
+def _atom_row(page: bytes, digest: bytes, first: Atom, root: bytes) -> bytes:
+    return page + first.relevance.to_bytes(4, "big") + first.time_ms.to_bytes(8, "big", signed=True) + digest + root
 
 
 def _removed_sections(removed: Sequence[bytes], objects: _Objects) -> _Sections:

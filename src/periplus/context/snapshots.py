@@ -31,6 +31,7 @@ from periplus.context.membership import Fence, FenceMaker, SortedDigests
 from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
 from periplus.context.runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
+from periplus.context.sorting import Scratch
 from periplus.context.stream import Columns, Tallies
 
 PAGE_ROWS: Final = 256
@@ -122,6 +123,10 @@ class RunCache(Protocol):
 
     def keep_sets(self, digest: bytes, adds: Iterable[bytes], removes: Iterable[bytes]) -> Sets: ...
 
+    def scratch(self) -> Scratch | None:
+        """A temporary file; None where nothing lies in files."""
+        ...
+
     def drop(self, digest: bytes) -> None:
         """Forget whatever is kept of ``digest``."""
         ...
@@ -158,6 +163,9 @@ class MemoryCache:
     def keep_sets(self, digest: bytes, adds: Iterable[bytes], removes: Iterable[bytes]) -> Sets:
         self._sets[digest] = found = Sets(frozenset(adds), frozenset(removes))
         return found
+
+    def scratch(self) -> Scratch | None:
+        return None
 
     def drop(self, digest: bytes) -> None:
         self._runs.pop(digest, None)
@@ -379,6 +387,13 @@ class FolderCache:
 
         kept = self._written(digest, _SET_SUFFIX, write)
         return self._memory.keep_sets(digest, adds, removes) if kept is None else Sets(kept.adds, kept.removes)
+
+    def scratch(self) -> Scratch | None:
+        try:
+            return Scratch(self._folder, self._files)
+        except EnvironmentFailure as failure:
+            self.failure = failure  # then it is done in memory
+            return None
 
     def drop(self, digest: bytes) -> None:
         self._memory.drop(digest)
