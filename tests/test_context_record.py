@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from periplus.base.canonical import canonical
 from periplus.base.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
-from periplus.base.errors import FormatError, NewerFormatError
+from periplus.base.errors import FormatError, NewerFormatError, UsageError
 from periplus.base.varint import uint_bytes
 from periplus.context import layout
 from periplus.context.model import (
@@ -26,6 +26,7 @@ from periplus.context.model import (
     order_key,
 )
 from periplus.context.pages import (
+    PAGE_BYTES_MAX,
     What,
     content_of,
     content_page,
@@ -109,7 +110,7 @@ def contexts(draw):
 
 
 @given(contexts(), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_is_encoded_is_read_again_and_the_order_it_was_given_in_makes_no_difference(context, random):
     one = encoded(context)
     objects = dict(one.objects)
@@ -650,3 +651,37 @@ def test_rows_of_pages_that_lie_are_found_when_they_come_in():
     lost = {digest: data for digest, data in objects.items() if digest != first[:32]}
     with pytest.raises(KeyError):
         check(PAGED.objects[0][1], lost.__getitem__)
+
+
+def test_counts_that_lie_are_found_where_they_are_read():
+    few = changed_record(FULL, s0=numbers(1, 7, 11, 2, 1, 3))
+    objects = dict(FULL.objects)
+    with pytest.raises(FormatError, match="3 atoms where 2 were announced"):
+        read_header(few).pages(objects.__getitem__)
+    with pytest.raises(FormatError, match="3 removals where 2 were announced"):
+        read_header(changed_record(FULL, s0=numbers(1, 7, 11, 3, 1, 2))).removed(objects.__getitem__)
+    with pytest.raises(FormatError, match="1 molecules where 2 were announced"):
+        read_header(changed_record(FULL, s0=numbers(1, 7, 11, 3, 2, 3))).molecules(objects.__getitem__)
+    large = encoded(Context(atoms=placed(64 * 256 + 1)))
+    with pytest.raises(FormatError, match="bytes of rows where 65 pages are wanted"):
+        read_header(large.objects[0][1]).pages(lambda _: frame(What.ATOM_PAGES, bytes(108)))
+    for count, match in ((64 * 256 - 5, "section 0x32"), (65 * 256 + 1, "bytes of rows where 66 pages are wanted")):
+        lied = changed_record(large, s0=numbers(1, 0, 11, count, 0, 0))
+        with pytest.raises(FormatError, match=match):
+            read_header(lied).pages(dict(large.objects).__getitem__)
+    with pytest.raises(FormatError, match="of rows of 108"):
+        children_of(frame(What.ATOM_PAGES, bytes(109)))
+
+
+def test_what_is_too_large_is_refused_before_it_is_looked_at():
+    with pytest.raises(FormatError, match="a page over 67,108,864 bytes"):
+        decode_atoms(bytes(PAGE_BYTES_MAX + 1))
+    atoms = some_digests(512)
+    pairs = [(one, two) for one in range(512) for two in range(512)]
+    assert normalised(Context(molecules=(Molecule(atoms, {"r": pairs}),)))
+    with pytest.raises(UsageError, match=r"molecules\[0\].relations: over 262,144 pairs"):
+        normalised(Context(molecules=(Molecule(atoms, {"r": pairs, "s": pairs[:1]}),)))
+    with pytest.raises(UsageError, match=r"molecules\[0\].relations\['r'\]: at most 262,144 pairs"):
+        normalised(Context(molecules=(Molecule(atoms, {"r": [*pairs, (0, 0)]}),)))
+    with pytest.raises(UsageError, match="molecules: 1,048,577 molecules in one context"):
+        normalised(Context(molecules=(Molecule(atoms),) * ((1 << 20) + 1)))

@@ -256,6 +256,10 @@ def test_the_limits_hold_for_types_that_are_built():
         TypeSignature("F", parameters=(INT,) * (PARAMETERS_MAX + 1))
     with pytest.raises(UsageError, match="at most 256 parameters and 64 constraints"):
         TypeSignature("F", constraints=tuple(map(str, range(CONSTRAINTS_MAX + 1))))
+    wide = tuple(TypeSignature("語" * 80 + str(n)) for n in range(17))
+    with pytest.raises(UsageError, match="over 4,096 bytes"):
+        TypeSignature("F", parameters=wide)
+    assert TypeSignature("Record", Kind.CONTEXT, (INT,)).parameters == (INT,)
     half = [TypeSignature("F", constraints=tuple(f"{side}{n}" for n in range(40))) for side in "ab"]
     assert unify(*half) is None
     for name in ("", "a b", "a,b", "a[", 7, None):

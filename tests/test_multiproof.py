@@ -4,6 +4,7 @@ import random
 from functools import cache
 from hashlib import sha256
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -188,6 +189,15 @@ def test_every_changed_bit_of_a_set_is_refused(size, indices):
             assert shape(indices, 0, size) == shape(indices, 0, size ^ 1 << bit)
     assert not verify_indices(leaves[::-1], size, nodes, root)
     assert not verify_indices([leaves[0], *leaves], size, nodes, root)
+
+
+def test_the_verifiers_share_no_code_with_what_they_verify():
+    import periplus.merkle.verify_multi as verifier
+
+    names = {getattr(value, "__module__", None) for value in vars(verifier).values()}
+    assert {name for name in names if name and name.startswith("periplus")} == {verifier.__name__}
+    assert "import periplus" not in Path(verifier.__file__).read_text(encoding="utf-8")
+    assert "from periplus" not in Path(verifier.__file__).read_text(encoding="utf-8")
 
 
 def test_a_leaf_that_looks_like_a_node_is_none():
