@@ -14,6 +14,7 @@ from typing import Final
 
 from bench import (
     appends,
+    contexts_select,
     files,
     importing,
     locks,
@@ -44,6 +45,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "proofs": proofs.measure,
     "trail": trail.measure,
     "scale": trail_scale.measure,
+    "select": contexts_select.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
 

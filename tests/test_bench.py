@@ -72,6 +72,10 @@ EXPECTED = [
         for command in ("--help", "status")
         for what in ("CPU", "CPU, least", "wall", "wall, least", "modules")
     ),
+    ("select", "4,000 tokens of 2,000 atoms, the best", "all sorted, then packed"),
+    ("select", "4,000 tokens of 2,000 atoms, for a question", "every text cut, all sorted"),
+    ("select", "20 of 2,000 atoms, for a question", "every text cut, all sorted"),
+    ("select", "20 of 200 streamed atoms, peak memory", "all held"),
     ("merkle", "tree over 2,000 leaves", "bare hashlib, as many hashes"),
     ("merkle", "inclusion proof", "RFC 9162, by its definition"),
     ("merkle", "proof verified", "bare hashlib, 11 hashes"),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from periplus.base import tokens
 from periplus.base.errors import UsageError
 from periplus.context import counters
 from periplus.context.counters import BPE_ENCODINGS, ESTIMATE, ESTIMATE_SHARES, BpeCounter, Usage, calibrate
@@ -77,6 +78,15 @@ def test_the_estimate_is_as_near_as_it_says(kind, encoding):
     assert max(shares) <= high
     whole = sum(map(ESTIMATE.count, texts)) / sum(map(exact.count, texts))
     assert {"code": 1.0, "prose": 1.0, "cjk": 0.9, "emoji": 1.0}[kind] <= whole
+
+
+@given(st.text(st.sampled_from("aZz09 \t\n\x1c\x00_-=#~.(é日🎉"), max_size=40))
+@settings(max_examples=500, deadline=None)
+def test_both_ways_of_the_estimate_count_alike(text):
+    plain = tokens._of_pieces(text)
+    if text.isascii():
+        assert tokens._of_ascii(text.encode()) in {plain, None}
+    assert ESTIMATE.count(text) == max((plain + 3) // 4, 1 if text else 0)
 
 
 def test_every_kind_that_is_stated_is_measured():

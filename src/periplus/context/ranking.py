@@ -5,8 +5,9 @@ and weighed so that they sum to at most 1; in millionths, ties in the order of e
 to that and takes nothing away, so no atom scores less for its being there.
 
 Memory: all entries are gone through once. Of each whose words answer some 80 bytes are kept (its numbers and digest, not its
-content); of the others the best so many, in a heap. Where ``entries`` is no Sequence, whose items can be asked for again, the
-entries with a hit are held.
+content); of the others the best so many, in a heap. The entries of the few that are wanted in the end are asked for again: by their
+places of a Sequence, by a second reading of what can be read again (``select.Again`` makes that of a stream). Only of an iterator,
+which cannot, the entries with a hit are held.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ __all__ = ["DEFAULT_WEIGHTS", "HALF_LIFE_MS", "Likeness", "Ranking", "Weights"]
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heappush, heappushpop, nsmallest
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import UsageError
@@ -102,7 +104,8 @@ class Ranking:
         self._wanted = members
         self._members: dict[bytes, tuple[Scored, int]] = {}  # with the row, or −1 where no word answers
         self._others: list[tuple[int, tuple[int, int, int], Scored]] = []
-        self._entries: Sequence[Entry] | None = None
+        self._entries: Iterable[Entry] = ()
+        self._is_held = False
         self._held: list[Entry] = []
         self._places = array("Q")
         self._digests = bytearray()
@@ -120,7 +123,8 @@ class Ranking:
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Go through ``entries`` once."""
-        self._entries = entries if isinstance(entries, Sequence) else None
+        self._entries = entries
+        self._is_held = isinstance(entries, Iterator)
         batch: list[tuple[int, Entry]] = []
         for place, entry in enumerate(entries):
             self.considered += 1
@@ -160,7 +164,7 @@ class Ranking:
             self._relevances.append(atom.relevance)
             self._times.append(atom.time_ms)
             self._likenesses.append(likeness)
-            if self._entries is None:
+            if self._is_held:
                 self._held.append(entry)
             if entry.digest in self._wanted:
                 self._members[entry.digest] = (Scored(0, entry), row)
@@ -219,12 +223,31 @@ class Ranking:
         return self._weigh.score(self._words[row], self._relevances[row], recency, self._likenesses[row])
 
     def _key(self, row: int) -> tuple[int, OrderKey]:
-        digest = bytes(self._digests[32 * row : 32 * row + 32])
-        return (-self._score(row), (-self._relevances[row], -self._times[row], digest))
+        return (-self._score(row), (-self._relevances[row], -self._times[row], self._digest(row)))
 
-    def _row(self, row: int) -> Scored:
-        entry = self._held[row] if self._entries is None else self._entries[self._places[row]]
-        return self._scored(entry, self._words[row], self._likenesses[row])
+    def _rows(self, rows: Sequence[int]) -> list[Scored]:
+        return [
+            self._scored(entry, self._words[row], self._likenesses[row])
+            for row, entry in zip(rows, self._fetch(rows), strict=True)
+        ]
+
+    def _fetch(self, rows: Sequence[int]) -> list[Entry]:
+        if self._is_held:
+            return [self._held[row] for row in rows]
+        entries = self._entries
+        if isinstance(entries, Sequence):
+            found = [entries[self._places[row]] for row in rows]
+        else:
+            wanted = {self._places[row] for row in rows}
+            last = max(wanted, default=-1)
+            by_place = {place: entry for place, entry in enumerate(islice(entries, last + 1)) if place in wanted}
+            found = [by_place[self._places[row]] for row in rows if self._places[row] in by_place]
+        if [entry.digest for entry in found] != [self._digest(row) for row in rows]:
+            raise UsageError("entries: they were others when they were read again")
+        return found
+
+    def _digest(self, row: int) -> bytes:
+        return bytes(self._digests[32 * row : 32 * row + 32])
 
     def find(self, digest: bytes) -> Scored | None:
         """One of the ``members``, where it passes the filters. What was left out is so no more: who asks says what became of it."""
@@ -235,11 +258,11 @@ class Ranking:
         if cause is not None:
             self._reasons.take_back(cause, digest)
         scored, row = found
-        return scored if row < 0 else self._row(row)
+        return scored if row < 0 else self._scored(scored.entry, self._words[row], self._likenesses[row])
 
     def matches(self, begin: int, end: int) -> list[Scored]:
         """Those in which words are found, best first, from place ``begin`` to before ``end``."""
-        return [self._row(row) for row in nsmallest(end, range(len(self._table)), key=self._key)[begin:]]
+        return self._rows(nsmallest(end, range(len(self._table)), key=self._key)[begin:])
 
     def best(self, count: int) -> list[Scored]:
         """The best ``count`` of all that pass, best first."""

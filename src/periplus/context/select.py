@@ -12,7 +12,7 @@ the stream is left alone. Only filters can make it read on, for an atom that the
 
 from __future__ import annotations
 
-__all__ = ["LOOK_AHEAD", "Selection", "entries_of", "query", "select"]
+__all__ = ["CANDIDATES_MIN", "LOOK_AHEAD", "Again", "Selection", "entries_of", "query", "select"]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -71,6 +71,7 @@ def select(
     is_matching_only: bool = False,
     diversity: float = 0.3,
     look_ahead: int = LOOK_AHEAD,
+    candidates_min: int = CANDIDATES_MIN,
     is_ordered: bool = True,
     explain: bool = False,
 ) -> Selection:
@@ -79,9 +80,10 @@ def select(
     ``molecules`` are kept whole where they can be; atoms of theirs that have not been read yet are looked up with ``find``, where
     it is given, or else read ahead for. ``overhead_tokens`` is what each atom takes beside its content. ``diversity`` (0 … 1) is how much an atom loses that is wholly
     like one chosen. Without ``query``, ``entries`` come in the order of expansions, or ``is_ordered`` is False and they are put in
-    it first. With one, ``is_matching_only`` leaves out atoms that hold no word of it. Raises UsageError that names the argument.
+    it first. With one, ``is_matching_only`` leaves out atoms that hold no word of it, and the best
+    ``candidates_min`` (for large budgets, one for every four tokens) are tried. Raises UsageError that names the argument.
     """
-    _check(budget_tokens, overhead_tokens, diversity, look_ahead)
+    _check(budget_tokens, overhead_tokens, diversity, look_ahead, candidates_min)
     reasons = Reasons(is_told=explain)
     matcher = Matcher(filters, now_ms)
     pieces = tuple(molecules)
@@ -89,7 +91,7 @@ def select(
     ranked: Iterator[Scored]
     finder: Finder | None
     if query:
-        count = max(CANDIDATES_MIN, budget_tokens // _TOKENS_PER_ATOM_MIN)
+        count = max(candidates_min, budget_tokens // _TOKENS_PER_ATOM_MIN)
         source = Ranking(
             query,
             matcher=matcher,
@@ -175,6 +177,16 @@ def query(
     )
 
 
+class Again:
+    """Entries that can be read more than once: ``start`` begins anew. So a search in a long stream holds only what it gives."""
+
+    def __init__(self, start: Callable[[], Iterable[Entry]]) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._start())
+
+
 def entries_of(chunks: Iterable[Chunk]) -> Iterator[Entry]:
     """The entries of a stream, read as they are asked for. An atom over the stream's limits is not among them."""
     for chunk in chunks:
@@ -234,7 +246,7 @@ def _passing(find: Callable[[bytes], Entry | None], matcher: Matcher) -> Finder:
     return passing
 
 
-def _check(budget_tokens: int, overhead_tokens: int, diversity: float, look_ahead: int) -> None:
+def _check(budget_tokens: int, overhead_tokens: int, diversity: float, look_ahead: int, candidates_min: int) -> None:
     if budget_tokens < 0:
         raise UsageError(f"budget_tokens: {budget_tokens} is less than none")
     if overhead_tokens < 0:
@@ -243,3 +255,5 @@ def _check(budget_tokens: int, overhead_tokens: int, diversity: float, look_ahea
         raise UsageError(f"diversity: {diversity} is not in 0 … 1")
     if look_ahead < 1:
         raise UsageError(f"look_ahead: {look_ahead} is not at least 1")
+    if candidates_min < 1:
+        raise UsageError(f"candidates_min: {candidates_min} is not at least 1")

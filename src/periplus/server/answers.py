@@ -206,19 +206,19 @@ def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits:
 
 
 def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
-    from periplus.context.select import query
+    from periplus.context.select import Again, entries_of, query
 
     asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
-    entries_of = (entry for chunk in library.stream(body.context) for entry in chunk.entries)
-    result = query(entries_of, asked, now_ms=time.time_ns() // 1_000_000)
-    entries, scores = list(result.entries), list(result.scores)
-    tokens = sum(ESTIMATE.count(entry.atom.content) for entry in entries)
+    entries = Again(lambda: entries_of(library.stream(body.context)))
+    result = query(entries, asked, now_ms=time.time_ns() // 1_000_000)
+    found, scores = list(result.entries), list(result.scores)
+    tokens = sum(ESTIMATE.count(entry.atom.content) for entry in found)
     sent: list[bool] = []
     yield Step(
         lambda machine: sent.append(
             machine.send_query(
                 stream,
-                entries,
+                found,
                 scores=scores,
                 total=result.total,
                 tokens=tokens,
