@@ -32,6 +32,7 @@ from periplus.context.types import (
     _parse,
     _unify_short,
     is_subtype,
+    nesting,
     parse,
     unify,
     unify_text,
@@ -234,6 +235,18 @@ def test_nesting_of_any_depth_costs_a_sentence():
         with pytest.raises(FormatError, match="over 4,096 bytes"):
             parse(text)
     assert time.process_time() - began < 1  # what is refused is refused before it is looked at
+
+
+@given(signatures)
+@settings(max_examples=100, deadline=None)
+def test_the_nesting_of_a_print_is_the_depth_of_its_type(signature):
+    assert nesting(str(signature)) == signature.depth
+
+
+def test_brackets_side_by_side_and_in_constraints_nest_nothing():
+    wide = "Record[" + ", ".join(f"f{place:03}[Int{{in [[[1]}}]" for place in range(100)) + "]"
+    assert nesting(wide) == parse(wide).depth == 3
+    assert nesting("L[" * 10_000) == 10_001
 
 
 def test_strangers_cannot_fill_the_memory_with_types():

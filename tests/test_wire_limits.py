@@ -391,6 +391,13 @@ def test_requests_over_a_limit_are_refused_by_field(body, field):
     assert (report.code, report.field, report.request) == ("bad_request", field, number)
 
 
+def test_a_type_of_many_fields_is_wide_and_not_deep():
+    machine = server(limits=SMALL)
+    wide = "Record[" + ", ".join(f"f{place:03}[Int]" for place in range(100)) + "]"
+    machine.receive(frame(FrameType.STREAM_REQUEST, 1, p.StreamRequest(digest("c"), filter=p.Filter(wide))), 0.0)
+    assert machine.is_stream_open(1)
+
+
 def test_one_item_waits_on_a_stream_and_no_more():
     pipe = opened(limits=SMALL)
     stream = pipe.client.request(p.StreamRequest(digest("c"), credit_frames=1))

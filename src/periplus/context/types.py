@@ -43,6 +43,7 @@ __all__ = [
     "TypeSignature",
     "check_text",
     "is_subtype",
+    "nesting",
     "parse",
     "unify",
     "unify_text",
@@ -327,6 +328,23 @@ class _Parser:
 
     def _error(self, wrong: str, at: int) -> FormatError:
         return FormatError(f"not a type: {wrong}", offset=len(self.text[:at].encode()))
+
+
+def nesting(text: str) -> int:
+    """How many levels the print ``text`` has, without parsing it: for limits that come before everything else."""
+    depth = deepest = 1
+    in_constraints = False  # where a bracket is a character like any other
+    for character in text:
+        if in_constraints:
+            in_constraints = character != "}"
+        elif character == "{":
+            in_constraints = True
+        elif character == "[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character == "]":
+            depth -= 1
+    return deepest
 
 
 def unify(a: TypeSignature, b: TypeSignature) -> TypeSignature | None:

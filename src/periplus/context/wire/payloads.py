@@ -40,6 +40,7 @@ from periplus.context.model import (
     Oversize,
     atom_digests,
 )
+from periplus.context.types import nesting
 from periplus.context.wire.codes import ProtocolError
 from periplus.context.wire.limits import ATOMS_MAX, DIGESTS_MAX, Limits
 
@@ -520,16 +521,5 @@ def check_atoms(atoms: Sequence[Atom], limits: Limits) -> None:
         raise ProtocolError(f"{len(atoms)} atoms in a frame, {limits.atoms} were agreed")
     depth_max = limits.type_depth
     for kind in {atom.type for atom in atoms}:
-        if kind.count("[") >= depth_max and _depth(kind) > depth_max:
+        if kind.count("[") >= depth_max and nesting(kind) > depth_max:
             raise ProtocolError(f"a type is nested deeper than {depth_max} levels")
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 1
-    for character in text:
-        if character == "[":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character == "]":
-            depth -= 1
-    return deepest

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from periplus.base.errors import PeriplusError
 from periplus.context.model import DEFAULT_LIMITS, Chunk, ChunkLimits, Entry, Expansion
+from periplus.context.types import nesting
 from periplus.context.wire.codes import ERRORS, ErrorCode, ProtocolError, WireError, code_of
 from periplus.context.wire.connection import Connection, Outgoing, Stream
 from periplus.context.wire.encoding import Encoding, has_zstd
@@ -226,7 +227,7 @@ class ServerMachine(Connection):
             return "limit"
         if isinstance(body, StreamRequest | QueryRequest) and body.filter is not None:
             kind = body.filter.type
-            if kind.count("[") >= limits.type_depth:
+            if kind.count("[") >= limits.type_depth and nesting(kind) > limits.type_depth:
                 return "filter.type"
         if isinstance(body, Have):
             if bool(body.offered) == bool(body.wanted):
