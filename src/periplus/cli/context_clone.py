@@ -48,11 +48,12 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         paint = face.palette
         if result.made:
             yield f"Made the store {visible(result.store)}"
+        longest = max(map(len, result.refs), default=0)
         for name, context in result.refs.items():
             apart = (
                 f"  {paint.warn}went apart{paint.end}: periplus context merge {context[:SHORT]} --ref {visible(name)}"
             )
-            yield f"{visible(name)}  {paint.name}{context[:SHORT]}{paint.end}{apart if name in result.apart else ''}"
+            yield f"{visible(name):{longest}}  {paint.name}{context[:SHORT]}{paint.end}{apart if name in result.apart else ''}"
         yield f"{counted(len(result.refs), 'refs')} of {visible(result.place)}; {counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
 
     face.emit(result, lines)
