@@ -184,10 +184,19 @@ print(json.dumps({"peak": peak_bytes(), "rows": rows}))
 """
 )
 
+TAKE_IN = (
+    KEEP.partition("store = ")[0]
+    + """
+store = DiskStore(folder)
+store.set_ref("main", bytes.fromhex(sys.argv[3]))
+print(json.dumps({"peak": peak_bytes(), "live": store.header(store.refs()["main"]).live}))
+"""
+)
 
-def run(code: str, folder: Path) -> dict:
+
+def run(code: str, folder: Path, *more: str) -> dict:
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(ATOMS)], capture_output=True, text=True, timeout=1800
+        [sys.executable, "-c", code, str(folder), str(ATOMS), *more], capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -205,6 +214,14 @@ def test_any_number_of_atoms_is_kept_and_gone_on_from_in_bounded_memory(tmp_path
     walked = run(WALK, folder)
     assert walked["rows"] == ATOMS
     assert walked["peak"] < PEAK_MAX
+    store = DiskStore(str(folder))
+    head = store.refs()["main"].hex()
+    store.close()
+    for name in ("refs", "cache"):
+        shutil.rmtree(folder / name)  # what is left came from elsewhere, for all that the store knows
+    taken = run(TAKE_IN, folder, head)
+    assert taken["live"] == ATOMS
+    assert taken["peak"] < PEAK_MAX
 
 
 # Long chains

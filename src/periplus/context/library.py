@@ -176,10 +176,10 @@ class ContextLibrary:
         """Whether the context and all that it stands on are here."""
         seen: set[bytes] = set()
         waiting = [digest]
-        targets = set(self._refs.all().values())
+        known, targets = self._still_known(), set(self._refs.all().values())
         while waiting:
             wanted = waiting.pop()
-            if wanted in seen or wanted in self._known or wanted in targets:
+            if wanted in seen or wanted in known or wanted in targets:
                 continue
             seen.add(wanted)
             if not self._objects.has(wanted):
@@ -360,6 +360,13 @@ class ContextLibrary:
 
     def _commit_sorted(self, given: Context, prepared: Prepared, sorter: Sorter) -> bytes:
         self._require_parents(given)
+        encoded = self._encoded(given, prepared, sorter, self._objects.put)
+        self._settled(encoded)
+        self._cache.keep_sets(encoded.digest, sorter.digests(), prepared.context.removed)
+        return encoded.digest
+
+    def _encoded(self, given: Context, prepared: Prepared, sorter: Sorter, sink: Callable[[bytes], object]) -> Encoded:
+        """The record of a context whose atoms are in ``sorter``, checked on entry before ``sink`` gets the first object."""
         entered, tip = self._entered(given, prepared)
         removed = frozenset(given.removed)
         brought = 0
@@ -367,13 +374,10 @@ class ContextLibrary:
             if digest in removed:
                 raise UsageError(f"removed[{given.removed.index(digest)}]: {digest.hex()} is added in the same context")
             brought += given.base is None or not tip.has_atom(digest)
-        pages = AtomPages(self._objects.put)
+        pages = AtomPages(sink)
         for digests, atoms in sorter.pages():
             pages.add(digests, atoms)
-        encoded = pages.encode(prepared, depth=entered.depth, live=entered.live + brought)
-        self._settled(encoded)
-        self._cache.keep_sets(encoded.digest, sorter.digests(), prepared.context.removed)
-        return encoded.digest
+        return pages.encode(prepared, depth=entered.depth, live=entered.live + brought)
 
     def _entered(self, given: Context, prepared: Prepared) -> tuple[Entered, _Tip]:
         context = prepared.context
@@ -403,10 +407,13 @@ class ContextLibrary:
             self._tips.clear()
             self._known_since_ms = self._clock.now_ms()
 
-    def _is_known(self, digest: bytes) -> bool:
+    def _still_known(self) -> set[bytes]:
         if abs(self._clock.now_ms() - self._known_since_ms) > KNOWN_FOR_MS:
             self.forget_known()  # gc may have parked since, what no ref reached
-        if digest in self._known:
+        return self._known
+
+    def _is_known(self, digest: bytes) -> bool:
+        if digest in self._still_known():
             return True
         if digest in self._refs.all().values():
             self._known.add(digest)
@@ -434,16 +441,31 @@ class ContextLibrary:
     def _check(self, digest: bytes) -> None:
         """One context whose parents are known: its bytes are those that ``commit`` would have made."""
         header = self.header(digest)
+        if header.atom_count > HELD_ATOMS_MAX and not header.molecule_count:
+            scratch = self._cache.scratch()
+            if scratch is not None:
+                try:
+                    self._check_in_parts(self._view(digest), Sorter(scratch))
+                finally:
+                    scratch.close()
+                return
         context = self.context(digest)
         prepared = prepare(context)
         entered, tip = self._entered(context, prepared)
-        for field, stated, true in (("depth", header.depth, entered.depth), ("live", header.live, entered.live)):
-            if stated != true:
-                raise UsageError(f"{field}: context {digest.hex()[:16]} says {stated:,}, it is {true:,}")
-        if record.encode(prepared, depth=entered.depth, live=entered.live, sink=_nowhere).digest != digest:
-            raise UsageError(f"record: context {digest.hex()[:16]} is not in canonical form")
+        _compare(header, record.encode(prepared, depth=entered.depth, live=entered.live, sink=_nowhere))
         self._known.add(digest)
         self._advance(header, prepared, tip)
+
+    def _check_in_parts(self, view: RecordView, sorter: Sorter) -> None:
+        """The same for a context of so many atoms that they are not held at once."""
+        header, get = view.header, self._objects.get
+        sorter.extend(row.atom for row in rows_of(view, get))
+        sorter.finish()
+        rest = Context(header.base, (), (), tuple(view.removed(get)), header.metadata, header.merged)
+        _compare(header, self._encoded(rest, prepare(rest), sorter, _nowhere))
+        self._known.add(header.digest)
+        if self._cache.sets(header.digest) is None:
+            self._cache.keep_sets(header.digest, sorter.digests(), rest.removed)
 
     def _advance(self, header: ContextHeader, prepared: Prepared, before: _Tip) -> None:
         """The tip of a context that was just kept, from that of its base."""
@@ -575,6 +597,20 @@ def _keep(held: OrderedDict[bytes, _T], digest: bytes, value: _T, most: int) -> 
     held[digest] = value
     while len(held) > most:
         held.popitem(last=False)
+
+
+def _compare(stated: ContextHeader, true: Encoded) -> None:
+    """Raises UsageError naming what a record says that is not so of its context."""
+    name = stated.digest.hex()[:16]
+    for field, said, found in (
+        ("depth", stated.depth, true.header.depth),
+        ("live", stated.live, true.header.live),
+        ("atom_count", stated.atom_count, true.header.atom_count),
+    ):
+        if said != found:
+            raise UsageError(f"{field}: context {name} says {said:,}, it is {found:,}")
+    if true.digest != stated.digest:
+        raise UsageError(f"record: context {name} is not in canonical form")
 
 
 def _nowhere(_data: bytes) -> None:
