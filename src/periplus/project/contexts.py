@@ -216,13 +216,13 @@ class ProjectContexts:
     ) -> Selection:  # fmt: skip
         """The atoms that a budget affords; see ``periplus.context.select``."""
         from periplus.context.filters import Filters
-        from periplus.context.select import select
+        from periplus.context.select import Again, select
 
         def find_one(digest: bytes) -> Entry | None:
             return find(self.library, context, [digest]).get(digest)
 
         return select(
-            self.entries(context), budget_tokens=budget_tokens, now_ms=self._project.journal.clock.now_ms(), query=query,
+            Again(lambda: self.entries(context)), budget_tokens=budget_tokens, now_ms=self._project.journal.clock.now_ms(), query=query,
             filters=filters or Filters(), molecules=molecule_table(self.library, context).molecules(), find=find_one,
             is_matching_only=is_matching_only, explain=explain,
         )  # fmt: skip
