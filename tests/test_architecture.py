@@ -72,7 +72,7 @@ def test_status_loads_no_more_than_the_store_needs(tmp_path):
 
     make_store(tmp_path)
     modules = loaded_by("status", "--store", str(tmp_path))
-    unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.memory.documents",
+    unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server", "periplus.memory.documents",
                 "periplus.journal.doctor", "periplus.journal.proof"}  # fmt: skip
     assert unwanted & modules == set()
     assert "sqlite3" in modules
@@ -84,7 +84,7 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     make_store(tmp_path)
     loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
     modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
-    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.cli.trail_schemas", "periplus.journal.loading",
+    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.loading",
                 "periplus.journal.checkpoint", "periplus.journal.checkpointing", "periplus.journal.doctor"}  # fmt: skip
     assert unwanted & modules == set()
     assert "periplus.memory.documents" in modules

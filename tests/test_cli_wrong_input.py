@@ -375,7 +375,7 @@ WRONG = {
         (["{clone}", "nothing"], 1, "no context is called 'nothing'"),
         (["{clone}", "main~1"], 2, "is no ref"),
         (["{clone}", "--to", "a..b"], 2, "a..b"),
-        (["{clone}", "main~1", "--to", "main"], 5, "does not descend"),
+        (["{clone}", "main~1", "--to", "main"], 5, "does not stand"),
     ],
     "context pull": [
         ([], 2, "required: WHERE"),

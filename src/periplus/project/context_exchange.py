@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from periplus.base.errors import NotAStoreError, NotFoundError, UsageError
+from periplus.base.errors import ConflictError, NotAStoreError, NotFoundError, UsageError
 from periplus.context.address import Trust, parse_address
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import Peer, Progress, Transferred, clone, transfer
@@ -115,7 +115,19 @@ def push_context(
     check_ref_name(name)
     head = contexts.resolve(reference)
     previous = other.peer.refs().get(name)
-    mine = LocalPeer(contexts.library)
+    library = contexts.library
+    if (
+        previous is not None
+        and previous != head
+        and not force
+        and not (library.has(previous) and library.descends(head, previous))
+    ):
+        raise ConflictError(
+            f"{name} of {other.place} is at {previous.hex()[:12]}, on which {head.hex()[:12]} does not stand",
+            safe="Nothing was sent.",
+            mend=f"Fetch it with `periplus context pull {other.place} {name}` and merge it, or insist with --force.",
+        )
+    mine = LocalPeer(library)
     sent = transfer(mine, other.peer, head, on_progress=tell)
     if previous != head:
         other.store.set_ref(name, head, expected=previous, force=force)

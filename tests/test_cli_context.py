@@ -1,0 +1,218 @@
+"""``periplus context`` as a person types it: what is shown, as JSON, through a pipe, on a narrow terminal, over a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cli_support import SECRET, Shell, decoded
+from periplus.context.model import Atom, Context
+from periplus.journal import Writer
+from periplus.project import Project
+from test_cli_terminal import on_terminal
+
+ADA = Writer("ada", "who_0000000000000000", "", 1)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    made = Shell(tmp_path / "shop", tmp_path / "home")
+    made.folder.mkdir()
+    Project.init(os.fspath(made.folder))
+    return made
+
+
+def lines(*texts, **fields):
+    return "".join(json.dumps({"content": text, **fields}) + "\n" for text in texts)
+
+
+def documents(text):
+    return [decoded(line) for line in text.splitlines()]
+
+
+def test_every_action_answers_in_its_document(shell):
+    first = shell.json("context", "commit", "-", "-m", "begin", stdin=lines("one", "two", relevance=0.75, tags=["t"]))
+    assert (first.changed, first.added, first.live, first.base) == (True, 2, 2, "")
+    assert not shell.json("context", "commit", "-", stdin=lines("one")).changed
+    atoms = documents(shell("context", "expand", "--json").out)
+    assert [(one.atom.content, one.atom.relevance, one.atom.tags) for one in atoms] != []
+    assert {one.atom.content for one in atoms} == {"one", "two"}
+    assert {(one.atom.relevance, tuple(one.atom.tags), one.atom.origin) for one in atoms} == {
+        (0.75, ("t",), first.context)
+    }
+    digest = next(one.atom.digest for one in atoms if one.atom.content == "one")
+    pair = json.dumps({"atoms": [digest, 1], "relations": {"then": [[0, 1]]}})
+    (shell.folder / "pairs.jsonl").write_text(pair + "\n")
+    second = shell.json("context", "commit", "-", "--molecules", "pairs.jsonl", stdin=lines("three"))
+    assert (second.added, second.molecules, second.base) == (1, 1, first.context)
+    log = shell.json("context", "log", "--limit", "1")
+    assert (log.contexts[0].context, log.contexts[0].refs, log.more) == (second.context, ["main"], True)
+    assert [one.writer for one in shell.json("context", "log", "--ref-moves").moves] == ["ada", "ada"]
+    shown = shell.json("context", "show", "main~1")
+    assert (shown.context.message, len(shown.atoms)) == ("begin", 2)
+    assert [one.content for one in shell.json("context", "diff", "main~1").added] == ["three"]
+    blamed = shell.json("context", "blame", digest[:8])
+    assert [(one.kind, one.author) for one in blamed.events] == [("brought", "ada")]
+    found = shell.json("context", "bisect", "--has", "THREE")
+    assert found.first.context == second.context
+    assert shell.json("context", "bisect", "--atom", digest).first.context == first.context
+    assert shell.json("context", "bisect", "--has", "nowhere", code=1).first is None
+    chosen = shell.json("context", "select", "--query", "two", "--matching", "--explain")
+    assert [one.content for one in chosen.atoms] == ["two"]
+    assert {one.cause for one in chosen.reasons} >= {"fits", "no_match"}
+    *chunks, end = documents(shell("context", "stream", "--atoms", "2", "--json").out)
+    assert ([len(one.atoms) for one in chunks], end.atoms, end.chunks) == ([2, 1], 3, 2)
+    gone = shell.json("context", "commit", "--remove", digest[:8])
+    assert (gone.removed, gone.live) == (1, 2)
+    assert shell.json("context", "expand", "--limit", "1", "--json").atom
+    assert documents(shell("context", "expand", "--json").out)[-1].broken[1] == digest
+    refs = shell.json("context", "refs", "--set", "side", "main~2").refs
+    assert [(one.name, one.live) for one in refs] == [("main", 2), ("side", 2)]
+    shell.json("context", "commit", "-", "--ref", "side", stdin=lines("four"))
+    assert shell.json("context", "merge", "side", "--dry-run").outcome == "merged"
+    merged = shell.json("context", "merge", "side")
+    assert (merged.outcome, merged.ours) == ("merged", gone.context)
+    assert shell.json("context", "refs", "--end", "side").refs[0].context == merged.context
+    assert shell.json("context", "gc", "--prune").parked == 0
+
+
+def test_commands_judge_in_a_bisection(shell):
+    for text in ("one", "two", "three"):
+        shell("context", "commit", "-", stdin=lines(text))
+    test = "import sys; sys.exit('two' not in sys.stdin.read())"
+    found = shell.json("context", "bisect", "--json", "--run", sys.executable, "-c", test)
+    assert found.first.live == 2
+    early = "import sys; sys.exit(0)"
+    assert shell("context", "bisect", "--run", sys.executable, "-c", early).code == 0
+    shell.fails(
+        "context", "bisect", "--run", sys.executable, "-c", "import sys; sys.exit(127)", code=2, wrong="is no answer"
+    )
+
+
+def test_what_is_known_comes_from_memory_and_trails(shell):
+    shell("remember", "Passwords are hashed with argon2id", "--type", "decision")
+    with Project.open(os.fspath(shell.folder), ADA) as project, project.record(title="t", checkpoints=False) as run:
+        run.step("PROMPT", text="Add a reset of passwords")
+    (trail,) = shell.json("trail", "list").trails
+    done = shell.json("context", "commit", "--from", "memory", "--from", "trail", trail.id)
+    assert done.added == 2
+    assert "Nothing new" in shell("context", "commit", "--from", "memory").out
+    assert f"{trail.id}#0" in shell("context", "expand").out
+
+
+def test_secrets_are_refused_unless_somebody_insists(shell):
+    done = shell.fails("context", "commit", "-", code=5, wrong="line 1, content", stdin=lines(f"the key is {SECRET}"))
+    assert SECRET not in done.err
+    assert not (shell.folder / ".periplus/objects").exists()
+    shell("context", "commit", "-", "--allow-secret", stdin=lines(f"the key is {SECRET}"))
+
+
+def test_whoever_stops_reading_a_stream_has_seen_enough(shell):
+    with Project.open(os.fspath(shell.folder), ADA) as project:
+        library = project.contexts.library
+        head = library.commit(Context(None, tuple(Atom(f"atom {number}") for number in range(20_000))))
+        project.contexts.set_ref("main", head)
+    process = shell.start("context", "stream", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = decoded(process.stdout.readline())
+    process.stdout.close()
+    assert (process.wait(60), process.stderr.read()) == (0, b"")
+    process.stderr.close()
+    assert len(first.atoms) == 64
+    rest = documents(shell("context", "stream", "--resume", "1", "--chunks", "1", "--json").out)
+    assert [(one.chunk, one.start) for one in rest] == [(1, 64)]
+
+
+def test_it_fits_a_narrow_terminal_and_has_no_colour_where_none_is_wanted(shell):
+    shell("context", "commit", "-", "-m", "why " * 40, stdin=lines("short", source="src/" + "deep/" * 30, tags=["tag"]))
+    for words in (["log"], ["refs"], ["show"], ["expand"], ["log", "--ref-moves"]):
+        for how in ("always", "never"):
+            raw, _ = on_terminal(shell, "context", *words, "--color", how, width=50)
+            assert ("\x1b[" in raw) == (how == "always"), words
+    for words in (["log"], ["refs"], ["expand"], ["log", "--ref-moves"]):
+        _, seen = on_terminal(shell, "context", *words, width=50)
+        assert max(map(len, seen.splitlines())) <= 50, words
+    assert "\x1b" not in shell("context", "expand").out
+
+
+def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
+    shell("context", "commit", "-", stdin=lines("common"))
+    shell("export", tmp_path / "store.zip")
+    (tmp_path / "b").mkdir()
+    shell("import", tmp_path / "store.zip", tmp_path / "b")
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    shell("context", "commit", "-", stdin=lines("ours"))
+    other("context", "commit", "-", stdin=lines("theirs"))
+    assert "conflict" in shell("sync", "--with", tmp_path / "b").out
+    told = shell("context", "refs").out
+    assert "moved apart in two clones: periplus context merge --ref main" in told
+    shell.fails("context", "commit", "-", code=5, wrong="moved apart", stdin=lines("over it"))
+    (ref,) = shell.json("context", "refs").refs
+    assert len(ref.apart) == 2
+    assert shell.json("context", "merge").outcome == "merged"
+    assert len(shell.json("context", "refs").refs[0].apart) == 1
+    assert {one.atom.content for one in documents(shell("context", "expand", "--json").out)} == {
+        "common",
+        "ours",
+        "theirs",
+    }
+
+
+@contextlib.contextmanager
+def serving(shell, *words):
+    process = shell.start("context", "serve", "--json", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield process, decoded(process.stdout.readline()).address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_a_store_is_served_cloned_pushed_to_and_pulled_from(shell, tmp_path):
+    shell("context", "commit", "-", "-m", "begin", stdin=lines("one", "x" * 9_000))
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    with serving(shell) as (_, address):
+        assert address == f"unix:{shell.folder}/.periplus/contexts.sock"
+        done = other.json("context", "clone", address)
+        assert (done.made, list(done.refs), done.objects) == (True, ["main"], 2)
+        pushed = other.json("context", "commit", "-", stdin=lines("two"))
+        sent = other.json("context", "push", address)
+        assert (sent.context, sent.objects, sent.previous) == (pushed.context, 1, done.refs["main"])
+        assert other.json("context", "push", address).objects == 0
+        assert shell.json("context", "refs").refs[0].context == pushed.context
+        shell("context", "commit", "-", stdin=lines("three"))
+        other("context", "commit", "-", stdin=lines("four"))
+        other.fails("context", "push", address, code=5, wrong="does not stand")
+        apart = other.json("context", "pull", address, code=5)
+        assert (apart.outcome, apart.objects) == ("apart", 1)
+        assert other.json("context", "merge", apart.context[:12]).outcome == "merged"
+        assert other.json("context", "push", address).objects == 2
+        assert shell.json("context", "serve", "--stats").stats["objects"]["in"] == 3
+        shell.fails("context", "serve", code=5, wrong="another server listens")
+        assert "sound" in shell("doctor").out
+    assert shell("context", "serve", "--stats", code=1).out.startswith("No server listens")
+    assert "sound" in other("doctor").out
+
+
+def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp_path):
+    (tmp_path / "token").write_text("a token of some length\n")
+    (tmp_path / "wrong").write_text("another of some length\n")
+    shell("context", "commit", "-", stdin=lines("one"))
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    with serving(shell, "--tcp", "127.0.0.1:0", "--token-file", tmp_path / "token", "--read-only") as (_, address):
+        assert address.startswith("tcp://127.0.0.1:")
+        other("context", "clone", address, "--token-file", tmp_path / "wrong", code=5)
+        assert not (other.folder / ".periplus").exists()
+        other("context", "clone", address, "--token-file", tmp_path / "token")
+        other("context", "commit", "-", stdin=lines("two"))
+        other("context", "push", address, "--token-file", tmp_path / "token", code=2)
+    assert len(shell.json("context", "log").contexts) == 1
