@@ -14,6 +14,7 @@ from typing import Final
 
 from bench import (
     appends,
+    contexts,
     contexts_select,
     files,
     importing,
@@ -43,6 +44,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "start": start.measure,
     "merkle": merkle.measure,
     "proofs": proofs.measure,
+    "context": contexts.measure,
     "trail": trail.measure,
     "scale": trail_scale.measure,
     "select": contexts_select.measure,

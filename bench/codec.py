@@ -56,7 +56,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     for form, tree in forms(bench):
         for material in materials:
             bench.say(f"{form}, {material}: {rounds} rounds")
-            found = _in_a_process(tree, material, count, rounds)
+            found = in_a_process("bench.codec", tree, material, str(count), str(rounds))
             if found["is_native"] != (form == "native"):
                 raise RuntimeError(f"the {form} form was asked for and did not run")
             for what in _WORKS:
@@ -85,9 +85,10 @@ def forms(bench: Bench) -> Iterator[tuple[str, str | None]]:
     yield "native", NATIVE_TREE
 
 
-def _in_a_process(tree: str | None, material: str, count: int, rounds: int) -> dict[str, Any]:
+def in_a_process(module: str, tree: str | None, *arguments: str) -> dict[str, Any]:
+    """What ``module`` prints as JSON when it is run with ``arguments``, on the native ``tree`` or without."""
     with_tree = {"PYTHONPATH": tree} if tree is not None else {}
-    argv = [sys.executable, "-m", "bench.codec", material, str(count), str(rounds)]
+    argv = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(
         argv, cwd=REPOSITORY, env={**environment(), **with_tree}, capture_output=True, text=True, check=False
     )

@@ -86,6 +86,31 @@ EXPECTED = [
         for what in ("warm", "first of a prover")
         for share in ("p50", "p95")
     ),
+    *(
+        ("context", what, "plain, as version 1")
+        for what in (
+            "serialised, 500 atoms",
+            "parsed, 500 atoms",
+            "serialised, bytes an atom",
+            "stream of 1,000 atoms, to the bytes that travel",
+            "the same, in chunks of ten atoms",
+            "the same, a small delta on it",
+            "the same, on the disk",
+            "the same, proved and verified by its reader",
+            "first chunk of 5,000 atoms",
+            "the same, five large deltas on them",
+            "the same, 50 small deltas on them",
+            "the same, with its proof",
+            "the same, from opening the store on",
+            "the same, from opening the store on, small deltas on them",
+            "chain of 300 deltas expanded",
+            "the same, from the disk, nothing derived there",
+        )
+    ),
+    ("context", "validated, hashed, in a tree, serialised", "plain, as version 1, nothing validated"),
+    ("context", "parsed, every hash and the tree checked", "plain, as version 1, nothing checked"),
+    ("context", "tree over 2,000 leaves, plain", "plain, hexadecimal nodes"),
+    ("context", "proof of the last leaf, plain", "plain, the tree built for it"),
     ("trail", "written, builder.add", "orjson.dumps, each step"),
     ("trail", "sealed, builder.finish", "SHA-256, each line"),
     ("trail", "verified", "orjson.loads + SHA-256, each line"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -25,7 +26,7 @@ from periplus.context.model import (
     annotation_record,
     atom_digest,
 )
-from periplus.context.proof import PROOF_BYTES_MAX, ChunkProof, ChunkVerifier, read_proof
+from periplus.context.proof import PROOF_BYTES_MAX, ChunkProof, ChunkVerifier, Draw, read_proof
 from periplus.context.proving import ProvingCutter
 
 SHAPES = st.lists(
@@ -382,3 +383,21 @@ def test_draws_follow_each_other_without_a_gap(example):
     for draws in by_place.values():
         assert draws[0].start == 0
         assert all(left.start < right.start for left, right in pairwise(draws))
+
+
+def test_the_page_of_the_format_says_what_is(example):
+    """Its example is run, its bounds are those of the code, and a proof has the fields it names."""
+    page = (Path(__file__).resolve().parents[1] / "docs/formats/context-stream.md").read_text(encoding="utf-8")
+    store, chain = example
+    used = []
+    names = {
+        "digest": chain[-1], "limits": SMALL, "store": store, "use": used.extend,
+        "ChunkVerifier": ChunkVerifier, "estimate_tokens": estimate_tokens,
+    }  # fmt: skip
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    assert used == list(store.expand(chain[-1]).entries)
+    assert f"{PROOF_BYTES_MAX // 1024} KiB" in page
+    for field in Chunk._fields:
+        assert f"| `{field}` |" in page or f"in `{field}`" in page
+    assert f"`[{', '.join(('1', *ChunkProof.__struct_fields__[1:]))}]`" in page
+    assert f"`[{', '.join(Draw.__struct_fields__)}]`" in page

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from context_streams import CountingStore, entries_of, head_of, history, some_atom
 from periplus.base.errors import DamageError, UsageError
 from periplus.base.tokens import estimate_tokens
-from periplus.context.memory import MemoryStore
+from periplus.context.disk import DiskStore
+from periplus.context.library import ContextLibrary
+from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Atom, ChunkLimits, Context, annotation_record, atom_digest, order_key
+from periplus.context.refs import MemoryRefs
 from periplus.context.stream import ChunkCutter, Columns, atom_bytes, merged
 
 SHAPES = st.lists(
@@ -30,9 +33,17 @@ LIMITS = st.builds(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(shape=SHAPES, limits=LIMITS, seed=st.integers(0, 10**6), padding=st.sampled_from([0, 400]))
-def test_the_chunks_are_the_expansion_within_the_limits(shape, limits, seed, padding):
-    store = MemoryStore()
+@given(
+    shape=SHAPES,
+    limits=LIMITS,
+    seed=st.integers(0, 10**6),
+    padding=st.sampled_from([0, 400]),
+    large_weight=st.sampled_from([8, 64, 1_024]),
+)
+def test_the_chunks_are_the_expansion_within_the_limits(shape, limits, seed, padding, large_weight):
+    store = ContextLibrary(
+        MemoryObjects(), MemoryRefs(), large_weight=large_weight
+    )  # a small one makes runs of few atoms, merged and kept
     digest = history(store, random.Random(seed), shape, universe=400, padding=padding)[-1]
     expansion = store.expand(digest).entries
     stream = store.stream(digest, limits=limits)
@@ -179,6 +190,33 @@ def test_a_closed_stream_lets_go_of_all_it_held():
         del stream
         gc.collect()
         assert generator() is None
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a changed byte", "gone"])
+def test_a_cache_that_is_damaged_in_the_middle_of_a_stream_changes_nothing(tmp_path, damage):
+    chosen = random.Random(2)
+    with_cache = DiskStore(str(tmp_path / "store"), large_weight=64)
+    digest = history(with_cache, chosen, [(300, 0)] + [(20, 5)] * 30, universe=600)[-1]
+    limits = ChunkLimits(atoms=5)
+    expected = list(with_cache.stream(digest, limits=limits))
+    stream = with_cache.stream(digest, limits=limits)
+    chunks = [next(stream) for _ in range(10)]
+    damaged = 0
+    for path in (tmp_path / "store" / "cache").rglob("*.run"):
+        damaged += 1
+        data = bytearray(path.read_bytes())
+        if damage == "gone":
+            path.unlink()
+            continue
+        for at in range(0, len(data) - 4_000, 64):  # the footer was read already
+            data[at] ^= 1
+        with path.open("r+b") as file:
+            file.write(data)
+            if damage == "cut off":
+                file.truncate(len(data) // 8)
+    assert damaged
+    assert chunks + list(stream) == expected
+    with_cache.close()
 
 
 class Listed:

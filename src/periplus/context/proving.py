@@ -205,6 +205,7 @@ class ProvingCutter:
     def _begin(self) -> None:
         self._objects: list[bytes] = []
         self._entries: list[Entry] = []
+        self._leaves: list[bytes] = []
         self._over: list[Oversize] = []
         self._drawn: set[int] = set()
         self._atoms = self._tokens = self._size = self._proof_bytes = 0
@@ -238,7 +239,7 @@ class ProvingCutter:
             self._over.append(Oversize(row.key[2], delta.origin, annotation))
         else:
             self._entries.append(Entry(row.key[2], row.atom, delta.origin))
-        self._tree.extend([leaf_hash(annotation)])
+        self._leaves.append(leaf_hash(annotation))
         self._atoms += 1
         self._tokens += self._takes[0]
         self._size += self._takes[1]
@@ -246,6 +247,7 @@ class ProvingCutter:
     def _close(self, *, is_final: bool = False) -> Chunk:
         draws = [self._deltas[place].draw(place) for place in sorted(self._drawn)]
         proof = ChunkProof(PROOF_VERSION, self._objects, draws).pack()
+        self._tree.extend(self._leaves)
         start = self._sent
         self._sent += self._atoms
         self._cumulative += self._tokens

@@ -194,9 +194,9 @@ class Tree(Prover):
     def extend(self, leaf_hashes: Iterable[bytes]) -> None:
         """Add leaves, all or none of them. Raises UsageError where one is not a hash of 32 bytes."""
         added = list(leaf_hashes)
-        for place, leaf in enumerate(added):
-            if len(leaf) != _HASH_BYTES:
-                raise UsageError(f"leaf hash {place} has {len(leaf)} bytes, not {_HASH_BYTES}")
+        if set(map(len, added)) - {_HASH_BYTES}:
+            place, wrong = next((place, leaf) for place, leaf in enumerate(added) if len(leaf) != _HASH_BYTES)
+            raise UsageError(f"leaf hash {place} has {len(wrong)} bytes, not {_HASH_BYTES}")
         self._levels[0] += b"".join(added)
         height = 0
         while len(self._levels[height]) >= 2 * _HASH_BYTES:
