@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -242,3 +244,49 @@ def test_a_collection_that_stops_anywhere_loses_nothing(tmp_path, clock):
         if len(files.calls) <= at:
             break
     assert stops > 8
+
+
+COLLECTS = """
+import sys, time
+from periplus.context.disk import DiskStore
+store = DiskStore(sys.argv[1])
+rounds = 0
+print("ready", flush=True)
+while not os.path.exists(sys.argv[2]):
+    store.gc(grace_ms=0)
+    rounds += 1
+print(rounds, flush=True)
+"""
+
+
+def test_commits_beside_a_collection_without_any_grace_lose_nothing(tmp_path):
+    """The worst case on purpose: whatever no ref reaches at the moment is parked at once, again and again."""
+    folder, stop = tmp_path / "store", tmp_path / "stop"
+    store = DiskStore(str(folder))
+    base = store.commit(root_of(1))
+    store.set_ref("main", base)
+    collector = subprocess.Popen(
+        [sys.executable, "-c", "import os" + COLLECTS, folder, stop], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert collector.stdout.readline() == "ready\n"
+        wanted = {"atom 1"}
+        for step in range(15):
+            aside = store.commit(Context(base, (plain(step % 3 + 500),)))  # of which nothing comes
+            head = store.commit(Context(base, (plain(100 + step), Atom("shared " * 800))))
+            head = store.commit(Context(head, (plain(200 + step),)))
+            assert aside != head
+            store.set_ref("main", head, expected=base)
+            wanted |= {f"atom {100 + step}", f"atom {200 + step}", "shared " * 800}
+            base = head
+    finally:
+        stop.write_text("")
+        out, _ = collector.communicate(timeout=120)
+    assert collector.returncode == 0
+    assert int(out) > 0
+    store.close()
+    store = DiskStore(str(folder))
+    head = store.refs()["main"]
+    assert set(contents(store.expand(head))) == wanted
+    assert all(store.source.store.has(digest) for digest in _closure(store, head))
+    store.close()

@@ -9,6 +9,8 @@ from __future__ import annotations
 __all__ = ["SYNC_EACH_MAX", "FolderObjects"]
 
 import os
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from periplus.base.errors import NotFoundError, environment_failure
@@ -16,6 +18,7 @@ from periplus.base.files import Files
 from periplus.objects.store import ObjectStore
 
 SYNC_EACH_MAX: Final = 64
+_PARKED_TRIES: Final = 64
 
 
 class FolderObjects:
@@ -51,10 +54,22 @@ class FolderObjects:
         rewritten, unsettled = self._doubtful, self._unsettled - self._doubtful
         self._doubtful, self._unsettled = rewritten | unsettled, set()
         for digest in sorted(rewritten):
-            self.store.rewrite(digest)
+            self._again_if_parked(partial(self.store.rewrite, digest), [digest])
         if len(unsettled) <= SYNC_EACH_MAX or not self._sync_everything():
-            self.store.settle(sorted(unsettled))
+            digests = sorted(unsettled)
+            self._again_if_parked(partial(self.store.settle, digests), digests)
         self._doubtful = set()
+
+    def _again_if_parked(self, work: Callable[[], None], digests: Iterable[bytes]) -> None:
+        """Do ``work`` on objects that are here, again where gc took one of them away since it was put."""
+        for tries_left in reversed(range(_PARKED_TRIES)):
+            try:
+                work()
+            except NotFoundError:
+                if not tries_left or not all(map(self.has, digests)):
+                    raise
+            else:
+                return
 
     def park(self, digest: bytes, now_ms: int) -> bool:
         """Take the object out of the way; it can be restored. False where it is not here."""
