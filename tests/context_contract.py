@@ -22,6 +22,11 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.context import record
+from periplus.context.ancestry import common_bases
+from periplus.context.diff import diff
+from periplus.context.history import bisect, blame, has_atom, has_text, log
+from periplus.context.lookup import find, molecule_table
+from periplus.context.merge import merge
 from periplus.context.model import (
     Atom,
     ChunkLimits,
@@ -292,6 +297,45 @@ class ContextContract:
         child = store.commit(Context(root, removed=(digest_of(1),)))
         with pytest.raises(UsageError, match=r"removed\[0\]"):
             store.commit(Context(child, removed=(digest_of(1),)))
+
+    # History
+
+    def test_lookups_say_what_the_expansion_says(self, store):
+        tied = Molecule((digest_of(1), digest_of(2)), {"after": ((0, 1),)})
+        head = store.commit(Context(None, tuple(map(plain, range(8))), (tied, Molecule((digest_of(3),)))))
+        for number in range(6):
+            changed = (plain(number + 8), plain(number + 1, 1_000 + number))
+            head = store.commit(Context(head, changed, (), (digest_of(7),) if number == 3 else ()))
+            expansion = store.expand(head)
+            wanted = [digest_of(each) for each in range(0, 16, 2)]
+            assert find(store, head, wanted) == {
+                each.digest: each for each in expansion.entries if each.digest in wanted
+            }
+            assert find(store, head, [digest_of(7), NOWHERE]).keys() == ({digest_of(7)} if number < 3 else set())
+            assert molecule_table(store, head).molecules() == tuple(expansion.molecules)
+
+    def test_lines_are_merged_compared_and_looked_back_on(self, store):
+        root = store.commit(root_of(1, 2, 3))
+        ours = store.commit(Context(root, (plain(4),), (), (digest_of(1),), {"author": "ann", "message": "wrong"}))
+        theirs = store.commit(Context(root, (plain(1, 9), plain(5, source="a.py#1")), metadata={"message": "seen"}))
+        assert common_bases(store, ours, theirs) == (root,)
+        (conflict,) = merge(store, ours, theirs).conflicts
+        assert (conflict.ours.said.author, conflict.theirs.atom) == ("ann", plain(1, 9))
+        head = store.commit(merge(store, ours, theirs, favour="theirs").context)
+        assert contents(store.expand(head)) == contents(
+            store.expand(store.commit(merge(store, theirs, ours, favour="ours").context))
+        )
+        assert [entry.atom.content for entry in diff(store, ours, head).added] == ["atom 5", "atom 1"]
+        assert next(log(store, head)).header.digest == head
+        events = blame(store, head, digest_of(5)).events
+        assert [(event.kind, event.said.context) for event in events] == [("merged", head), ("brought", theirs)]
+        assert events[-1].atom.source == "a.py#1"
+        assert bisect(store, head, has_atom(store, digest_of(4))).first.message == "wrong"
+        assert bisect(store, head, has_text(store, "ATOM 5")).first.context == head
+        assert merge(store, head, theirs).outcome == "already"
+        store.set_ref("main", root)
+        store.set_ref("main", theirs)
+        store.set_ref("main", head)  # forward, by way of what was merged
 
     # Refs
 

@@ -19,9 +19,11 @@ from periplus.context.ancestry import common_bases, is_ancestor
 from periplus.context.compress import Standing, compose, compress
 from periplus.context.diff import diff
 from periplus.context.history import bisect, blame, has_atom, has_text, log
-from periplus.context.memory import MemoryStore
+from periplus.context.library import ContextLibrary
+from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.merge import merge
 from periplus.context.model import Atom, Context, Molecule, atom_digest, molecule_digest, order_key
+from periplus.context.refs import MemoryRefs
 
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 CONTENTS = "abcdef"
@@ -187,6 +189,18 @@ def test_expanding_is_applying_one_by_one_from_wherever_and_the_identity_changes
     same(store.expand(nothing), models[-1])
 
 
+def test_of_deltas_that_are_large_and_hold_few_atoms_each_is_streamed_as_it_is():
+    """The atoms of each lie within its record, on a page without a name of its own."""
+    store = MemoryStore()
+    base = store.commit(Context(atoms=tuple(Atom(f"atom {number}") for number in range(4_000))))
+    for count in (1, 2, 3):
+        gone = tuple(atom_digest(Atom(f"atom {number}")) for number in range(1_200 * count, 1_200 * count - 1_100, -1))
+        new = tuple(Atom(f"new {count} {number} " + "words " * count) for number in range(count))
+        base = store.commit(Context(base, new, (), gone))
+        streamed = [entry for chunk in store.stream(base) for entry in chunk.entries]
+        assert streamed == list(store.expand(base).entries)
+
+
 @LAWS
 @given(chains(most=6), st.data())
 def test_one_composed_delta_does_what_several_do(drawn, data):
@@ -312,9 +326,10 @@ def test_a_delta_that_cannot_be_applied_is_refused_by_field_and_nothing_is_compo
 class Histories(RuleBasedStateMachine):
     """Commits, merges and refs at random; whatever the store and its tools say is what the dicts say."""
 
-    @initialize()
-    def begin(self):
-        self.store = MemoryStore()
+    @initialize(large=st.booleans())
+    def begin(self, large):
+        """With deltas that count as large from a weight of four, small stores do what large ones do."""
+        self.store = ContextLibrary(MemoryObjects(), MemoryRefs(), large_weight=4) if large else MemoryStore()
         self.models = {}
         self.contexts = {}
         self.parents = {}
@@ -505,11 +520,8 @@ class Histories(RuleBasedStateMachine):
             assert blamed == blame(Bare(self.store), head, digest)
             self.check_blame(chain, has, blamed)
         found = bisect(self.store, head, has_atom(self.store, digest))
-        assert (
-            found == bisect(self.store, head, has_text(self.store, CONTENTS[0]))
-            if digest == atom_digest(Atom(CONTENTS[0]))
-            else True
-        )
+        content = next(each for each in CONTENTS if atom_digest(Atom(each)) == digest)
+        assert found == bisect(self.store, head, has_text(self.store, content.upper()))
         assert (found is not None) == has[0]
         if found is not None:
             at = chain.index(found.first.context)

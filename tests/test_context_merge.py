@@ -104,6 +104,16 @@ def test_a_removal_against_a_new_annotation_is_a_conflict_with_who_and_when_and_
         assert left is None or line.annotation("a") == left
 
 
+def test_who_removed_it_is_known_however_long_ago_it_was(trunk):
+    ours, theirs = trunk.fork().add(gone=["a"], author="ann"), trunk.fork().add(atom("a", relevance=1))
+    with trunk.store.batch():
+        for number in range(WALKED_WEIGHT_MIN // CONTEXT_WEIGHT):
+            ours.add(atom("busy", relevance=number))
+    (conflict,) = merge(trunk.store, ours.head, theirs.head).conflicts
+    assert (conflict.ours.atom, conflict.ours.said.author) == (None, "ann")
+    assert conflict.theirs.said.context == theirs.head
+
+
 def test_what_was_chosen_once_is_not_asked_again(trunk):
     ours = trunk.fork().add(gone=["a"])
     theirs = trunk.fork().add(atom("a", relevance=1))

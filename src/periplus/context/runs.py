@@ -238,7 +238,8 @@ class DeltaRun:
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
         for ref in self._view.pages(self._get):
-            page = _OpenedPage(self._view, ref, self._get, self._tallies.of(ref.digest, ref.count))
+            tally = self._tallies.of(ref.digest or self.head, ref.count)  # a page within its record is named by that
+            page = _OpenedPage(self._view, ref, self._get, tally)
             yield ref.first, page.open
             yield from page.rest()
 
