@@ -20,7 +20,7 @@ from wire_support import Answerer, blob, digest
 BLOBS = (b"", b"\x00", b"\xff" * 9, b"\xc1", b"\xdb\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\x91" * 4_000,
          b"[" * 4_000, b'{"a":' * 2_000, b"\xc6\xff\xff\xff\xff", b"(\xb5/\xfd\xa4\xff\xff\xff\xff", b"\xcb\x7f\xf8" + b"\x00" * 6)  # fmt: skip
 INTERESTING = (0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 0x10000, 2**31 - 1, 2**31, 2**32 - 1)
-POLICY = Policy(request_rate=1e9, frame_rate=1e9, request_burst=1 << 30, frame_burst=1 << 30)
+POLICY = Policy(frame_rate=1e9, request_burst=1 << 30, frame_burst=1 << 30)
 
 
 def frames_of(data):

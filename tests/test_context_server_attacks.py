@@ -82,8 +82,8 @@ def test_a_hundred_slow_readers_cost_one_window_each_and_the_dead_nothing(tmp_pa
 
 def test_a_flood_is_answered_with_refusals_and_starves_nobody(tmp_path):
     head = fill(tmp_path / "served", 3_000, 0, size=200)
-    policy = {"request_rate": 50.0, "request_burst": 100}
-    with ServerProcess(tmp_path / "served", policy=policy) as server:
+    policy = {"request_burst": 100}
+    with ServerProcess(tmp_path / "served", policy=policy, wire={"request_rate": 50}) as server:
         flood = RawClient(server.address).shake_hands()
         before = server.memory_bytes()
         sent = 0

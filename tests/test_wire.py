@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from periplus.context.model import BrokenMolecule, Expansion, Molecule
 from periplus.context.wire import (
     Acknowledged,
     Answered,
@@ -201,3 +202,40 @@ def test_ping_brings_its_token_back():
     pipe.server.ping(b"two")
     pipe.pump()
     assert (pipe.client_events, pipe.server_events) == ([Ponged(b"one")], [Ponged(b"two")])
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "json"])
+def test_an_expansion_that_fits_no_frame_comes_in_chunks_with_its_molecules(encoding):
+    pipe = opened(limits=SMALL, client={"encodings": (encoding,)})
+    context = digest("c")
+    molecules = tuple(
+        Molecule((digest(n), digest(n + 1)), {"of": ((0, 1),)}, "Pair", {"text": "m" * 300, "n": n}) for n in range(40)
+    )
+    entries = tuple(entry for number in range(20) for entry in chunk(number).entries)
+    whole = Expansion(context, entries, molecules, (BrokenMolecule(digest("broken"), (digest("lost"),)),))
+    work = []
+
+    def answer(server, event):
+        if isinstance(event, Requested):
+            assert not server.send_expansion(event.stream, whole)
+            work.extend(lambda n=n: server.send_chunk(event.stream, chunk(n)) for n in range(20))
+            work.append(lambda: server.send_molecules(event.stream, 20, whole))
+        while work and server.ready(event.stream):
+            work.pop(0)()
+            if not work:
+                server.send_end(event.stream, p.StreamEnd(21, 60, 60, b""))
+
+    stream = pipe.client.request(p.ExpandRequest(context))
+    came, parts = [], []
+    while pipe.client.is_stream_open(stream):
+        pipe.pump(answer)
+        assert pipe.client_events
+        for event in pipe.client_events:
+            if isinstance(event, ChunkCame):
+                came += event.chunk.entries
+                parts.append(p.expansion_of(context, p.ExpandResponse(molecules=event.molecules, broken=event.broken)))
+                pipe.client.grant(stream, event.frames, event.size_bytes)
+        pipe.client_events.clear()
+    assert tuple(came) == entries
+    assert parts[-1] == Expansion(context, (), molecules, whole.broken)
+    assert all(part.molecules == () for part in parts[:-1])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from periplus.cli.wire_reference import EXAMPLES, main, rewritten
-from periplus.context.wire import ERRORS, FRAMES
+from periplus.context.wire import ERRORS, FRAMES, Closed, CreditCame, Policy, Requested, ServerMachine, token_authority
 from periplus.context.wire.encoding import Codec
 from periplus.context.wire.frames import COUNTED, HEADER_BYTES, OPENERS, FrameType, read_header
-from periplus.context.wire.payloads import Hello, Request
+from periplus.context.wire.payloads import Hello, Request, StreamRequest
+from wire_support import Answerer, chunk
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/formats/context-wire.md"
 SPECIFIED = {
@@ -73,3 +78,32 @@ def test_the_page_has_every_code_and_every_field():
         assert row.message in text
     for field in Hello.__struct_fields__:
         assert f"| `{field}` |" in text
+
+
+def test_the_client_of_thirty_lines_streams_from_a_server():
+    """As it stands on the page, in a process of its own, over TCP; more chunks than its window has frames."""
+    page = PAGE.read_text().split("## A client in thirty lines")[1]
+    code = page.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.split("\n\n\nif __name__")[0].splitlines() if line.strip()]) <= 30
+    context = hashlib.sha256(b"context").hexdigest()
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-c", code, "127.0.0.1", str(listener.getsockname()[1]), context, "secret"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            listener.settimeout(60)
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(60)
+                machine = ServerMachine(0.0, authority=token_authority("secret"), policy=Policy(handshake_s=1e6))
+                answerer = Answerer(chunks=50)
+                while data := connection.recv(65_536):
+                    for event in machine.receive(data, 0.0):
+                        assert not isinstance(event, Closed), event
+                        asked.append(event)
+                        answerer(machine, event)
+                    connection.sendall(machine.data_to_send())
+            printed, complaints = client.communicate(timeout=60)
+    assert (client.returncode, complaints) == (0, "")
+    assert printed.splitlines() == [entry.atom.content for number in range(50) for entry in chunk(number).entries]
+    assert asked[1] == Requested(1, StreamRequest(bytes.fromhex(context)))
+    assert CreditCame(1) in asked

@@ -499,8 +499,12 @@ def test_a_source_that_fails_ends_its_stream_alone():
 # Time and rates
 
 
-def test_requests_are_limited_in_time_and_the_peer_is_told_when():
-    machine = server(policy=Policy(request_rate=10, request_burst=3))
+@pytest.mark.parametrize(("ours", "theirs"), [(10, 1_000), (1_000, 10)])
+def test_requests_are_limited_in_time_and_the_peer_is_told_when(ours, theirs):
+    """The rate that was agreed, which is the lesser."""
+    machine = server(
+        limits=Limits(request_rate=ours), policy=Policy(request_burst=3), client={"limits": Limits(request_rate=theirs)}
+    )
     for number in range(1, 6):
         machine.receive(frame(FrameType.REFS, number, p.RefsRequest()), 0.0)
         if machine.is_stream_open(number):
@@ -523,7 +527,7 @@ def test_requests_are_limited_in_time_and_the_peer_is_told_when():
     frame(FrameType.PING, 0, p.Ping()), frame(FrameType.REFS, 1, p.RefsRequest(limit=5)), frame(FrameType.CREDIT, 1, p.Credit(0, 0)),
 ], ids=["ping", "refused requests", "credit"])  # fmt: skip
 def test_a_flood_ends_the_connection_with_bounded_output(flood):
-    machine = server(policy=Policy(request_rate=1, request_burst=1, frame_rate=10, frame_burst=50))
+    machine = server(policy=Policy(request_burst=1, frame_rate=10, frame_burst=50))
     machine.receive(frame(FrameType.STREAM_REQUEST, 1, p.StreamRequest(digest("c"))), 0.0)
     events = []
     for number in range(2, 200):

@@ -87,7 +87,9 @@ from periplus.context.wire.payloads import (
 T = TypeVar("T")
 R = TypeVar("R")
 LEVELS_MAX: Final = 3  # an index, its pages, their contents
-LIMITS: Final = Limits(frame_bytes=9 << 18)  # a chunk of the default limits fits, with its proof
+LIMITS: Final = Limits(
+    frame_bytes=9 << 18, request_rate=1_000_000
+)  # a chunk of the default limits fits, with its proof; the server sets the pace
 _UPLOAD_BYTES: Final = (
     256 << 10
 )  # in a frame, about: what is lost at most of a transfer that is cut off, beside what is under way

@@ -92,7 +92,7 @@ class ClientMachine(Connection):
         agent: str = "periplus",
         compress: bool = True,
     ) -> None:
-        super().__init__(limits or Limits(), policy or Policy(), now)
+        super().__init__(limits or Limits(request_rate=1_000_000), policy or Policy(), now)  # the server sets the pace
         self._offered = tuple(sorted(set(capabilities) - (set() if has_zstd() else {"zstd"})))
         self._encodings = encodings
         self._compress = compress

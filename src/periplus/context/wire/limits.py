@@ -24,7 +24,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``frame_bytes`` bounds a payload, also one that is unpacked; ``atoms`` what one frame may carry or ask for; ``digests`` likewise;
     ``object_bytes`` an object (or a chunk's proof) put together from its parts; ``window_frames`` and ``window_bytes`` what is granted
-    to a stream at its start where the request says nothing of it, and the most that may ever be granted and not used.
+    to a stream at its start where the request says nothing of it, and the most that may ever be granted and not used; ``request_rate``
+    how many requests a second may come for longer than a burst.
     """
 
     frame_bytes: Annotated[int, Meta(ge=FRAME_BYTES_MIN, le=FRAME_BYTES_MAX)] = 1 << 20
@@ -36,18 +37,18 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window_frames: Annotated[int, Meta(ge=1, le=65_536)] = 16
     window_bytes: Annotated[int, Meta(ge=FRAME_BYTES_MIN, le=1 << 30)] = 4 << 20
     idle_ms: Annotated[int, Meta(ge=1_000, le=_HOUR_MS)] = 120_000
+    request_rate: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
 
 
 class Policy(NamedTuple):
     """What a side enforces and tells nobody: times in seconds, rates a second.
 
-    ``frame_rate`` and ``frame_burst`` bound the frames that cost no credit and open nothing; ``output_bytes_max`` what may wait to be
+    ``request_burst`` requests may come at once; ``frame_rate`` and ``frame_burst`` bound the frames that cost no credit and open nothing; ``output_bytes_max`` what may wait to be
     sent before a peer that asks and does not read is sent away; ``assembly_bytes_max`` what may have come in part.
     """
 
     handshake_s: float = 10.0
     handshake_bytes_max: int = 16_384
-    request_rate: float = 200.0
     request_burst: int = 400
     frame_rate: float = 1_000.0
     frame_burst: int = 4_000

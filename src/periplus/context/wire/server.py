@@ -54,6 +54,8 @@ from periplus.context.wire.payloads import (
     StreamRequest,
     Want,
     Welcome,
+    WireBroken,
+    WireMolecule,
     payload_of_expansion,
     rows_of,
 )
@@ -104,7 +106,7 @@ class ServerMachine(Connection):
         self._offered = frozenset(capabilities) if has_zstd() else frozenset(capabilities) - {"zstd"}
         self._agent = agent
         self._compress = compress
-        self._requests = Bucket(self.policy.request_rate, self.policy.request_burst)
+        self._requests = Bucket(self.limits.request_rate, self.policy.request_burst)
         self._is_stopping = False
         self._serve_v1 = serve_v1
         self._v1: V1Side | None = None
@@ -162,6 +164,7 @@ class ServerMachine(Connection):
         if self._authority is not None and not self._authority(hello.token):
             raise ProtocolError("the token is missing or wrong", "unauthorized")
         self.limits = agreed(self.limits, hello.limits)
+        self._requests = Bucket(self.limits.request_rate, self.policy.request_burst)
         self.capabilities = self._offered & frozenset(hello.capabilities)
         self._put(
             FrameType.WELCOME,
@@ -365,11 +368,23 @@ class ServerMachine(Connection):
 
     def _molecule_frames(self, chunk_id: int, expansion: Expansion) -> Iterator[Outgoing]:
         whole = payload_of_expansion(expansion._replace(entries=()))
+        rows = [*whole.molecules, *whole.broken]
         start = len(expansion.entries)
-        rows = [((row,), ()) for row in whole.molecules] + [((), (row,)) for row in whole.broken]
-        for place, (molecules, broken) in enumerate(rows):
-            payload = StreamChunk(chunk_id, start, molecules=molecules, broken=broken, more=place + 1 < len(rows))
+        place = 0
+        while place < len(rows):
+            end, size_bytes = place, 0
+            while end < len(rows) and (end == place or size_bytes < self.limits.frame_bytes // 4):
+                size_bytes += len(self.codec.payload(rows[end]))
+                end += 1
+            payload = StreamChunk(
+                chunk_id,
+                start,
+                molecules=tuple([row for row in rows[place:end] if isinstance(row, WireMolecule)]),
+                broken=tuple([row for row in rows[place:end] if isinstance(row, WireBroken)]),
+                more=end < len(rows),
+            )
             yield Outgoing(FrameType.STREAM_CHUNK, self.codec.payload(payload), False)
+            place = end
 
     def send_end(self, stream: int, end: StreamEnd) -> None:
         """All chunks were sent. It goes behind those that still wait."""
