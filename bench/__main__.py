@@ -16,6 +16,7 @@ from bench import (
     appends,
     contexts,
     contexts_select,
+    contexts_server,
     files,
     importing,
     locks,
@@ -48,6 +49,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "trail": trail.measure,
     "scale": trail_scale.measure,
     "select": contexts_select.measure,
+    "server": contexts_server.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
 

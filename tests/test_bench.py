@@ -132,6 +132,16 @@ EXPECTED = [
         for what in ("verified", "listed, compact")
         for more in ("", ", memory beyond the file")
     ),
+    *(
+        ("server", what, "the store itself")
+        for what in (
+            "stream over a Unix socket",
+            "stream over a Unix socket, asyncio",
+            "stream over a Unix socket, proved",
+        )
+    ),
+    ("server", "objects pulled, verified", "a socket pair, hashed"),
+    ("server", "memory for each of 100 slow readers", "the window of each"),
 ]
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,17 +14,20 @@ from context_certificates import make_certificate
 from context_contract import ContextContract
 from context_proxy import Proxy
 from context_server_support import ServerProcess, ServerThread, atoms, fill
-from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, UsageError
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, RefusedError, UsageError
 from periplus.context.address import Trust
 from periplus.context.client import ContextClient
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
 from periplus.context.exchange import clone, transfer
+from periplus.context.inclusion import check_consistency, check_inclusion
 from periplus.context.memory import MemoryStore
-from periplus.context.model import Context
+from periplus.context.model import Context, annotation_record, atom_digest
 from periplus.context.remote import RemoteStore
+from periplus.merkle import leaf_hash, root_of
 from periplus.server.listening import Endpoint
 
+EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "context_client.py"
 TOKEN = "correct horse battery staple"
 
 
@@ -205,6 +211,26 @@ def test_who_may_only_read_changes_nothing(tmp_path):
         remote.close()
 
 
+def test_the_example_of_the_documentation_reads_what_the_budget_affords(tmp_path):
+    files = make_certificate(tmp_path)
+    head = fill(tmp_path / "served", 500, 1)
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    with ServerProcess(tmp_path / "served", tls_endpoint(files)) as server:
+        argv = [sys.executable, str(EXAMPLE), str(server.address), "main", "300", str(tmp_path / "token")]
+        done = subprocess.run([*argv, files.authority], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        store = DiskStore(str(tmp_path / "served"))
+        whole = [entry.atom.content for entry in store.expand(head).entries]
+        store.close()
+        lines = done.stdout.splitlines()
+        assert 64 <= len(lines) < len(whole)
+        assert [line.split(maxsplit=2)[2].strip() for line in lines] == [text.strip() for text in whole[: len(lines)]]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)  # trusting the machine's authorities
+        assert done.returncode == 1
+        assert "not vouched for" in done.stderr
+    assert len(EXAMPLE.read_text().splitlines()) <= 36
+
+
 # Transfers
 
 
@@ -330,3 +356,37 @@ def test_stats_tell_what_was_done(served):
     remote.close()
     assert served.stop()["connections"]["open"] == 0
     json.dumps(document)
+
+
+def test_an_atom_is_proved_to_be_of_a_context_and_no_changed_proof_is_believed(served):
+    import msgspec
+
+    remote = served.client()
+    expansion = remote.expand(served.head)
+    for entry in (expansion.entries[0], expansion.entries[1_500], expansion.entries[-1]):
+        proof = remote.prove_atom(entry.origin, entry.digest)
+        assert proof.leaf == annotation_record(entry.digest, entry.atom)
+        for name in ("root", "leaf", "record"):
+            value = getattr(proof, name)
+            changed = msgspec.structs.replace(proof, **{name: value[:-1] + bytes([value[-1] ^ 1])})
+            with pytest.raises(FormatError):
+                check_inclusion(changed, entry.origin, entry.digest)
+        for changed in (
+            msgspec.structs.replace(proof, index=proof.index + 1),
+            msgspec.structs.replace(proof, size=proof.size + 1),
+            msgspec.structs.replace(proof, path=(*proof.path, bytes(32))),
+        ):
+            with pytest.raises(FormatError):
+                check_inclusion(changed, entry.origin, entry.digest)
+        with pytest.raises(FormatError):
+            check_inclusion(proof, served.head[::-1], entry.digest)
+    with pytest.raises(NotFoundError):
+        remote.prove_atom(served.head, bytes(32))
+    root = expansion.entries[-1].origin
+    leaves = [leaf_hash(annotation_record(atom_digest(atom), atom)) for atom in remote.context(root).atoms]
+    for size in (1, 256, 700, len(leaves)):
+        proof = remote.prove_first(root, size)
+        assert proof.root == root_of(leaves[:size])
+        with pytest.raises(FormatError):
+            check_consistency(msgspec.structs.replace(proof, root=bytes(32)), root)
+    remote.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError, NotFoundError
@@ -47,6 +47,7 @@ def header_in(rows):
     return header
 
 
+@settings(deadline=None)
 @given(histories(), st.data())
 def test_between_is_what_the_head_stands_on_less_what_the_known_stand_on(rows, data):
     head = data.draw(st.sampled_from(list(rows)))
@@ -99,6 +100,7 @@ class Source:
         self.header = header_in(rows)
 
 
+@settings(deadline=None)
 @given(histories(), st.data())
 def test_what_the_target_has_is_found_and_only_what_is_below_the_head(rows, data):
     head = data.draw(st.sampled_from(list(rows)))

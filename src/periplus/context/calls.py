@@ -23,6 +23,7 @@ __all__ = [
     "lacking",
     "list_refs",
     "listing",
+    "prove",
     "push_context",
     "query",
     "record_of",
@@ -71,6 +72,8 @@ from periplus.context.wire.payloads import (
     ExpandResponse,
     Have,
     ObjectsGet,
+    Proof,
+    Prove,
     PushContext,
     QueryRequest,
     QueryResponse,
@@ -242,6 +245,11 @@ def _oversize(link: Link, over: Sequence[Oversize]) -> Call[None, list[Entry]]:
 def query(link: Link, body: QueryRequest) -> Call[None, QueryResponse]:
     """One page of a query."""
     return (yield from _answer(link, body, QueryResponse))
+
+
+def prove(link: Link, body: Prove) -> Call[None, Proof]:
+    """A proof, as it came: ``context.inclusion`` checks it."""
+    return (yield from _answer(link, body, Proof))
 
 
 def list_refs(link: Link, prefix: str = "") -> Call[None, dict[str, bytes]]:

@@ -25,6 +25,7 @@ from periplus.context.calls import Call, Link, Wait
 from periplus.context.entry import Below, check_entry
 from periplus.context.exchange import Listed
 from periplus.context.filters import Query, QueryResult
+from periplus.context.inclusion import check_consistency, check_inclusion
 from periplus.context.model import (
     DEFAULT_LIMITS,
     Chunk,
@@ -39,7 +40,16 @@ from periplus.context.record import RecordView
 from periplus.context.refs import check_ref_name
 from periplus.context.store import ANY, ChunkStream, Expected
 from periplus.context.wire import ClientMachine, Closed, Limits, error_of
-from periplus.context.wire.payloads import PushContext, QueryRequest, RefUpdate, StreamRequest, entries_of, filter_of
+from periplus.context.wire.payloads import (
+    Proof,
+    Prove,
+    PushContext,
+    QueryRequest,
+    RefUpdate,
+    StreamRequest,
+    entries_of,
+    filter_of,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -240,6 +250,18 @@ class RemoteStore:
         answer = self._run(lambda link: calls.query(link, body))
         entries = entries_of(answer.atoms, answer.origins, answer.origin_of)
         return QueryResult(entries, answer.scores, answer.total, answer.page_next, answer.at_ms)
+
+    def prove_atom(self, context: bytes, atom: bytes) -> Proof:
+        """The proof, which was checked, that ``context`` itself brings ``atom``. Raises NotFoundError, FormatError."""
+        proof = self._run(lambda link: calls.prove(link, Prove("inclusion", context, atom)))
+        check_inclusion(proof, context, atom)
+        return proof
+
+    def prove_first(self, context: bytes, size: int) -> Proof:
+        """The proof, which was checked, that the tree over the first ``size`` atoms that ``context`` brings has ``proof.root``."""
+        proof = self._run(lambda link: calls.prove(link, Prove("consistency", context, size=size)))
+        check_consistency(proof, context)
+        return proof
 
     # Refs
 

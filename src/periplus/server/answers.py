@@ -31,6 +31,7 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.context.counters import ESTIMATE
 from periplus.context.depot import LocalPeer
 from periplus.context.filters import Matcher, Query
+from periplus.context.inclusion import prove_consistency, prove_inclusion
 from periplus.context.library import ContextLibrary
 from periplus.context.model import Chunk, ChunkLimits, Expansion
 from periplus.context.runs import molecule_table
@@ -85,7 +86,7 @@ class Bench:
 
 def is_long(body: Request | V1Request) -> bool:
     """Whether a single step of it may take long: all of a context is searched, or checked."""
-    return isinstance(body, QueryRequest | PushContext | RefsRequest | V1Query | V1Push)
+    return isinstance(body, QueryRequest | PushContext | Prove | RefsRequest | V1Query | V1Push)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
@@ -285,10 +286,16 @@ def _objects_step(stream: int, batch: list[tuple[bytes, bytes]], *, is_final: bo
 
 
 def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
-    """Proofs."""
-    del library, stream, body
-    yield REST
-    raise Refused("unsupported", "proofs come with streams")
+    if body.context is None:
+        raise UsageError("context: a proof is about a context")
+    get = library.source.get
+    if body.kind == "inclusion":
+        if body.atom is None:
+            raise UsageError("atom: a proof of inclusion is about an atom")
+        proof = prove_inclusion(body.context, body.atom, get)
+    else:
+        proof = prove_consistency(body.context, body.size, body.size_later, get)
+    yield Step(lambda machine: machine.send_proof(stream, proof))
 
 
 def _refs(library: ContextLibrary, stream: int, body: RefsRequest) -> Iterator[Step]:
