@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import time
+import zlib
 
 import pytest
 
 from context_contract import ContextContract
 from periplus.base.clock import FixedClock
-from periplus.base.errors import ConflictError, NotFoundError
+from periplus.base.errors import ConflictError, NotFoundError, RefusedError
 from periplus.context.compress import compress
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.record import encode, prepare
@@ -396,3 +397,66 @@ def test_an_expansion_read_lazily_is_the_whole_one(tmp_path):
         chosen = project.contexts.select(head, query="atom 7", budget_tokens=50)
         assert chosen.tokens <= 50
         assert chosen.entries[0].atom.content == "atom 7"
+
+
+# -- redaction -------------------------------------------------------------------------------------------------------
+
+TOLD = "the harbour master's word is albatross"
+
+
+def test_a_secret_leaves_the_contexts_and_what_stands_on_them(tmp_path):
+    with made(tmp_path) as project:
+        contexts = project.contexts
+        (pair,) = given("beside it")
+        root = commit(project, "kept", "beside it")
+        secret = given(TOLD, "x" * 5_000 + TOLD)
+        contexts.commit(
+            secret, molecules=[Molecule((pair.digest, secret[0].digest), {"then": ((0, 1),)})], message=TOLD
+        )
+        contexts.commit(given("kept", source=TOLD) + given("above"))
+        contexts.commit(given("idea"), ref="side", base="main~1")
+        contexts.merge("side", message="both")
+        contexts.commit([], removed=[secret[0].digest.hex()])
+        contexts.set_ref("old", root)
+        commit(project, *(f"many {number}" for number in range(1_100)))
+        contexts.library.gc(grace_ms=0)
+        before = project.contexts.table.all()
+        dry = project.redact(secret=TOLD, reason="told in confidence", dry_run=True)
+        assert (project.contexts.table.all(), len(dry.entities)) == (before, 2)
+        done = project.redact(secret=TOLD, reason="told in confidence")
+        assert [one for one in done.remaining if ".periplus" in str(one)] == []
+        after = project.contexts.table.all()
+        assert after["old"] == before["old"] == root
+        assert {name for name in after if after[name] != before[name]} == {"main", "side"}
+        assert contents(project) == {
+            "kept",
+            "beside it",
+            "above",
+            "idea",
+            *(f"many {number}" for number in range(1_100)),
+        }
+        (kept,) = [entry for entry in project.contexts.entries(after["main"]) if entry.atom.content == "kept"]
+        assert (kept.atom.source, kept.origin) == ("", root)  # an annotation that held it is as if it had not been made
+        assert project.contexts.library.expand(after["main"]).molecules == ()
+        assert problems(project) == []
+    for path in (tmp_path / ".periplus").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert TOLD.encode() not in data + (zlib.decompress(data) if path.suffix == ".z" else b""), path
+    with opened(tmp_path) as project:
+        assert commit(project, "and on")
+        assert problems(project) == []
+
+
+def test_a_ref_that_went_apart_is_merged_before_it_is_redacted(tmp_path):
+    with made(tmp_path / "a") as project:
+        commit(project, TOLD)
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as theirs:
+        commit(project, "of ada")
+        commit(theirs, "of bob")
+        sync(project, other)
+        before = project.contexts.table.standing("main")
+        with pytest.raises(RefusedError, match="moved that ref apart"):
+            project.redact(secret=TOLD, reason="told in confidence")
+        assert project.contexts.table.standing("main") == before

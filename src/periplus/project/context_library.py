@@ -74,6 +74,11 @@ class ProjectLibrary(ContextLibrary):
         for name in self.table.all():
             yield from self.table.standing(name)
 
+    def forget_cache(self) -> None:
+        """Remove what is derived: it is made anew when it is wanted."""
+        for digest in self._cache_files.digests():
+            self._cache_files.drop(digest)
+
     def close(self) -> None:
         super().close()
         if self._owns:

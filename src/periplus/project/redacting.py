@@ -12,6 +12,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
 from periplus.journal.redaction import Needle, Redaction, Remaining, redact
+from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
     from periplus.project.project import Project
@@ -28,7 +29,8 @@ def redact_project(
 ) -> Redaction:
     """Take ``secret``, or the content of our own records ``seqs``, out of the whole store.
 
-    A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. Raises what
+    A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. A context that holds it, and
+    all that stands on it, is committed anew without it. Raises what
     ``periplus.journal.redaction.redact`` raises.
     """
     done = redact(
@@ -38,10 +40,31 @@ def redact_project(
         seqs=seqs,
         reason=reason,
         dry_run=dry_run,
-        rewrite=_trail_rewriter(project, secret, dry_run=dry_run),
+        rewrite=_rewriter(project, secret, dry_run=dry_run),
         progress=progress or (lambda _done, _total: None),
     )
+    if secret and not dry_run and os.path.isdir(project.journal.layout.objects):
+        from periplus.project.context_redacting import forget_parked
+
+        forget_parked(project.contexts.library, Needle(secret).is_in)
     return done._replace(remaining=[*done.remaining, *_beyond_the_store(project, done)])
+
+
+def _rewriter(
+    project: Project, secret: str, *, dry_run: bool
+) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
+    of_trail = _trail_rewriter(project, secret, dry_run=dry_run)
+
+    def rewrite(entity: Entity, doomed: frozenset[bytes]) -> dict[str, JSONValue] | None:
+        if entity.item_type != CONTEXT_REF:
+            return of_trail(entity, doomed)
+        if not secret:
+            return None
+        from periplus.project.context_redacting import redacted_ref
+
+        return redacted_ref(project.contexts.library, entity, Needle(secret).is_in, dry_run=dry_run)
+
+    return rewrite
 
 
 def _trail_rewriter(
