@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextShowOut
+    from periplus.context.history import TIME_KEY
     from periplus.context.model import atom_digest
 
     with face.open() as project:
@@ -51,7 +52,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for one in line.merged:
             yield f"merged  {one}"
         yield f"depth   {line.depth:,}, {counted(line.live, 'atoms')} live"
+        if line.time:
+            yield f"time    {line.time}"
         for name, value in header.metadata.items():
+            if name == TIME_KEY and line.time:
+                continue
             yield f"{visible(name, 40):7} {visible(str(value), lines=True)}"
         for atom in result.atoms:
             yield from atom_lines(face, atom, f"{paint.good}+{paint.end} ")
