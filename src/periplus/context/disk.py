@@ -4,12 +4,13 @@
 
     objects/ab/cdef…    as ``periplus.objects`` keeps them
     parked/…            likewise: what gc took out of objects and prune has not yet removed
-    refs/<name>         the digest that the ref stands for, as 64 hexadecimal digits and a line end; a ref appears and changes whole
+    refs/<name>         the digest that the ref stands for in hexadecimal digits, and its name, a line each; it appears and changes whole
     refs.lock           whoever changes a ref holds it
     cache/              derived, may be deleted at any time
 
 In the name of a ref's file upper-case letters and whatever is neither letter, digit, ``-`` nor ``_`` stand as ``%XX``, so that no
-two refs meet in one file, on file systems that mix up cases neither, and none leads elsewhere.
+two refs meet in one file, on file systems that mix up cases neither, and none leads elsewhere; where that is over FILE_NAME_MAX
+characters, it is ``%%`` and the SHA-256 of the name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 from typing import Final
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.digests import is_digest_text
+from periplus.base.digests import parse_digest, sha256
 from periplus.base.errors import (
     DamageError,
     RefusedError,
@@ -31,11 +32,13 @@ from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomi
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.context.gc import GRACE_MS, GcReport, collect
 from periplus.context.library import LARGE_WEIGHT, ContextLibrary
-from periplus.context.refs import REFS_MAX, check_ref_name, moved
+from periplus.context.refs import REF_NAME_BYTES_MAX, REFS_MAX, check_ref_name, moved
 from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
 from periplus.objects.store import ObjectStore
 
+FILE_NAME_MAX: Final = 160
+_REF_BYTES_MAX: Final = 64 + REF_NAME_BYTES_MAX + 8
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -59,29 +62,44 @@ class FileRefs:
         for file_name in names:
             if file_name.startswith("."):
                 continue  # a writer's temporary file
-            name = self._name_of(file_name)
-            target = self.get(name)
-            if target is not None:
-                found[name] = target
+            read = self._read(os.path.join(self._folder, file_name))
+            if read is None:
+                continue  # ended meanwhile
+            name, target = read
+            if os.path.basename(self._path(name)) != file_name:
+                raise self._foreign(file_name)
+            found[name] = target
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> bytes | None:
         path = self._path(name)
+        read = self._read(path)
+        if read is None:
+            return None
+        if read[0] != name:
+            raise self._foreign(os.path.basename(path))
+        return read[1]
+
+    def _read(self, path: str) -> tuple[str, bytes] | None:
+        """The name and the target of the ref in a file; None where there is none."""
         try:
-            data = read_plain(path, 128)
+            data = b"" if os.path.islink(path) else read_plain(path, _REF_BYTES_MAX)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise environment_failure(error, "read", path) from error
-        text = data.decode("ascii", "replace")
-        if not text.endswith("\n") or not is_digest_text(text[:-1]):
-            raise DamageError(
-                "not the digest of a context",
-                path=path,
-                safe="Contexts and other refs are not touched by this.",
-                mend="Write the digest into it, or delete the file and set the ref again.",
-            )
-        return bytes.fromhex(text[:-1])
+        lines = data.decode("ascii", "replace").split("\n")
+        if len(lines) == 3 and not lines[2]:
+            try:
+                return check_ref_name(lines[1]), parse_digest(lines[0])
+            except UsageError:
+                pass  # said below, with the file
+        raise DamageError(
+            "not the digest of a context and the name of a ref, a line each",
+            path=path,
+            safe="Contexts and other refs are not touched by this.",
+            mend="Write both into it, or delete the file and set the ref again.",
+        )
 
     def change(self, name: str, old: bytes | None, new: bytes | None) -> None:
         check_ref_name(name)
@@ -96,7 +114,7 @@ class FileRefs:
                 return
             if found is None and len(os.listdir(self._folder)) >= REFS_MAX:
                 raise RefusedError(f"there are {REFS_MAX:,} refs already", safe="Nothing was changed.")
-            write_atomic(self._files, path, f"{new.hex()}\n".encode())
+            write_atomic(self._files, path, f"{new.hex()}\n{name}\n".encode())
 
     def sweep(self) -> None:
         """Remove what stopped writers left; nobody writes meanwhile."""
@@ -132,22 +150,13 @@ class FileRefs:
 
     def _path(self, name: str) -> str:
         file_name = "".join(char if char in _PLAIN else f"%{ord(char):02X}" for char in name)
+        if len(file_name) > FILE_NAME_MAX:
+            file_name = "%%" + sha256(name.encode()).hex()
         return os.path.join(self._folder, file_name)
-
-    def _name_of(self, file_name: str) -> str:
-        pieces = file_name.split("%")
-        try:
-            name = pieces[0] + "".join(chr(int(piece[:2], 16)) + piece[2:] for piece in pieces[1:])
-            check_ref_name(name)
-        except (ValueError, UsageError) as error:
-            raise self._foreign(file_name) from error
-        if os.path.basename(self._path(name)) != file_name:
-            raise self._foreign(file_name)
-        return name
 
     def _foreign(self, file_name: str) -> DamageError:
         return DamageError(
-            "no ref has such a file",
+            "the file of another ref",
             path=os.path.join(self._folder, file_name),
             safe="Contexts and refs are not touched by this.",
             mend="Move the file elsewhere.",
