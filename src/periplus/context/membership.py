@@ -18,6 +18,7 @@ import msgspec
 
 BLOCK_DIGESTS: Final = 1024
 _SIZE: Final = 32
+_SPREAD: Final = 48  # three times how far a digest usually stands from where it would by its first bytes
 _BLOCK_BYTES: Final = BLOCK_DIGESTS * _SIZE
 _HELD_BLOCKS_MAX: Final = 1024  # 32 MiB
 
@@ -88,7 +89,10 @@ class SortedDigests:
             if len(self._held) >= _HELD_BLOCKS_MAX:
                 self._held.clear()
             self._held[number] = block
-        low, high = 0, len(block) // _SIZE
+        low, high = self._around(number, block, digest)
+        found = block.find(digest, low * _SIZE, high * _SIZE)
+        if found < 0 or not found % _SIZE:
+            return found >= 0
         while low < high:
             middle = (low + high) // 2
             if block[middle * _SIZE : middle * _SIZE + _SIZE] < digest:
@@ -96,6 +100,20 @@ class SortedDigests:
             else:
                 high = middle
         return block[low * _SIZE : low * _SIZE + _SIZE] == digest
+
+    def _around(self, number: int, block: bytes, digest: bytes) -> tuple[int, int]:
+        """Between which places ``digest`` stands if it does: digests are spread evenly, so where is nearly known beforehand."""
+        count = len(block) // _SIZE
+        firsts = self._fence.firsts
+        first = int.from_bytes(firsts[number][:8], "big")
+        end = int.from_bytes(firsts[number + 1][:8], "big") if number + 1 < len(firsts) else 1 << 64
+        guess = (int.from_bytes(digest[:8], "big") - first) * count // max(end - first, 1)
+        low, high = max(guess - _SPREAD, 0), min(guess + _SPREAD, count)
+        if low and block[low * _SIZE : low * _SIZE + _SIZE] > digest:
+            low = 0
+        if high < count and block[high * _SIZE : high * _SIZE + _SIZE] <= digest:
+            high = count
+        return low, high
 
     def __iter__(self) -> Iterator[bytes]:
         for number in range(len(self._fence.firsts)):

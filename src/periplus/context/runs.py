@@ -231,6 +231,7 @@ class DeltaRun:
         self._get = get
         self._adds = adds
         self._removes = removes
+        self._is_removing = header.removed_count > 0
         self._tallies = tallies if tallies is not None else Tallies()
 
     def rows(self) -> Iterator[Row]:
@@ -246,7 +247,7 @@ class DeltaRun:
     def state(self, identity: bytes) -> bool | None:
         if identity in self._adds:
             return True
-        return False if identity in self._removes else None
+        return False if self._is_removing and identity in self._removes else None
 
     def removed(self) -> Iterable[bytes]:
         return self._view.removed(self._get)
