@@ -352,7 +352,7 @@ def test_stats_tell_what_was_done(served):
     assert document["requests"]["by_type"] == {"ObjectsGet": 1, "RefsRequest": 1, "StreamRequest": 1}
     assert document["chunks"] > 40
     assert document["errors"] == {"not_found": 1}
-    assert document["bytes"]["out"] > 20_000  # packed, where zstd is installed
+    assert document["bytes"]["out"] > 100_000
     remote.close()
     assert served.stop()["connections"]["open"] == 0
     json.dumps(document)

@@ -50,6 +50,11 @@ class Address(NamedTuple):
     host: str = ""
     port: int = 0
 
+    @property
+    def is_far(self) -> bool:
+        """Whether bytes may be dear on the way: what stays on this machine (a Unix socket, plain TCP on loopback) is not packed."""
+        return self.scheme == "tls"
+
     def __str__(self) -> str:
         if self.scheme == "unix":
             return f"unix:{self.path}"

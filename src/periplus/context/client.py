@@ -67,7 +67,9 @@ class ContextClient:
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await self._connect()
-        self._link = Link(ClientMachine(time.monotonic(), limits=self._limits, token=self._token))
+        self._link = Link(
+            ClientMachine(time.monotonic(), limits=self._limits, token=self._token, compress=self._address.is_far)
+        )
         self._opened = asyncio.Event()
         self._tasks = [asyncio.create_task(work()) for work in (self._read, self._write, self._keep_alive)]
         self._writing.set()

@@ -79,7 +79,7 @@ class _Wire:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.socket, selectors.EVENT_READ)
         self._out = memoryview(b"")
-        self.link = Link(ClientMachine(time.monotonic(), limits=limits, token=token))
+        self.link = Link(ClientMachine(time.monotonic(), limits=limits, token=token, compress=address.is_far))
         try:
             while not self.link.machine.is_open:
                 self._check_open()

@@ -209,6 +209,7 @@ class ContextServer:
             policy=self._limits.policy,
             authority=None if token is None else lambda given: token_matches(given, token),
             capabilities=self._capabilities,
+            compress=listener.address.is_far,
         )
 
     def closed(self, connection: Connection) -> None:
