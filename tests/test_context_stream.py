@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from periplus.context.library import ContextLibrary
 from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Atom, ChunkLimits, Context, annotation_record, atom_digest, order_key
 from periplus.context.refs import MemoryRefs
-from periplus.context.stream import ChunkCutter, Columns, atom_bytes, merged
+from periplus.context.stream import ChunkCutter, Columns, Tallies, atom_bytes, merged
 
 SHAPES = st.lists(
     st.tuples(st.sampled_from([0, 1, 5, 60, 300]), st.sampled_from([0, 1, 20, 150])), min_size=1, max_size=6
@@ -277,6 +278,26 @@ def test_pages_are_opened_when_the_merge_reaches_them():
     assert (near.opened, far.opened) == (10, 0)
     next(coming)
     assert far.opened == 1
+
+
+def test_threads_that_stream_at_once_get_what_one_gets():
+    chosen = random.Random(6)
+    store = MemoryStore()
+    digest = big(store, 3_000, chosen)
+    digest = store.commit(Context(digest, tuple(some_atom(number, chosen) for number in range(0, 3_000, 10))))
+    expected = []
+    for _ in range(3):
+        store._tallies = Tallies()  # nothing is known of any page
+        limits = ChunkLimits(atoms=chosen.choice((5, 11, 64)))
+        with ThreadPoolExecutor(4) as pool:
+            streams = [store.stream(digest, limits=limits) for _ in range(4)]
+            found = list(pool.map(list, streams))
+        assert all(chunks == found[0] for chunks in found)
+        expected.append((entries_of(found[0]), streams[0].end.head, streams[0].end.tokens))
+        assert len({stream.end for stream in streams}) == 1
+    assert expected[0] == expected[1] == expected[2]
+    records = [annotation_record(entry.digest, entry.atom) for entry in expected[0][0]]
+    assert expected[0][1] == head_of(records)
 
 
 def test_a_record_with_another_number_of_atoms_is_damage():

@@ -58,36 +58,53 @@ from periplus.context.pages import leaf_hashes
 from periplus.merkle import Frontier
 
 ATOM_BYTES: Final = 112  # what an entry takes as messagepack beside its texts: two digests, two numbers, lengths
-TALLIES_MAX: Final = 16_384  # of 2 KiB each, for four million atoms
+TALLIES_MAX: Final = 4_096  # of up to 11 KiB each, for a million atoms
 _TAG_BYTES: Final = 5
 _MILLION: Final = 1_000_000
 _new_entry: Final = partial(tuple.__new__, Entry)  # the constructor of a NamedTuple is a function in Python
 
 
 class Tally:
-    """What is known of a page that was read before: what each atom takes in tokens and bytes, counted when somebody first asks.
+    """What is known of a page that was read before: what each atom takes in tokens and bytes, and the hash of its leaf.
 
-    ``is_checked`` says whether its bytes were looked at.
+    Each is made when somebody first asks. Several threads may ask at once; at worst they do the same work. ``is_checked`` says
+    whether the bytes of the page were looked at.
     """
 
-    __slots__ = ("_missing", "_sizes", "_tokens", "is_checked")
+    __slots__ = ("_leaves", "_sizes", "_tokens", "is_checked")
 
     def __init__(self, count: int) -> None:
         self._tokens = array("i", [-1]) * count
         self._sizes = array("i", [0]) * count
-        self._missing = count
+        self._leaves = (
+            bytes(count),
+            b"",
+        )  # which are known, and their hashes: one value, put in place of the one before
         self.is_checked = False
 
-    def of(self, atoms: Sequence[Atom], start: int) -> tuple[Sequence[int], Sequence[int]]:
+    def takes(self, atoms: Sequence[Atom], start: int) -> tuple[Sequence[int], Sequence[int]]:
         """Tokens and bytes of ``atoms``, the first of which is number ``start`` of the page."""
         stop = start + len(atoms)
-        if self._missing:
+        if -1 in self._tokens[start:stop]:
             for at, atom in enumerate(atoms, start):
                 if self._tokens[at] < 0:
-                    self._tokens[at] = estimate_tokens(atom.content)
                     self._sizes[at] = atom_bytes(atom)
-                    self._missing -= 1
+                    self._tokens[at] = estimate_tokens(atom.content)
         return self._tokens[start:stop], self._sizes[start:stop]
+
+    def leaves(self, atoms: Sequence[Atom], digests: Sequence[bytes], start: int) -> list[bytes]:
+        """The hashes of the leaves of ``atoms``, the first of which is number ``start`` of the page."""
+        stop = start + len(atoms)
+        known, hashes = self._leaves
+        if 0 not in known[start:stop]:
+            return [hashes[at : at + 32] for at in range(32 * start, 32 * stop, 32)]
+        found = leaf_hashes(digests, atoms)
+        hashes = hashes or bytes(32 * len(known))
+        self._leaves = (
+            known[:start] + b"\1" * len(atoms) + known[stop:],
+            hashes[: 32 * start] + b"".join(found) + hashes[32 * stop :],
+        )
+        return found
 
 
 class Tallies:
@@ -129,8 +146,14 @@ class Columns(NamedTuple):
             return self.taken[0][start:stop], self.taken[1][start:stop]
         atoms = self.atoms[start:stop]
         if self.tally is not None:
-            return self.tally.of(atoms, self.first + start)
+            return self.tally.takes(atoms, self.first + start)
         return [estimate_tokens(atom.content) for atom in atoms], [atom_bytes(atom) for atom in atoms]
+
+    def leaves(self) -> list[bytes]:
+        """The hashes of the leaves of these atoms in a tree."""
+        if self.tally is not None:
+            return self.tally.leaves(self.atoms, self.digests, self.first)
+        return leaf_hashes(self.digests, self.atoms)
 
     def between(self, start: int, stop: int) -> Columns:
         taken = None if self.taken is None else self.takes(start, stop)
@@ -329,7 +352,7 @@ class ChunkCutter:
     def _take(self, counted: _Counted, start: int, stop: int) -> None:
         columns = counted.columns.between(start, stop)
         if self._head is None:
-            self._tree.extend(leaf_hashes(columns.digests, columns.atoms))
+            self._tree.extend(columns.leaves())
         named = [at for at in counted.over if start <= at < stop]
         if named:
             whole = counted.columns
