@@ -148,7 +148,9 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     other = Shell(tmp_path / "b", tmp_path / "home")
     shell("context", "commit", "-", stdin=lines("ours"))
     other("context", "commit", "-", stdin=lines("theirs"))
-    assert "conflict" in shell("sync", "--with", tmp_path / "b").out
+    assert "context_ref ref_" in shell("sync", "--with", tmp_path / "b").out
+    (conflict,) = shell.json("status").conflicts
+    assert "`periplus context merge` ends it" in shell("show", conflict).out
     told = shell("context", "refs").out
     assert "moved apart in two clones: periplus context merge --ref main" in told
     shell.fails("context", "commit", "-", code=5, wrong="moved apart", stdin=lines("over it"))
@@ -167,7 +169,8 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
 def serving(shell, *words):
     process = shell.start("context", "serve", "--json", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        yield process, decoded(process.stdout.readline()).address
+        addresses = [decoded(process.stdout.readline()).address for _ in range(2 if "--tcp" in words else 1)]
+        yield process, addresses[0]
     finally:
         process.send_signal(signal.SIGTERM)
         assert (process.wait(60), process.stderr.read()) == (0, b"")
@@ -210,6 +213,7 @@ def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp
     other = Shell(tmp_path / "b", tmp_path / "home")
     with serving(shell, "--tcp", "127.0.0.1:0", "--token-file", tmp_path / "token", "--read-only") as (_, address):
         assert address.startswith("tcp://127.0.0.1:")
+        assert shell.json("context", "serve", "--stats").stats["requests"]["total"] == 0
         other("context", "clone", address, "--token-file", tmp_path / "wrong", code=5)
         assert not (other.folder / ".periplus").exists()
         other("context", "clone", address, "--token-file", tmp_path / "token")

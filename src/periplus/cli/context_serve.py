@@ -23,12 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--socket",
         metavar="PATH",
-        help=f"the Unix socket to listen on (by default {CONTEXT_SOCKET} in the store; none with --tcp alone)",
+        help=f"the Unix socket to listen on (by default {CONTEXT_SOCKET} in the store)",
     )
     add(
         "--tcp",
         metavar="HOST:PORT",
-        help="listen on TCP; beyond this machine only with a token and a certificate; port 0 takes any",
+        help="listen on TCP, too; beyond this machine only with a token and a certificate; port 0 takes any",
     )
     add("--token-file", metavar="FILE", help="a file with the token that clients of TCP have to know")
     add("--tls-cert", metavar="FILE", help="the certificate, in PEM, to speak TLS on TCP")
@@ -88,7 +88,7 @@ def _endpoints(face: Face, arguments: argparse.Namespace, path: str) -> list[End
             check_file(files[-1] or "")
     token = read_token(face, arguments.token_file) if arguments.token_file is not None else None
     tcp = Endpoint(host=host.strip("[]"), port=int(port), token=token, certificate_file=files[0], key_file=files[1])
-    return [tcp] if arguments.socket is None else [Endpoint(path=path), tcp]
+    return [tcp, Endpoint(path=path)]  # what may be refused first: then nothing was touched
 
 
 def _ready(face: Face, addresses: list[Address]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from periplus.journal.history import Gap, RecordFilter
     from periplus.project import Project
 
-_TYPES: Final = ("decision", "constraint", "trap", "lesson", "note", "trail")
+_TYPES: Final = ("decision", "constraint", "trap", "lesson", "note", "trail", "context_ref")
 _NARROW: Final = 76
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10

@@ -305,8 +305,9 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}  version {entity.version[:12]}"
+        ends = "`periplus context merge` ends it" if entity.item_type == "context_ref" else "the next write settles it"
         for conflict, name in zip(result.entity.conflicts, entity.conflict_names, strict=True):
-            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, the next write settles it"
+            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {ends}"
             for rival in conflict.values:
                 text = json.dumps(rival.value, ensure_ascii=False) if rival.present else "(not there)"
                 yield visible(f"  {rival.version[:12]}  by {rival.writer}  {rival.ts[:19]}  {text}", face.width)

@@ -92,7 +92,8 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         elif not moved and not refusals:
             yield f"Nothing new on either side ({visible(report.place)})"
         for kind, item in report.conflicts:
-            yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus show {visible(item)}"
+            see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
+            yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
         for refusal in refusals:
             yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
             rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
