@@ -27,7 +27,7 @@ EXHAUSTIVE = "PERIPLUS_EXHAUSTIVE" in os.environ
 ATOMS = 1_000_000 if EXHAUSTIVE else 100_000
 DELTAS = 100_000 if EXHAUSTIVE else 10_000
 PEAK_MAX = (
-    112 << 20
+    96 << 20
 )  # of a process that keeps a context of any number of atoms, or commits on one; Python alone takes a fifth
 
 
