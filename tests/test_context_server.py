@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -157,9 +158,10 @@ def test_many_calls_at_once_on_one_connection(served):
                     count += len(chunk.entries)
                 return count
 
-            return await asyncio.gather(*[read(skip) for skip in range(12)])
+            return await asyncio.gather(*[read(skip % 12) for skip in range(60)])  # more than streams were agreed
 
     counts = asyncio.run(ask())
+    counts = counts[:12]
     assert counts[0] == 3_000 + 15 - 5
     assert counts == sorted(counts, reverse=True)
     assert len(set(counts)) == 12
@@ -229,6 +231,27 @@ def test_the_example_of_the_documentation_reads_what_the_budget_affords(tmp_path
         assert done.returncode == 1
         assert "not vouched for" in done.stderr
     assert len(EXAMPLE.read_text().splitlines()) <= 36
+
+
+def test_clients_keep_the_pace_that_was_agreed(tmp_path):
+    """More calls than the server takes in the time are slower, and none is refused."""
+    head = fill(tmp_path / "served", 10)
+    with ServerProcess(tmp_path / "served", wire={"request_rate": 100}, policy={"request_burst": 30}) as server:
+        remote = server.client()
+        begun_s = time.monotonic()
+        for _ in range(125):
+            assert remote.refs() == {"main": head}
+        assert time.monotonic() - begun_s > 0.9
+        remote.close()
+
+        async def ask():
+            async with ContextClient(server.address) as client:
+                return await asyncio.gather(*[client.refs() for _ in range(60)])
+
+        assert asyncio.run(ask()) == [{"main": head}] * 60
+        document = server.stop()
+        assert document["errors"] == {}
+        assert document["requests"]["by_type"] == {"RefsRequest": 185}
 
 
 # Transfers

@@ -136,10 +136,11 @@ BEGINNINGS = [
 def test_a_handshake_that_never_ends_is_ended(tmp_path, beginning):
     head = fill(tmp_path / "served", 10, 0)
     limits = {"connections": 6}
-    with ServerProcess(tmp_path / "served", limits=limits, policy={"handshake_s": 1.0}) as server:
-        held = [RawClient(server.address) for _ in range(5)]
-        for one in held:
-            one.socket.sendall(beginning)
+    with ServerProcess(tmp_path / "served", limits=limits, policy={"handshake_s": 4.0}) as server:
+        held = []
+        for _ in range(5):
+            held.append(RawClient(server.address))
+            held[-1].socket.sendall(beginning)
         assert is_served(server, head, 10)
         for one in held:
             one.socket.settimeout(PATIENCE_S)
@@ -159,7 +160,7 @@ def test_a_handshake_of_tls_that_never_ends_is_ended(tmp_path):
         {"certificate_file": files.certificate, "key_file": files.key},
         {"path": str(tmp_path / "served" / "contexts.sock")},
     ]
-    with ServerProcess(tmp_path / "served", *endpoints, policy={"handshake_s": 1.0}) as server:
+    with ServerProcess(tmp_path / "served", *endpoints, policy={"handshake_s": 4.0}) as server:
         held = [socket.create_connection((server.address.host, server.address.port)) for _ in range(5)]
         held[0].sendall(b"PERIPLUS/2\n")
         near = RemoteStore(server.addresses[1])

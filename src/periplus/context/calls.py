@@ -14,6 +14,7 @@ __all__ = [
     "LIMITS",
     "Call",
     "Link",
+    "Pause",
     "Wait",
     "change_ref",
     "chunks",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from periplus.base.errors import FormatError, PeriplusError
@@ -66,6 +67,7 @@ from periplus.context.wire import (
     ProtocolError,
     error_of,
 )
+from periplus.context.wire.flow import Bucket
 from periplus.context.wire.payloads import (
     Changed,
     ExpandRequest,
@@ -93,6 +95,7 @@ LEVELS_MAX: Final = 3  # an index, its pages, their contents
 LIMITS: Final = Limits(
     frame_bytes=9 << 18, request_rate=1_000_000
 )  # a chunk of the default limits fits, with its proof; the server sets the pace
+BURST_SHARE: Final = 4  # a quarter of a second's requests are made at once, then they keep the pace
 _UPLOAD_BYTES: Final = (
     256 << 10
 )  # in a frame, about: what is lost at most of a transfer that is cut off, beside what is under way
@@ -107,16 +110,34 @@ class Wait:
         self.stream = stream
 
 
-Call: TypeAlias = Generator[Wait | T, Event | None, R]
+class Pause:
+    """The call goes on after so many seconds: the server takes no more requests before, as was agreed."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+Call: TypeAlias = Generator[Wait | Pause | T, Event | None, R]
 
 
 class Link:
     """The streams of one connection and what came for them."""
 
-    def __init__(self, machine: ClientMachine) -> None:
+    def __init__(self, machine: ClientMachine, clock: Callable[[], float]) -> None:
         self.machine = machine
+        self._clock = clock
+        self._pace: Bucket | None = None
         self.closed: Closed | None = None
         self._inboxes: dict[int, deque[Event]] = {}
+
+    def pause_s(self) -> float:
+        """How long to wait before the next request, 0 for not at all: one of those that may be made now is then spent."""
+        if self._pace is None:
+            rate = self.machine.limits.request_rate
+            self._pace = Bucket(rate, max(1.0, rate / BURST_SHARE))
+        return 0.0 if self._pace.take(self._clock()) else self._pace.wait_s()
 
     def open(self, body: Request) -> int:
         """Ask. Raises WireError."""
@@ -155,9 +176,16 @@ class Link:
         return inbox.popleft() if inbox else None
 
 
+def _opened(link: Link, body: Request | None) -> Call[T, int]:
+    """The stream of a request, or of an upload, made when it may be."""
+    while pause_s := link.pause_s():
+        yield Pause(pause_s)
+    return link.open_upload() if body is None else link.open(body)
+
+
 def _answer(link: Link, body: Request, kind: type[R]) -> Call[T, R]:
     """The one answer to ``body``."""
-    stream = link.open(body)
+    stream = yield from _opened(link, body)
     try:
         event = _sound((yield Wait(stream)))
         if isinstance(event, Answered) and isinstance(event.body, kind):
@@ -180,7 +208,7 @@ def _unexpected(event: Event) -> PeriplusError:
 
 def chunks(link: Link, body: StreamRequest) -> Call[Chunk, StreamEnd]:
     """The chunks of a stream, and what it came to."""
-    stream = link.open(body)
+    stream = yield from _opened(link, body)
     try:
         while True:
             event = _sound((yield Wait(stream)))
@@ -198,7 +226,7 @@ def chunks(link: Link, body: StreamRequest) -> Call[Chunk, StreamEnd]:
 
 def expand(link: Link, digest: bytes) -> Call[None, Expansion]:
     """The whole expansion, however it travels. Atoms that fit no chunk are fetched from the contexts that brought them."""
-    stream = link.open(ExpandRequest(digest))
+    stream = yield from _opened(link, ExpandRequest(digest))
     entries: list[Entry] = []
     over: list[Oversize] = []
     molecules: list[Molecule] = []
@@ -272,7 +300,7 @@ def change_ref(link: Link, update: RefUpdate) -> Call[None, None]:
 
 def push_context(link: Link, body: PushContext) -> Call[None, None]:
     """Have a context taken in whose objects the server has."""
-    yield from _acknowledged(link, link.open(body))
+    yield from _acknowledged(link, (yield from _opened(link, body)))
 
 
 def _acknowledged(link: Link, stream: int) -> Call[None, int]:
@@ -299,7 +327,7 @@ def lacking(link: Link, digests: Sequence[bytes]) -> Call[None, list[bytes]]:
 
 def _wanted(link: Link, body: Have) -> Call[None, list[bytes]]:
     found: list[bytes] = []
-    stream = link.open(body)
+    stream = yield from _opened(link, body)
     try:
         while True:
             event = _sound((yield Wait(stream)))
@@ -316,7 +344,7 @@ def _wanted(link: Link, body: Have) -> Call[None, list[bytes]]:
 def listing(link: Link, head: bytes, known: Sequence[bytes]) -> Call[Listed, None]:
     """The objects that have to travel for ``head``, as the server lists them."""
     room = min(link.machine.limits.digests, link.machine.limits.frame_bytes // 64) - 8
-    stream = link.open(Have(wanted=(head,), known=tuple(known)[:room]))
+    stream = yield from _opened(link, Have(wanted=(head,), known=tuple(known)[:room]))
     try:
         while True:
             event = _sound((yield Wait(stream)))
@@ -336,7 +364,7 @@ def fetch(link: Link, digests: Sequence[bytes]) -> Call[tuple[bytes, bytes], Non
     """Objects with their digests, which the machine has verified, in the order asked."""
     each = min(link.machine.limits.digests, (link.machine.limits.frame_bytes - 256) // 64)
     for start in range(0, len(digests), each):
-        stream = link.open(ObjectsGet(tuple(digests[start : start + each])))
+        stream = yield from _opened(link, ObjectsGet(tuple(digests[start : start + each])))
         try:
             while True:
                 event = _sound((yield Wait(stream)))
@@ -358,7 +386,7 @@ def _gathered(link: Link, digests: Sequence[bytes]) -> Call[T, dict[bytes, bytes
     try:
         step = next(call)
         while True:
-            if isinstance(step, Wait):
+            if isinstance(step, Wait | Pause):
                 step = call.send((yield step))
             else:
                 found[step[0]] = step[1]
@@ -397,7 +425,7 @@ def context(link: Link, view: RecordView) -> Call[None, Context]:
 
 def upload(link: Link, objects: Iterable[tuple[bytes, bytes]]) -> Call[None, int]:
     """Bring objects; how many were brought, when the server has put all of them away. They are read as credit comes."""
-    stream = link.open_upload()
+    stream = yield from _opened(link, None)
     source = iter(objects)
     try:
         while batch := _batch(source):
@@ -431,7 +459,7 @@ def _batch(source: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 def watch(link: Link, prefix: str = "") -> Call[tuple[dict[str, bytes], tuple[str, ...]], None]:
     """Refs that moved, with where they stand, and the names of those that ended; until the call is closed."""
-    stream = link.open(Watch(prefix=prefix))
+    stream = yield from _opened(link, Watch(prefix=prefix))
     try:
         while True:
             event = _sound((yield Wait(stream)))

@@ -5,7 +5,7 @@
         async for chunk in client.stream(refs["main"], prove=True):
             ...
 
-Calls may run at the same time on one client, each is one of ``context.calls``. A stream that is left early (``break``, ``aclose``)
+Calls may run at the same time on one client, up to half the streams that were agreed; further ones wait. Each is one of ``context.calls``. A stream that is left early (``break``, ``aclose``)
 is cancelled, and the server frees what it held; one that is read slowly costs either side no more than its credit. For pushes and
 pulls, which work on files, there is the blocking ``RemoteStore``.
 """
@@ -30,7 +30,7 @@ from periplus.context.address import (
     connection_failure,
     socket_path,
 )
-from periplus.context.calls import Call, Link, Wait
+from periplus.context.calls import Call, Link, Pause, Wait
 from periplus.context.filters import Query, QueryResult
 from periplus.context.model import DEFAULT_LIMITS, Chunk, ChunkLimits, Context, ContextHeader, Expansion, StreamEnd
 from periplus.context.store import ANY, Expected
@@ -67,9 +67,8 @@ class ContextClient:
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await self._connect()
-        self._link = Link(
-            ClientMachine(time.monotonic(), limits=self._limits, token=self._token, compress=self._address.is_far)
-        )
+        machine = ClientMachine(time.monotonic(), limits=self._limits, token=self._token, compress=self._address.is_far)
+        self._link = Link(machine, time.monotonic)
         self._opened = asyncio.Event()
         self._tasks = [asyncio.create_task(work()) for work in (self._read, self._write, self._keep_alive)]
         self._writing.set()
@@ -79,6 +78,8 @@ class ContextClient:
         except BaseException:
             await self.close()
             raise
+        # Half of the streams that were agreed: one that was left counts until the server has said so.
+        self._slots = asyncio.Semaphore(max(1, self._link.machine.limits.streams // 2))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -261,25 +262,32 @@ class ContextClient:
         self, begin: Callable[[Link], Call[T, R]], end_with: Callable[[R], object]
     ) -> AsyncGenerator[T, None]:
         """Run a call, giving what it has for its caller; its result goes to ``end_with``."""
-        self._check_open()
-        call = begin(self._link)
+        await self._slots.acquire()
         waited: set[int] = set()
+        call: Call[T, R] | None = None
         try:
+            self._check_open()
+            call = begin(self._link)
             step = next(call)
             while True:
                 if isinstance(step, Wait):
                     waited.add(step.stream)
                     step = call.send(await self._next(step.stream))
+                elif isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    step = call.send(None)
                 else:
                     yield step
                     step = call.send(None)
         except StopIteration as end:
             end_with(end.value)
         finally:
-            call.close()
+            if call is not None:
+                call.close()
             for stream in waited:
                 self._came.pop(stream, None)
             self._writing.set()
+            self._slots.release()
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from periplus.base.errors import FormatError, NotFoundError, UsageError
 from periplus.context import calls, record
 from periplus.context.address import Address, Trust, connect, connection_failure
-from periplus.context.calls import Call, Link, Wait
+from periplus.context.calls import Call, Link, Pause, Wait
 from periplus.context.entry import Below, check_entry
 from periplus.context.exchange import Listed
 from periplus.context.filters import Query, QueryResult
@@ -79,7 +79,8 @@ class _Wire:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.socket, selectors.EVENT_READ)
         self._out = memoryview(b"")
-        self.link = Link(ClientMachine(time.monotonic(), limits=limits, token=token, compress=address.is_far))
+        machine = ClientMachine(time.monotonic(), limits=limits, token=token, compress=address.is_far)
+        self.link = Link(machine, time.monotonic)
         try:
             while not self.link.machine.is_open:
                 self._check_open()
@@ -110,8 +111,15 @@ class _Wire:
             self._check_open()
             self.turn()
 
-    def turn(self) -> None:
-        """Send and receive what can be; wait where neither can."""
+    def pause(self, seconds: float) -> None:
+        """Let so much time pass, and take in what comes meanwhile."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._check_open()
+            self.turn(left)
+
+    def turn(self, patience_s: float | None = None) -> None:
+        """Send and receive what can be; wait where neither can, no longer than that."""
         import selectors
 
         self._send()
@@ -119,6 +127,8 @@ class _Wire:
             return
         deadline = self.link.machine.next_deadline()
         wait_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if patience_s is not None:
+            wait_s = patience_s if wait_s is None else min(wait_s, patience_s)
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
         self._selector.modify(self.socket, events)
         if not self._selector.select(wait_s):
@@ -361,6 +371,9 @@ def _drive(wire: _Wire, call: Call[T, R]) -> Generator[T, None, R]:
         while True:
             if isinstance(step, Wait):
                 step = call.send(wire.next_event(step.stream))
+            elif isinstance(step, Pause):
+                wire.pause(step.seconds)
+                step = call.send(None)
             else:
                 yield step
                 step = call.send(None)

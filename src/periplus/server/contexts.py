@@ -35,8 +35,8 @@ from periplus.server.workers import Job, Lane, Workers
 ACCEPT_PAUSE_S: Final = 0.2  # after the system had no descriptor left
 FLUSH_PATIENCE_S: Final = 2.0
 STATS_BYTES_MAX: Final = 1 << 20
-_DEFAULT_LIMITS: Final = Limits(frame_bytes=LIMITS.frame_bytes, streams=32)
-_DEFAULT_POLICY: Final = Policy(output_bytes_max=8 << 20, assembly_bytes_max=64 << 20)
+_DEFAULT_LIMITS: Final = Limits(frame_bytes=LIMITS.frame_bytes, streams=32, request_rate=1_000)
+_DEFAULT_POLICY: Final = Policy(request_burst=1_000, output_bytes_max=8 << 20, assembly_bytes_max=64 << 20)
 
 
 class ServerLimits(NamedTuple):
