@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_REF: Final = "main"
 PREFIX_DIGITS_MIN: Final = 4
 MESSAGE_CHARACTERS_MAX: Final = 2_000
+_COMMIT_TRIES: Final = 16
 _BACK: Final = re.compile(r"(.+)~(\d{1,9})\Z", re.DOTALL)
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,64}\Z")
 
@@ -243,26 +244,40 @@ class ProjectContexts:
         """Commit what of this is new over where ``ref`` stands (or over ``base``: a context, or ``none``), and move the ref there.
 
         ``is_all_memory``: atoms that an earlier commit took from memory and that are not given now are removed. Raises
-        UsageError naming the field, ConflictError where the ref stands elsewhere by now.
+        UsageError naming the field, ConflictError where a ``base`` is given and the ref stands elsewhere by now.
         """
         check_ref_name(ref)
         if len(message) > MESSAGE_CHARACTERS_MAX:
             raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
-        standing = self.table.standing(ref)
+        for tries_left in reversed(range(_COMMIT_TRIES)):
+            standing = self.table.standing(ref)
+            over = self._base_of(base, ref, standing)
+            delta, counts = self._delta(over, given, molecules, removed, is_all_memory=is_all_memory)
+            live = self.library.header(over).live if over is not None else 0
+            if delta is None:
+                return Committed(
+                    over, over, ref, changed=False, added=0, annotated=0, removed=0, molecules=0, live=live
+                )
+            digest = self.library.commit(_with_metadata(delta, self.metadata(message)))
+            try:
+                self.table.move(ref, standing[0] if standing else None, digest, standing=standing, why=message)
+            except ConflictError:
+                if base or not tries_left:
+                    raise
+                continue  # somebody was quicker: the same is committed over what he committed
+            return Committed(digest, over, ref, True, *counts, self.library.header(digest).live)
+        raise AssertionError("the last try raises or returns")
+
+    def _base_of(self, base: str, ref: str, standing: Sequence[bytes]) -> bytes | None:
+        """What a commit to ``ref`` stands on. Raises ConflictError where that would not take the ref forward."""
         tip = standing[0] if standing else None
         over = tip if not base else None if base == "none" else self.resolve(base)
-        if standing and (over is None or over != tip or len(standing) > 1):
-            if over is None:
-                raise ConflictError(f"the ref {ref} stands at {standing[0].hex()[:12]} already", safe="Nothing was committed.",
-                                    mend="Name another --ref for a context that stands on none.")  # fmt: skip
+        if standing and over is None:
+            raise ConflictError(f"the ref {ref} stands at {standing[0].hex()[:12]} already", safe="Nothing was committed.",
+                                mend="Name another --ref for a context that stands on none.")  # fmt: skip
+        if standing and (over != tip or len(standing) > 1):
             self._check_forward(ref, standing, over)
-        delta, counts = self._delta(over, given, molecules, removed, is_all_memory=is_all_memory)
-        live = self.library.header(over).live if over is not None else 0
-        if delta is None:
-            return Committed(over, over, ref, changed=False, added=0, annotated=0, removed=0, molecules=0, live=live)
-        digest = self.library.commit(_with_metadata(delta, self.metadata(message)))
-        self.table.move(ref, tip, digest, standing=standing, why=message)
-        return Committed(digest, over, ref, True, *counts, self.library.header(digest).live)
+        return over
 
     def metadata(self, message: str) -> dict[str, JSONValue]:
         """What a commit says of itself: who, when, why."""
