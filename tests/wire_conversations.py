@@ -132,7 +132,11 @@ def _upload(client):
     client.send_objects(stream, [blob(20), blob(21, 6_000)], is_final=True)
 
 
-def _cancel_last(client):
+def end(client):
+    client.fail("cancelled")
+
+
+def cancel_last(client):
     client.cancel(client._highest)
 
 
@@ -153,9 +157,9 @@ CONVERSATIONS = [
         lambda c: c.request(p.Prove("inclusion", digest("c"), digest("a"))),
         lambda c: c.request(p.PushContext(digest("new"), "main", digest("main"), expected_any=False)),
         lambda c: c.request(p.Watch("m")),
-        _cancel_last,
+        cancel_last,
     ]),
-    Conversation("stream", [lambda c: c.request(p.StreamRequest(digest("c"), atoms=3, prove=True)), _cancel_last], chunks=4),
+    Conversation("stream", [lambda c: c.request(p.StreamRequest(digest("c"), atoms=3, prove=True)), cancel_last], chunks=4),
     Conversation("stream_json", [lambda c: c.request(p.StreamRequest(digest("c"), resume=1))], encoding="json", chunks=3),
     Conversation("objects", [
         lambda c: c.request(p.Have(wanted=(digest("head"),), known=(digest("old"),))),
@@ -163,7 +167,7 @@ CONVERSATIONS = [
         lambda c: c.request(p.ObjectsGet((digest("nowhere"),))),
         lambda c: c.request(p.Have(offered=(blob(20)[0], blob(21, 6_000)[0]))),
         _upload,
-        lambda c: c.fail("cancelled"),
+        end,
     ], objects=dict([blob(1), blob(7, 5_000)])),
     OldConversation("v1", [
         v1_frame(1, 7, {"context": "a" * 16, "relevance_threshold": 0.0}),
