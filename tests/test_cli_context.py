@@ -174,6 +174,8 @@ def serving(shell, *words):
     finally:
         process.send_signal(signal.SIGTERM)
         assert (process.wait(60), process.stderr.read()) == (0, b"")
+        counted = decoded(process.stdout.read()).stats  # what it says last
+        assert counted["connections"]["open"] == counted["requests"]["open"] == 0
         process.stdout.close()
         process.stderr.close()
 

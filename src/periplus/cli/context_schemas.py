@@ -329,7 +329,9 @@ class ContextCloneOut(msgspec.Struct, tag_field="schema", tag="periplus.context.
 
 
 class ContextServeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.serve/1"):
-    """Where the server listens, printed when it does; with --stats, what a running one has counted, nothing where none runs."""
+    """Where the server listens, printed when it does, and at its end what it has counted; with --stats, what a running one has counted,
+    nothing where none runs.
+    """
 
     address: str
     stats: dict[str, Any] = {}

@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     import asyncio
 
+    from periplus.cli.context_schemas import ContextServeOut
     from periplus.project import Project
     from periplus.project.context_library import ProjectLibrary
     from periplus.server.contexts import ContextServer, serve
@@ -65,6 +66,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     server = ContextServer(open_store, endpoints, can_push=not arguments.read_only, on_error=on_error)
     asyncio.run(serve(server, lambda addresses: _ready(face, addresses)))
+    stats = server.document()
+    face.emit(ContextServeOut("", stats), lambda: ["Stopped", *_told(stats, "")])
     return 0
 
 
