@@ -318,3 +318,12 @@ def test_the_page_on_history_is_run(tmp_path):
             out = out.replace(real, name)
         out = re.sub(r"20\d\d-\d\d-\d\d(T[\d:.]+Z?)?", lambda m: "TIME" if m[1] else "DATE", out)
         assert re.sub(r"version [0-9a-f]{12}", "version VERSION", out) == shown, typed
+
+
+def test_every_type_that_a_store_knows_can_be_asked_for(tmp_path):
+    from periplus.cli.history_commands import _TYPES
+    from periplus.project import Project
+    from support import WRITER
+
+    with Project(Project.init(str(tmp_path)).root, WRITER) as project:
+        assert sorted(_TYPES) == sorted(project.types)

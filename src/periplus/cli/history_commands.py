@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from periplus.journal.history import Gap, RecordFilter
     from periplus.project import Project
 
-_TYPES: Final = ("decision", "constraint", "trap", "lesson", "note", "trail", "context_ref")
+_TYPES: Final = (
+    "agent", "candidate", "claim", "constraint", "context_ref", "decision", "handoff", "lesson", "message", "note", "plan",
+    "run", "session", "step", "trail", "trap",
+)  # fmt: skip
 _NARROW: Final = 76
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
@@ -45,7 +48,8 @@ def _configure_log(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=number(1), metavar="N",
         help="at most N records: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
     add("--before", type=_places, metavar="SEQ", help="only older ones than SEQ, for the next page")
-    add("--type", action="append", default=[], choices=_TYPES, help="only records of this type (repeatable)")
+    add("--type", action="append", default=[], choices=_TYPES, metavar="TYPE",
+        help="only records of this type, such as decision, plan or trail (repeatable)")  # fmt: skip
     add("--id", default="", metavar="ID", help="only of the entity whose id begins so")
     add(
         "--writer",
