@@ -63,6 +63,7 @@ KNOWN_FOR_MS: Final = 3_600_000  # gc lets nothing be removed sooner after it wa
 _RUNS_MAX: Final = 16
 _VIEWS_MAX: Final = 2048
 _HEADERS_MAX: Final = 2048
+_STACKS_MAX: Final = 8
 _TIPS_MAX: Final = 64
 _REF_TRIES: Final = 64
 _NOTHING: Final = Context()
@@ -124,6 +125,7 @@ class ContextLibrary:
         self._views: OrderedDict[bytes, RecordView] = OrderedDict()
         self._headers: OrderedDict[bytes, ContextHeader] = OrderedDict()
         self._tips: OrderedDict[bytes, _Tip] = OrderedDict()
+        self._stacks: OrderedDict[bytes, list[Run]] = OrderedDict()
         self._known: set[bytes] = set()
         self._clock = clock or SystemClock()
         self._known_since_ms = self._clock.now_ms()
@@ -405,6 +407,7 @@ class ContextLibrary:
         with self._mutex:
             self._known.clear()
             self._tips.clear()
+            self._stacks.clear()
             self._known_since_ms = self._clock.now_ms()
 
     def _still_known(self) -> set[bytes]:
@@ -499,7 +502,16 @@ class ContextLibrary:
         return tip.molecules
 
     def _stack(self, digest: bytes) -> list[Run]:
-        """The runs from ``digest`` down to its root, newest first."""
+        """The runs from ``digest`` down to its root, newest first; of the few asked for last as they were found then."""
+        with self._mutex:
+            found = self._stacks.get(digest)
+        if found is None:
+            found = self._walked(digest)
+            with self._mutex:
+                _keep(self._stacks, digest, found, _STACKS_MAX)
+        return list(found)
+
+    def _walked(self, digest: bytes) -> list[Run]:
         runs: list[Run] = []
         fold: Fold | None = None
         get = self._objects.get
@@ -567,6 +579,7 @@ class ContextLibrary:
         with self._mutex:
             self._cache.drop_file(error)
             self._tips.clear()
+            self._stacks.clear()
 
 
 class _LazySets:
