@@ -39,6 +39,16 @@ RIGHT = {
     "log": ("reads", []),
     "blame": ("reads", ["{note}"]),
     "undo": ("writes", ["--seq", "1"]),
+    "set": ("writes", ["{note}", "tags=cogs"]),
+    "state": ("writes", ["{trap}", "resolved"]),
+    "evolve": ("writes", ["{note}", "Thing number two"]),
+    "merge": ("writes", ["{note}", "{another_note}", "--text", "Two things"]),
+    "split": ("writes", ["{note}", "Thing number 2a", "Thing number 2b"]),
+    "link": ("writes", ["{note}", "references", "{trap}"]),
+    "claim take": ("writes", ["src"]),
+    "claim list": ("reads", []),
+    "claim release": ("writes", []),
+    "check": ("reads", ["src/a.py"]),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
     "trail decode": ("reads", ["{trail}"]),
@@ -156,6 +166,74 @@ WRONG = {
         (["--seq", "1", "--session", "s"], 2, "not allowed"),
         (["--session", "nobody's"], 1, "changed nothing"),
         (["--seq", "1", "--lineage", "lin_0000000000000000"], 1, "lin_0000000000000000"),
+    ],
+    "set": [
+        ([], 2, "required: ID"),
+        (["{note}"], 2, "required: FIELD=VALUE"),
+        (["{note}", "tags"], 2, "sets no field"),
+        (["{note}", "rank=3"], 2, "rank of a note cannot be set"),
+        (["{note}", "state=done"], 2, "by a command of its own"),
+        (["{note}", "confidence=much"], 2, "confidence cannot be read"),
+        (["{note}", "confidence=[1]"], 2, "is a whole number"),
+        (["{note}", "confidence=101"], 2, "is not between"),
+        (["{note}", "tags=[1]"], 2, "tags"),
+        (["{note}", "tags=[" * 5_000], 2, "tags cannot be read"),
+        (["{note}", "text="], 2, "text"),
+        (["{note}", "tags=a", "--expect", "0" * 64], 5, "is not what you had read"),
+        (["{note}", "tags=a", "tags=b"], 2, "set twice"),
+        (["nothing_like_it", "tags=a"], 1, "nothing has an id"),
+    ],
+    "state": [
+        ([], 2, "required"),
+        (["done"], 2, "an id and a state"),
+        (["{note}", "done"], 2, "a note has no states"),
+        (["{trap}", "done"], 2, "is active and cannot become done"),
+        (["nothing_like_it", "done"], 1, "nothing has an id"),
+    ],
+    "evolve": [
+        (["{note}"], 2, "required: TEXT"),
+        (["{note}", " "], 2, "text"),
+        (["{note}", "x", "--set", "state=done"], 2, "cannot be given state"),
+        (["{trail}", "x"], 2, "is not replaced"),
+    ],
+    "merge": [
+        (["{note}"], 2, "--text"),
+        (["{note}", "{note}", "--text", "x"], 2, "two entities or more"),
+        (["{note}", "{trap}", "--text", "x"], 2, "not all of one type"),
+    ],
+    "split": [
+        (["{note}"], 2, "required: TEXT"),
+        (["{note}", "a"], 2, "two texts or more"),
+        (["{note}", "a", ""], 2, "text"),
+    ],
+    "link": [
+        (["{note}"], 2, "required"),
+        (["{note}", "likes", "{trap}"], 2, "invalid choice: 'likes'"),
+        (["{note}", "references", "{note}"], 2, "no relation to itself"),
+        (["{note}", "references", "nothing_like_it"], 1, "nothing has an id"),
+    ],
+    "claim take": [
+        ([], 2, "required: SCOPE"),
+        ([""], 2, "is empty"),
+        (["../other"], 2, "lies outside of the project"),
+        (["/etc/passwd"], 2, "lies outside of the project"),
+        (["src/[ab"], 2, "is not closed"),
+        (["src", "--ttl", "1"], 2, "is not between"),
+        (["src", "--wait", "-1"], 2, "-1"),
+        (["src", "--key", "clé"], 2, "ASCII"),
+        (["docs/a.md", "--as", "eve"], 5, "is claimed by ada"),
+    ],
+    "claim list": [(["x"], 2, "unrecognized arguments: x")],
+    "claim release": [
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{note}"], 1, "is a note, no claim"),
+        (["{claim}", "--as", "eve"], 5, "is a claim of ada"),
+    ],
+    "check": [
+        ([], 2, "required: PATH"),
+        (["../other"], 2, "outside"),
+        ([""], 2, "empty"),
+        (["x" * 501], 2, "501 characters"),
     ],
     "trail compile": [
         ([], 2, "required"),
@@ -605,7 +683,8 @@ def make_place(work: Path) -> Place:
     Project.init(os.fspath(place.project))
     with Project.open(os.fspath(place.project), Writer("ada", "who_0000000000000000", "", 1)) as project:
         notes = [project.remember(Memory("note", f"Thing number {number}")).entity.item_id for number in (1, 2, 3)]
-        place.words["note"] = notes[1]
+        place.words |= {"note": notes[1], "another_note": notes[2]}
+        place.words["trap"] = project.remember(Memory("trap", "A thing may bite")).entity.item_id
     os.chdir(place.project)
     trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
     assert trail[0] == 0, trail
@@ -620,6 +699,9 @@ def make_place(work: Path) -> Place:
     assert place.run("context", "commit", os.fspath(place.words["branch_atoms"]), "--ref", "branch")[0] == 0
     assert place.run("context", "gc")[0] == 0
     place.words["atom"] = json.loads(place.run("context", "expand", "--limit", "1", "--json")[1])["atom"]["digest"]
+    claim = place.run("claim", "take", "docs", "--json")
+    assert claim[0] == 0, claim
+    place.words["claim"] = json.loads(claim[1])["claim"]["id"]
     place.words["worklog"] = work / "worklog.json"
     place.words["worklog"].write_text('[{"op":"FILE_READ","path":"a.txt"}]')
     assert place.run("sync", "--with", os.fspath(other), "--candidates")[0] == 0

@@ -13,6 +13,7 @@
     │   └── OutcomeUnknownError   a write whose fate is not known; retry with its key      exit 6
     ├── LockTimeoutError      somebody else is writing, longer than the caller would wait  exit 4
     └── RefusedError          policy: a conflict, a secret, a claim of somebody else       exit 5
+        ├── ClaimedError          somebody else works on that now
         ├── ConfinementError      a path that leads out of a confined folder, or may
         ├── ConflictError         the entity is no longer what the caller had read
         ├── ForkError             two writers wrote different records under one lineage's seqs
@@ -25,6 +26,7 @@ foreign errors at the seam where they enter, with ``raise … from``.
 from __future__ import annotations
 
 __all__ = [
+    "ClaimedError",
     "ConfinementError",
     "ConflictError",
     "DamageError",
@@ -154,6 +156,16 @@ class LockTimeoutError(PeriplusError):
 class RefusedError(PeriplusError):
     exit_code = 5
     code = "refused"
+
+
+class ClaimedError(RefusedError):
+    """What is asked for is somebody else's now; ``claims`` are the ids of the claims in the way."""
+
+    code = "claimed"
+
+    def __init__(self, wrong: str, *, claims: tuple[str, ...], safe: str = "", mend: str = "") -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.claims = claims
 
 
 class ConfinementError(RefusedError):

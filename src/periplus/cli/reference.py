@@ -21,15 +21,16 @@ from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
+from periplus.cli.work_schemas import WORK_SCHEMAS
 
-ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **TRAIL_SCHEMAS, **CONTEXT_SCHEMAS}
+ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **WORK_SCHEMAS, **TRAIL_SCHEMAS, **CONTEXT_SCHEMAS}
 _EXIT_CODES: Final = (
     (0, "done"),
     (1, "found a problem, or found nothing"),
     (2, "wrong usage or input"),
     (3, "a damaged store or file, or the machine refused"),
     (4, "somebody else was writing for longer than five seconds"),
-    (5, "refused: a secret, a conflict"),
+    (5, "refused: a secret, a conflict, a claim of somebody else"),
     (6, "outcome unknown: repeat the command with the key that it names"),
     (70, "a defect of Periplus itself"),
     (130, "interrupted"),

@@ -10,7 +10,7 @@ row names for that. Nothing is deleted.
 
 from __future__ import annotations
 
-__all__ = ["Changed", "change_state", "evolve", "link", "merge", "split", "supersede", "update"]
+__all__ = ["Changed", "bring", "change_state", "evolve", "link", "merge", "split", "supersede", "update"]
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -145,6 +145,17 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
         return touched + (supersede(journal, transaction, target) if kind == "supersedes" else [])
 
     return _mutated(journal, writer, write, [asked], key)
+
+
+def bring(
+    journal: Journal, transaction: Transaction, entities: Sequence[Entity], state: str, reason: str = ""
+) -> list[tuple[str, str]]:
+    """Within a mutation: let ``entities`` enter ``state``, with what that entails; gives what was changed."""
+    change = _Change(journal, transaction, reason)
+    for entity in entities:
+        change.enter(entity.item_type, entity.item_id, state)
+    change.cascade()
+    return change.touched
 
 
 def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[tuple[str, str]]:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.syncing import Synced
+    from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
     from periplus.trail.recorder import Run
 
@@ -158,6 +159,13 @@ class Project:
 
             self._contexts = ProjectContexts(self)
         return self._contexts
+
+    @property
+    def work(self) -> ProjectWork:
+        """Plans, claims, handoffs, mail and sessions; see ``periplus.project.work``."""
+        from periplus.project.work import ProjectWork
+
+        return ProjectWork(self)
 
     def look(self, *, everywhere: bool = False) -> TakenIn:
         """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.

@@ -1,0 +1,127 @@
+"""``claim`` and ``check``: who works on which paths now."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+
+from periplus.cli.face import Face, number, visible
+from periplus.cli.work_text import changed, check_typed, claim_line, claim_out
+
+_WAIT_MAX = 86_400
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "check":
+        parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder of the project (repeatable)")
+        return
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    what = "say that you work on paths now; refused where somebody else does"
+    take = actions.add_parser("take", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+    take.add_argument(
+        "scopes",
+        nargs="+",
+        metavar="SCOPE",
+        help="a path, a glob (`src/**/x_*.py`), or PATH:SYMBOL; a folder takes in what lies in it",
+    )
+    take.add_argument("--shared", action="store_true", help="let others who say so too work there (default: exclusive)")
+    take.add_argument("--text", default="", metavar="TEXT", help="what you do there")
+    take.add_argument(
+        "--ttl", type=number(10, 604_800), default=7200, metavar="SECONDS",
+        help="how long it holds without a sign of you (default: 7200)",
+    )  # fmt: skip
+    take.add_argument(
+        "--wait", type=number(0, _WAIT_MAX), default=0, metavar="SECONDS",
+        help="wait that long for who holds them (default: 0, do not wait)",
+    )  # fmt: skip
+    take.add_argument(
+        "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
+    )
+    what = "the claims that hold now"
+    actions.add_parser("list", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+    what = "let go of claims"
+    drop = actions.add_parser("release", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+    drop.add_argument("ids", nargs="*", metavar="ID", help="which (default: all of your own)")
+    drop.add_argument("--force", action="store_true", help="also a claim of somebody else; the record says who did")
+    drop.add_argument("--reason", default="", metavar="TEXT", help="why")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    check_typed(arguments)
+    if arguments.command == "check":
+        return _check(face, arguments)
+    return {"take": _take, "list": _list, "release": _release}[arguments.action](face, arguments)
+
+
+def _take(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.work_schemas import ClaimTakenOut
+    from periplus.memory.claims import Asked
+
+    with face.open() as project:
+        scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scopes)
+        asked = Asked(scopes, "shared" if arguments.shared else "exclusive", arguments.text, arguments.ttl)
+        done = project.work.claim(asked, wait_s=arguments.wait, wait=face.wait, key=arguments.key)
+        claim, now_ms = claim_out(project, done.claim), project.journal.clock.now_ms()
+    result = ClaimTakenOut(claim, done.is_new, done.receipt.key if done.receipt else "")
+    face.emit(result, lambda: [("" if done.is_new else "Renewed: ") + claim_line(face, claim, now_ms)])
+    return 0
+
+
+def _list(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.work_schemas import ClaimListOut
+
+    del arguments
+    with face.open() as project:
+        claims = [claim_out(project, claim) for claim in project.work.claims()]
+        now_ms = project.journal.clock.now_ms()
+
+    def lines() -> Iterator[str]:
+        for claim in claims:
+            yield claim_line(face, claim, now_ms)
+            yield "  " + visible(" ".join(claim.text.split()), face.width and face.width - 2)
+        if not claims:
+            yield "Nobody claims anything."
+
+    face.emit(ClaimListOut(claims), lines)
+    return 0 if claims else 1
+
+
+def _release(face: Face, arguments: argparse.Namespace) -> int:
+    with face.open() as project:
+        done = project.work.release(arguments.ids, force=arguments.force, reason=arguments.reason)
+    return changed(face, done)
+
+
+def _check(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.work_schemas import CheckedClaimOut, CheckOut, RuleOut
+
+    with face.open() as project:
+        found = project.work.check([project.work.path(path, cwd=face.cwd) for path in arguments.paths])
+        claims = [CheckedClaimOut(one.path, claim_out(project, one.entity)) for one in found.claims]
+        now_ms = project.journal.clock.now_ms()
+    rules = [
+        RuleOut(one.path, one.entity.item_type, one.entity.item_id,
+                *(str(one.entity.value.get(name, "")) for name in ("text", "severity", "remedy", "check")))
+        for one in found.rules
+    ]  # fmt: skip
+    result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out)
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        for checked in claims:
+            mark = "" if checked.claim.own or checked.claim.mode == "shared" else f"{paint.bad}taken{paint.end} "
+            yield f"{mark}{visible(checked.path)}: {claim_line(face, checked.claim, now_ms)}"
+        for rule in rules:
+            severity = f"{rule.severity} " if rule.severity else ""
+            yield f"{paint.warn}{severity}{rule.type}{paint.end} {visible(rule.path)}: {visible(' '.join(rule.text.split()))} [{rule.id}]"
+            if rule.remedy:
+                yield f"  {visible(' '.join(rule.remedy.split()))}"
+        if found.left_out:
+            yield f"{found.left_out} more rules: ask for fewer paths."
+        if not claims and not rules:
+            yield "Nobody claims this, and no rule is about it."
+
+    face.emit(result, lines)
+    return 1 if found.blocked else 0

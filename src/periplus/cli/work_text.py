@@ -1,0 +1,73 @@
+"""What the commands of coordination have in common: what was typed is text, and how claims and changes are told."""
+
+from __future__ import annotations
+
+__all__ = ["changed", "check_typed", "claim_line", "claim_out", "told_left"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.face import Face, plain, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.work_schemas import ClaimOut
+    from periplus.journal import Entity
+    from periplus.memory.lifecycle import Changed
+    from periplus.project import Project
+
+
+def check_typed(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for an argument whose bytes are no UTF-8."""
+    for name, value in vars(arguments).items():
+        for word in value if isinstance(value, list) else [value]:
+            if isinstance(word, str) and name not in ("store", "writer"):
+                plain(word, f"--{name}")
+
+
+def claim_out(project: Project, claim: Entity) -> ClaimOut:
+    from periplus.cli.work_schemas import ClaimOut
+
+    value = claim.value
+    scopes = value.get("scopes")
+    text = {name: str(value.get(name, "")) for name in ("holder", "text", "session", "step", "created", "expires")}
+    return ClaimOut(
+        claim.item_id, str(value.get("mode", "exclusive")), list(map(str, scopes)) if isinstance(scopes, list) else [],
+        text["holder"], project.work.is_own(claim), text["text"], text["session"], text["step"], text["created"], text["expires"],
+    )  # fmt: skip
+
+
+def told_left(now_ms: int, expires: str) -> str:
+    from periplus.base.clock import parse_ms
+
+    minutes = max(0, (parse_ms(expires) or now_ms) - now_ms) // 60_000
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
+    whose = "you" if claim.own else claim.holder
+    what = ", ".join(claim.scopes) or f"the step {claim.step}"
+    paint = face.palette
+    return (
+        f"{claim.id}  {paint.name}{visible(whose)}{paint.end} {visible(claim.mode)}, {told_left(now_ms, claim.expires)} left: "
+        f"{visible(what)}"
+    )
+
+
+def changed(face: Face, done: Changed) -> int:
+    """Tell what a change did to which entities."""
+    from periplus.cli.convert import entity_out
+    from periplus.cli.work_schemas import ChangedOut
+
+    result = ChangedOut([entity_out(one) for one in done.entities], done.receipt.key if done.receipt else "")
+
+    def lines() -> Iterator[str]:
+        if done.receipt is None:
+            yield "Nothing had to change."
+        for one in done.entities:
+            state = visible(str(one.value.get("state", "")))
+            text = visible(" ".join(str(one.value.get("text", one.value.get("name", ""))).split()))
+            yield f"{one.item_type} {face.palette.name}{one.item_id}{face.palette.end}{' ' + state if state else ''}: {text}"
+
+    face.emit(result, lines)
+    return 0

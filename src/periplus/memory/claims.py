@@ -1,0 +1,323 @@
+"""Claims: who works on which paths now, decided where it is written.
+
+Two claims are in each other's way where any path could belong to both (``memory.scopes``), unless both are shared. Whether one
+can be had is decided under the journal's lock, on what its tail says: of two that ask at once, one is refused, and told by whom, since
+when and until when.
+
+A claim is over at its ``expires``, whatever its state says: every reader looks at the clock, and the next claim that is written notes
+``expired`` on those that are, with what that entails. Its holder's activity moves ``expires`` on (``renew``).
+
+Who holds a claim is the writer's id and, where both have one, the session. A writer without a session is taken for any of
+his sessions: the hooks of an agent know its session, the commands that it types may not.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "claimed_error", "expire", "holds", "in_the_way",
+    "is_live", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "wait_for",
+]  # fmt: skip
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms, parse_ms
+from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
+from periplus.base.ids import derived_id, is_id, new_id
+from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.lifecycle import Changed, bring
+from periplus.memory.links import linked
+from periplus.memory.scopes import Scope, first_overlap, is_covered, parse_scope, parse_scopes
+
+TTL_S: Final = 2 * 3600
+TTL_S_MIN: Final = 10
+TTL_S_MAX: Final = 7 * 24 * 3600
+_EXPIRED_AT_ONCE: Final = 100
+_NAMED_MAX: Final = 3
+_RENEW_SHARE: Final = 8  # a claim is written anew once this part of its time is gone
+
+
+class Asked(NamedTuple):
+    """A claim that somebody wants. ``scopes`` as they are typed; ``step`` is the id of a step that it is for."""
+
+    scopes: tuple[str, ...]
+    mode: str = "exclusive"
+    text: str = ""
+    ttl_s: int = TTL_S
+    step: str = ""
+
+
+class Acquired(NamedTuple):
+    """``is_new`` is False where a claim of one's own covered it already and was renewed."""
+
+    claim: Entity
+    receipt: Receipt | None
+    is_new: bool
+
+
+class Blocked(NamedTuple):
+    """A claim of somebody else, with the scope of ours and the one of his that overlap."""
+
+    claim: Entity
+    ours: str
+    theirs: str
+
+
+def session_id(name: str) -> str:
+    """The id of the entity of a session, from the name that its agent gave it; empty where there is none."""
+    return name if not name or (is_id(name) and name.startswith("ses_")) else derived_id("ses", name)
+
+
+def is_live(claim: Entity, now_ms: int) -> bool:
+    """Whether a claim holds now."""
+    return claim.value.get("state") == "held" and str(claim.value.get("expires", "")) > format_ms(now_ms)
+
+
+def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
+    """The claims that hold now, by id."""
+    return [claim for claim in linked(journal, "claim", "state", "held") if is_live(claim, now_ms)]
+
+
+def holds(writer: Writer, claim: Entity) -> bool:
+    """Whether ``claim`` is the writer's own."""
+    theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
+    return claim.value.get("holder_id") == writer.id and (not theirs or not mine or theirs == mine)
+
+
+def scopes_of(claim: Entity) -> tuple[Scope, ...]:
+    """The scopes of a claim. One that cannot be read, of a later version perhaps, takes in everything."""
+    held = claim.value.get("scopes")
+    found: list[Scope] = []
+    for text in held if isinstance(held, list) else []:
+        try:
+            found.append(parse_scope(str(text)))
+        except UsageError:
+            found.append(_EVERYTHING._replace(text=str(text)))
+    return tuple(found)
+
+
+_EVERYTHING: Final = parse_scope(".")
+
+
+def in_the_way(
+    journal: Journal, writer: Writer, scopes: Sequence[Scope], mode: str, now_ms: int, *, claims: Sequence[Entity] | None = None
+) -> list[Blocked]:  # fmt: skip
+    """The live claims of others that keep ``writer`` from ``scopes``. ``claims``: those to look at, if they are known."""
+    found = []
+    for claim in live_claims(journal, now_ms) if claims is None else claims:
+        if holds(writer, claim) or (mode == "shared" and claim.value.get("mode") == "shared"):
+            continue
+        pair = first_overlap(scopes, scopes_of(claim))
+        if pair is not None:
+            found.append(Blocked(claim, pair[0].text, pair[1].text))
+    return found
+
+
+def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
+    """The refusal that says who holds what is wanted, since when and until when."""
+    told = []
+    for one in blocked[:_NAMED_MAX]:
+        value = one.claim.value
+        what = f"{one.ours} is" if one.ours == one.theirs else f"{one.ours} overlaps {one.theirs}, which is"
+        age = _span(now_ms - (parse_ms(str(value.get("created", ""))) or now_ms))
+        left = _span((parse_ms(str(value.get("expires", ""))) or now_ms) - now_ms)
+        told.append(f"{what} claimed by {value.get('holder')} ({value.get('mode', 'exclusive')}, for {age}, expires in {left}: "
+                    f"{str(value.get('text', ''))[:80]}) [{one.claim.item_id}]")  # fmt: skip
+    if len(blocked) > _NAMED_MAX:
+        told.append(f"and {len(blocked) - _NAMED_MAX} more")
+    first = blocked[0].claim.item_id
+    return ClaimedError(
+        "; ".join(told),
+        claims=tuple(one.claim.item_id for one in blocked),
+        safe="Nothing was written.",
+        mend=f"Wait with --wait SECONDS, ask the holder (`periplus inbox send`), or `periplus claim release {first} --force`.",
+    )
+
+
+def acquire(journal: Journal, writer: Writer, asked: Asked, *, key: str = "") -> Acquired:
+    """Claim what is asked for, or renew the claim of one's own that covers it. Raises ClaimedError, UsageError."""
+    scopes = _checked(asked)
+    new_claim = new_id("clm")
+    made: list[tuple[str, bool]] = []
+
+    def write(transaction: Transaction) -> None:
+        now_ms = journal.clock.now_ms()
+        held = linked(journal, "claim", "state", "held")
+        live = [claim for claim in held if is_live(claim, now_ms)]
+        blocked = in_the_way(journal, writer, scopes, asked.mode, now_ms, claims=live)
+        if blocked:
+            raise claimed_error(blocked, now_ms)
+        expire(journal, transaction, now_ms, held)
+        mine = _covering(writer, live, asked, scopes)
+        if mine is None:
+            put_claim(journal, transaction, writer, new_claim, asked, scopes, now_ms)
+        else:
+            ttl_s = max(asked.ttl_s, int(str(mine.value.get("ttl_s", 0))))
+            _prolong(transaction, mine, ttl_s, now_ms)
+        made[:] = [(new_claim, True) if mine is None else (mine.item_id, False)]
+
+    receipt = journal.mutate(write, writer, key=key)
+    if receipt.repeated:
+        made = [(_claim_of(journal, receipt), False)]
+    claim = journal.get("claim", made[0][0])
+    if claim is None:
+        raise NotFoundError(f"the claim {made[0][0]} was deleted meanwhile")
+    return Acquired(claim, receipt if receipt.record_count else None, made[0][1])
+
+
+def wait_for(
+    journal: Journal, writer: Writer, asked: Asked, *, wait_s: float, wait: Callable[[float], bool], key: str = "",
+    now: Callable[[], float] = time.monotonic,
+) -> Acquired:  # fmt: skip
+    """``acquire``, trying again for ``wait_s`` seconds whenever a claim was written or one in the way is over.
+
+    ``wait`` sleeps that many seconds and says whether to give up. Who waits is not in a line: of several, the first to look wins.
+    """
+    from periplus.journal.follow import follow
+    from periplus.journal.history import RecordFilter
+
+    deadline = now() + wait_s
+    is_given_up = False
+
+    def rest(seconds: float) -> bool:
+        nonlocal is_given_up
+        is_given_up = is_given_up or wait(seconds)
+        return is_given_up
+
+    while True:
+        journal.refresh()
+        seen = {lineage: journal.end(lineage).next_seq - 1 for lineage in journal.lineages()}
+        try:
+            return acquire(journal, writer, asked, key=key)
+        except ClaimedError as error:
+            left = min(deadline - now(), _over_in_s(journal, error.claims))
+            if deadline - now() <= 0 or is_given_up:
+                raise
+        for news in follow(
+            journal, seen, RecordFilter(types=("claim",)), wait=rest, timeout_s=max(0.01, left), now=now
+        ):
+            if news.records:
+                break
+
+
+def release(
+    journal: Journal, writer: Writer, references: Sequence[str] = (), *, force: bool = False, reason: str = "", key: str = ""
+) -> Changed:  # fmt: skip
+    """Let go of claims, by their ids; without any, of all that are the writer's own. With ``force`` also of others'.
+
+    Raises RefusedError for a claim of somebody else, NotFoundError for what is no claim, UsageError for one that is over.
+    """
+    journal.refresh()
+    named = [journal.find(reference) for reference in references]
+    for one in named:
+        if one.item_type != "claim":
+            raise NotFoundError(f"{one.item_id} is a {one.item_type}, no claim", mend="See `periplus claim list`.")
+    touched: list[tuple[str, str]] = []
+
+    def write(transaction: Transaction) -> None:
+        wanted = [claim for one in named if (claim := transaction.get("claim", one.item_id)) is not None]
+        if not references:
+            wanted = [claim for claim in linked(journal, "claim", "state", "held") if holds(writer, claim)]
+        for claim in wanted:
+            if not force and not holds(writer, claim):
+                raise RefusedError(
+                    f"{claim.item_id} is a claim of {claim.value.get('holder')}",
+                    safe="Nothing was written.",
+                    mend="Ask the holder, or insist with --force.",
+                )
+        touched[:] = bring(journal, transaction, wanted, "released", reason)
+
+    receipt = journal.mutate(write, writer, key=key)
+    keys = dict.fromkeys([*[(one.item_type, one.item_id) for one in named], *touched])
+    entities = tuple(entity for one in keys if (entity := journal.get(*one)) is not None)
+    return Changed(entities, receipt if receipt.record_count else None)
+
+
+def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: int) -> None:
+    """Within a mutation: move on the end of the writer's own claims, of those that lost an eighth of their time."""
+    for claim in live_claims(journal, now_ms):
+        if holds(writer, claim):
+            ttl_s = int(str(claim.value.get("ttl_s", TTL_S)))
+            if str(claim.value.get("expires")) < format_ms(now_ms + ttl_s * 1000 * (_RENEW_SHARE - 1) // _RENEW_SHARE):
+                _prolong(transaction, claim, ttl_s, now_ms)
+
+
+def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequence[Entity]) -> None:
+    """Within a mutation: note on those of ``held`` whose time is over that it is, with what that entails."""
+    over = [claim for claim in held if not is_live(claim, now_ms)][:_EXPIRED_AT_ONCE]
+    bring(journal, transaction, over, "expired", "")
+
+
+def put_claim(
+    journal: Journal, transaction: Transaction, writer: Writer, item_id: str, asked: Asked, scopes: Sequence[Scope], now_ms: int
+) -> None:  # fmt: skip
+    """Within a mutation: write a new claim, whatever others hold."""
+    del journal
+    now = format_ms(now_ms)
+    names = ", ".join(scope.text for scope in scopes[:_NAMED_MAX]) + (" …" if len(scopes) > _NAMED_MAX else "")
+    value: dict[str, JSONValue] = {
+        "v": 1, "text": asked.text.strip() or f"works on {names or asked.step}", "author": writer.name, "created": now,
+        "updated": now, "provenance": {"kind": "person", "name": writer.name}, "state": "held",
+        "scopes": [scope.text for scope in scopes], "mode": asked.mode, "holder": writer.name, "holder_id": writer.id,
+        "ttl_s": asked.ttl_s, "expires": format_ms(now_ms + 1000 * asked.ttl_s),
+    }  # fmt: skip
+    if writer.session:
+        value["session"] = session_id(writer.session)
+    if asked.step:
+        value["step"] = asked.step
+    transaction.put("claim", item_id, value, expect=ABSENT, summary=f"{writer.name} claims {names or asked.step}")
+
+
+def _checked(asked: Asked) -> tuple[Scope, ...]:
+    if asked.mode not in ("exclusive", "shared"):
+        raise UsageError(f"a claim is exclusive or shared, not {asked.mode!r}", safe="Nothing was written.")
+    if not TTL_S_MIN <= asked.ttl_s <= TTL_S_MAX:
+        raise UsageError(f"a claim lives {TTL_S_MIN} to {TTL_S_MAX:,} seconds, not {asked.ttl_s:,}",
+                         safe="Nothing was written.")  # fmt: skip
+    scopes = parse_scopes(asked.scopes)
+    if not scopes and not asked.step:
+        raise UsageError("a claim needs a scope", safe="Nothing was written.", mend="Name a path, or . for everything.")
+    return scopes
+
+
+def _covering(writer: Writer, live: Sequence[Entity], asked: Asked, scopes: Sequence[Scope]) -> Entity | None:
+    """A live claim of one's own of the same mode, and for the same step, that covers all that is asked for."""
+    for claim in live:
+        is_same = claim.value.get("mode", "exclusive") == asked.mode and claim.value.get("step", "") == asked.step
+        if is_same and holds(writer, claim) and str(claim.value.get("session", "")) == session_id(writer.session):
+            held = scopes_of(claim)
+            if all(is_covered(scope, held) for scope in scopes):
+                return claim
+    return None
+
+
+def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int) -> None:
+    expires = max(str(claim.value.get("expires", "")), format_ms(now_ms + 1000 * ttl_s))
+    value = {**claim.value, "expires": expires, "ttl_s": ttl_s, "updated": format_ms(now_ms)}
+    transaction.put("claim", claim.item_id, value, expect=claim.version, summary="claim renewed")
+
+
+def _claim_of(journal: Journal, receipt: Receipt) -> str:
+    where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
+    rows = [row for row in journal.index.records(where, arguments, -1) if row.item_type == "claim"]
+    if not rows:
+        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
+    return max(rows, key=lambda row: row.seq).item_id
+
+
+def _over_in_s(journal: Journal, claims: Sequence[str]) -> float:
+    """In how many seconds the first of ``claims`` is over."""
+    now_ms = journal.clock.now_ms()
+    found = [claim for item_id in claims if (claim := journal.get("claim", item_id)) is not None]
+    ends = [parse_ms(str(claim.value.get("expires", ""))) or now_ms for claim in found]
+    return max(0, min(ends, default=now_ms) - now_ms) / 1000
+
+
+def _span(ms: int) -> str:
+    """A length of time as people say it."""
+    seconds = max(0, ms) // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"

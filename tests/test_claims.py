@@ -1,0 +1,358 @@
+"""Claims on real stores: who gets what, until when, and who is told what."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from periplus.base.clock import FixedClock, parse_ms
+from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.memory.claims import TTL_S, Asked, acquire, live_claims, renew, scopes_of, session_id, wait_for
+from periplus.project import Project
+from support import Stop, StoppingFiles
+
+ADA = Writer("ada", "who_0000000000000001", "", 1)
+BOB = Writer("bob", "who_0000000000000002", "", 2)
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def clock():
+    return FixedClock()
+
+
+@pytest.fixture
+def ada(tmp_path, clock):
+    root = Project.init(os.fspath(tmp_path), clock=clock).root
+    with Project(root, ADA, clock=clock) as project:
+        yield project
+
+
+@pytest.fixture
+def bob(ada, clock):
+    with Project(ada.root, BOB, clock=clock) as project:
+        yield project
+
+
+def asked(*scopes, **more):
+    return Asked(tuple(scopes), **more)
+
+
+def records(project):
+    project.journal.refresh()
+    return project.journal.end().next_seq - 1
+
+
+def states(project):
+    return [claim.value["state"] for claim in project.journal.entities("claim")]
+
+
+# -- who gets what ----------------------------------------------------------------------------------------------------
+
+
+def test_an_exclusive_claim_shuts_others_out_and_says_who_holds_it(ada, bob, clock):
+    taken = ada.work.claim(asked("src/auth", text="rewriting the login"))
+    assert taken.is_new
+    assert taken.claim.value["scopes"] == ["src/auth"]
+    assert parse_ms(taken.claim.value["expires"]) == clock.now_ms() + TTL_S * 1000
+    clock.advance(12 * 60_000)
+    before = records(bob)
+    with pytest.raises(ClaimedError) as caught:
+        bob.work.claim(asked("docs", "src/**/x_*.py"))
+    assert str(caught.value) == (
+        "src/**/x_*.py overlaps src/auth, which is claimed by ada (exclusive, for 12 min, expires in 108 min: "
+        f"rewriting the login) [{taken.claim.item_id}]"
+    )
+    assert caught.value.exit_code == 5
+    assert caught.value.claims == (taken.claim.item_id,)
+    assert "--wait" in caught.value.mend
+    assert records(bob) == before
+    assert bob.work.claim(asked("src/authors", "docs")).is_new
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_had"),
+    [
+        ("exclusive", "exclusive", False),
+        ("exclusive", "shared", False),
+        ("shared", "exclusive", False),
+        ("shared", "shared", True),
+    ],
+)
+def test_only_two_shared_claims_go_together(ada, bob, first, second, is_had):
+    ada.work.claim(asked("src", mode=first))
+    if is_had:
+        assert bob.work.claim(asked("src/a.py", mode=second)).is_new
+        return
+    with pytest.raises(ClaimedError):
+        bob.work.claim(asked("src/a.py", mode=second))
+    assert bob.work.claim(asked("tests", mode=second)).is_new
+
+
+def test_ones_own_claim_is_renewed_or_stands_beside_another(ada, clock):
+    first = ada.work.claim(asked("src"))
+    clock.advance(HOUR)
+    again = ada.work.claim(asked("src/a.py", "src/*.js"))
+    assert (again.claim.item_id, again.is_new) == (first.claim.item_id, False)
+    assert parse_ms(again.claim.value["expires"]) == clock.now_ms() + TTL_S * 1000
+    more = ada.work.claim(asked("src", "tests"))
+    assert more.is_new
+    shared = ada.work.claim(asked("src", mode="shared"))
+    assert shared.is_new
+    longer = ada.work.claim(asked("src", ttl_s=3 * TTL_S))
+    assert longer.claim.value["ttl_s"] == 3 * TTL_S
+    assert ada.work.claim(asked("src", ttl_s=60)).claim.value["expires"] == longer.claim.value["expires"]
+    assert len(ada.work.claims()) == 3
+
+
+def test_two_sessions_of_one_name_are_two_holders(ada, clock):
+    one, two = ADA._replace(session="one"), ADA._replace(session="two")
+    acquire(ada.journal, one, asked("src"))
+    with pytest.raises(ClaimedError):
+        acquire(ada.journal, two, asked("src/a.py"))
+    assert acquire(ada.journal, ADA, asked("src/a.py")).is_new  # without a session: any of ada's
+    assert live_claims(ada.journal, clock.now_ms())[0].value.get("session", "") in ("", session_id("one"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (Asked(()), "needs a scope"),
+        (Asked(("../x",)), "leads out"),
+        (Asked(("src",), "jealous"), "exclusive or shared"),
+        (Asked(("src",), ttl_s=1), "10 to 604,800 seconds"),
+        (Asked(("src",), text="AKIA" + "IOSFODNN7ABCDEFG"), "secret"),
+        (Asked(tuple(f"f{n}" for n in range(101))), "101 scopes"),
+    ],
+)
+def test_what_no_claim_can_be_changes_nothing(ada, wrong, said):
+    before = records(ada)
+    with pytest.raises((UsageError, RefusedError), match=said):
+        ada.work.claim(wrong)
+    assert records(ada) == before
+
+
+def test_a_key_makes_a_claim_once(ada):
+    first = ada.work.claim(asked("src"), key="k1")
+    again = ada.work.claim(asked("src"), key="k1")
+    assert again.claim.item_id == first.claim.item_id
+    assert len(ada.work.claims()) == 1
+    ada.remember(Memory("note", "not a claim"), key="k2")
+    with pytest.raises(UsageError, match="something else"):
+        ada.work.claim(asked("src"), key="k2")
+
+
+def test_a_claim_whose_scope_nobody_can_read_shuts_everybody_out(ada, bob):
+    claim = ada.work.claim(asked("src")).claim
+    ada.journal.mutate(lambda tx: tx.put("claim", claim.item_id, {**claim.value, "scopes": ["%{later"]}), ADA)
+    with pytest.raises(ClaimedError):
+        bob.work.claim(asked("docs"))
+
+
+# -- until when -------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_over_when_the_clock_says_so(ada, bob, clock):
+    claim = ada.work.claim(asked("src")).claim
+    clock.advance(TTL_S * 1000 - 1)
+    with pytest.raises(ClaimedError):
+        bob.work.claim(asked("src"))
+    clock.advance(1)
+    assert bob.work.claims() == []
+    assert bob.work.check(["src/a.py"]).claims == ()
+    assert bob.journal.get("claim", claim.item_id).value["state"] == "held"  # nobody wrote since
+    assert bob.work.claim(asked("src")).is_new
+    assert bob.journal.get("claim", claim.item_id).value["state"] == "expired"
+    with pytest.raises(ClaimedError):
+        ada.work.claim(asked("src"))
+
+
+def test_its_holders_activity_moves_the_end_on_and_nobody_elses(ada, bob, clock):
+    ada.work.claim(asked("src"))
+    clock.advance(HOUR // 10)
+    before = records(ada)
+    ada.journal.mutate(lambda tx: renew(ada.journal, tx, ADA, clock.now_ms()), ADA)
+    assert records(ada) == before  # hardly any of its time is gone
+    clock.advance(HOUR)
+    bob.journal.mutate(lambda tx: renew(bob.journal, tx, BOB, clock.now_ms()), BOB)
+    assert records(ada) == before
+    ada.journal.mutate(lambda tx: renew(ada.journal, tx, ADA, clock.now_ms()), ADA)
+    clock.advance(TTL_S * 1000 - 1)
+    assert len(bob.work.claims()) == 1
+    clock.advance(2)
+    assert bob.work.claims() == []
+    ada.journal.mutate(lambda tx: renew(ada.journal, tx, ADA, clock.now_ms()), ADA)
+    assert bob.work.claims() == [], "what is over is not brought back"
+
+
+def test_release(ada, bob):
+    one, two = (ada.work.claim(asked(path)).claim for path in ("src", "tests"))
+    theirs = bob.work.claim(asked("docs")).claim
+    with pytest.raises(RefusedError, match="a claim of bob"):
+        ada.work.release([one.item_id, theirs.item_id])
+    assert states(ada) == ["held"] * 3
+    done = ada.work.release([one.item_id[:12]], reason="done with it")
+    assert [entity.value["state"] for entity in done.entities] == ["released"]
+    assert bob.work.claim(asked("src")).is_new
+    ada.work.release([theirs.item_id], force=True)
+    assert {entity.item_id for entity in ada.work.release().entities} == {two.item_id}
+    assert ada.work.release().receipt is None
+    with pytest.raises(NotFoundError):
+        ada.work.release(["clm_zzzz"])
+    note = ada.remember(Memory("note", "no claim")).entity
+    with pytest.raises(NotFoundError, match="is a note, no claim"):
+        ada.work.release([note.item_id])
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_who_waits_gets_it_when_it_is_let_go(ada, bob, clock):
+    ada.work.claim(asked("src"))
+    looks = []
+    resting = threading.Event()
+
+    def rest(seconds):
+        looks.append(seconds)
+        resting.set()
+        time.sleep(min(seconds, 0.05))
+        return False
+
+    def let_go():
+        assert resting.wait(30)
+        with Project(ada.root, ADA, clock=clock) as again:
+            again.work.release()
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    done = wait_for(bob.journal, BOB, asked("src/x.py"), wait_s=60, wait=rest)
+    thread.join()
+    assert done.is_new
+    assert looks, "it did not wait at all"
+
+
+def test_who_waits_gets_it_when_it_is_over_and_otherwise_is_told(ada, bob, clock):
+    ada.work.claim(asked("src", ttl_s=10))
+    told = []
+
+    def rest(seconds):
+        told.append(seconds)
+        clock.advance(4_000)
+        return False
+
+    at = [0.0]
+
+    def now():
+        at[0] += 4.0 if told else 0.0
+        return at[0]
+
+    assert wait_for(bob.journal, BOB, asked("src"), wait_s=1000, wait=rest, now=now).is_new
+    with pytest.raises(ClaimedError):
+        wait_for(ada.journal, ADA, asked("src"), wait_s=0.05, wait=lambda seconds: time.sleep(seconds) or False)
+    with pytest.raises(ClaimedError):
+        wait_for(ada.journal, ADA, asked("src"), wait_s=3600, wait=lambda _: True)  # nobody reads the answer any more
+
+
+# -- check ------------------------------------------------------------------------------------------------------------
+
+
+def test_check_tells_claims_constraints_and_traps_of_a_path(ada, bob, tmp_path):
+    (tmp_path / "src/auth").mkdir(parents=True)
+    (tmp_path / "src/auth/x.py").write_text("x = 1\n")
+    bob.work.claim(asked("src/auth"))
+    bob.work.claim(asked("docs", mode="shared"))
+    rule = ada.remember(Memory("constraint", "No passwords in logs", about=("src/auth/",))).entity
+    trap = ada.remember(
+        Memory("trap", "x is read twice", about=("src/auth/x.py",), extra={"severity": "critical"})
+    ).entity
+    ada.remember(Memory("trap", "of another file", about=("src/auth/y.py",)))
+    over = ada.remember(Memory("trap", "long gone", about=("src/auth/x.py",))).entity
+    ada.work.change_state([over.item_id], "resolved")
+    found = ada.work.check(["src/auth/x.py", "docs/a.md", "lib"])
+    assert [(one.path, one.entity.value["holder"], one.is_own) for one in found.claims] == [
+        ("src/auth/x.py", "bob", False),
+        ("docs/a.md", "bob", False),
+    ]
+    assert [one.path for one in found.blocked] == ["src/auth/x.py"]
+    assert {one.entity.item_id for one in found.rules} == {rule.item_id, trap.item_id}
+    assert not bob.work.check(["src/auth/x.py"]).blocked
+    assert bob.work.check(["docs"]).rules == ()
+
+
+def test_check_sees_what_is_not_indexed_yet(ada, tmp_path):
+    (tmp_path / "a.py").write_text("")
+    entity = ada.remember(Memory("trap", "seen", about=("a.py",))).entity
+    ada.journal.mutate(
+        lambda tx: tx.put("trap", entity.item_id, {**entity.value, "text": "seen anew"}), ADA, project=False
+    )
+    (one,) = ada.work.check(["a.py"]).rules
+    assert one.entity.value["text"] == "seen anew"
+    with pytest.raises(UsageError, match="201 paths"):
+        ada.work.check([f"f{number}" for number in range(201)])
+
+
+# -- paths as they are typed ------------------------------------------------------------------------------------------
+
+
+def test_scopes_are_typed_from_where_one_stands(ada, tmp_path):
+    (tmp_path / "app/[id]").mkdir(parents=True)
+    (tmp_path / "app/[id]/page.tsx").write_text("")
+    (tmp_path / "Kit.framework").mkdir()
+    work, here = ada.work, os.fspath(tmp_path / "app/[id]")
+    for word, cwd, scope in [
+        ("app", "", "app"),
+        ("app/[id]/page.tsx", "", r"app/\[id\]/page.tsx"),
+        ("page.tsx:Page", here, r"app/\[id\]/page.tsx:Page"),
+        ("*.tsx", here, r"app/\[id\]/*.tsx"),
+        ("../x*", here, "app/x*"),
+        (".", here, r"app/\[id\]"),
+        (os.path.join(here, "page.tsx"), "", r"app/\[id\]/page.tsx"),
+        ("Kit.framework", "", "Kit.framework/"),
+        ("src/a.py", "/", "src/a.py"),
+        (".", "", "."),
+    ]:
+        assert work.scope(word, cwd=cwd) == scope, word
+        acquired = work.claim(asked(work.scope(word, cwd=cwd)))
+        assert scopes_of(acquired.claim)
+    for word in ("../x", "/etc", "app/../../x"):
+        with pytest.raises(UsageError, match="outside of the project"):
+            work.scope(word)
+
+
+# -- a crash in the middle --------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_there_whole_or_not_at_all_wherever_the_process_stops(tmp_path, clock):
+    at = 0
+    while True:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        root = Project.init(os.fspath(folder), clock=clock).root
+        with Project(root, BOB, clock=clock) as project:
+            project.work.claim(asked("src", ttl_s=10))
+        clock.advance(20_000)
+        stopped = True
+        try:
+            with Project(root, ADA, clock=clock, files=StoppingFiles(at, 0.5)) as project:
+                project.work.claim(asked("src/auth"))
+            stopped = False
+        except Stop:
+            pass
+        with Project(root, BOB, clock=clock) as project:
+            found = project.work.claims()
+            expired = [claim for claim in project.journal.entities("claim") if claim.value["state"] == "expired"]
+            assert len(found) == len(expired) <= 1, "the new claim and the end of the old one are one batch"
+            if found:
+                with pytest.raises(ClaimedError):
+                    project.work.claim(asked("src/auth/x.py"))
+                project.work.release([found[0].item_id], force=True)
+            assert project.work.claim(asked("src/auth/x.py")).is_new
+        if not stopped:
+            break
+        at += 1
+    assert at > 5
