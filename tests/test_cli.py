@@ -342,7 +342,7 @@ def test_brief_never_exceeds_its_budget(known, budget):
     assert known("brief", "change how passwords are hashed in auth.py", "--budget", str(budget)).out == found.text
     if budget == 4000:
         assert [section.title for section in found.sections][:2] == ["Constraints", "Decisions"] or found.sections
-        assert "Passwords are hashed with argon2 (stale: auth.py changed since)" in found.text
+        assert "Passwords are hashed with argon2 (stale: auth.py changed since this was written)" in found.text
         assert "bcrypt" not in found.text
 
 

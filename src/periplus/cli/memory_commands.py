@@ -43,7 +43,8 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", metavar="TEXT", help="what to remember (at most 8,000 characters); - reads it from standard input")
     add("--type", choices=_TYPES, default="note", help="what kind of thing it is (default: note)")
-    add("--about", action="append", default=[], metavar="PATH|ID", help="what it is about (repeatable)")
+    add("--about", action="append", default=[], metavar="PATH|ID",
+        help="what it is about: a file, its lines (FILE:10-20), a symbol in it (FILE:NAME) or an id (repeatable)")  # fmt: skip
     add("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
     add(
         "--evidence",
@@ -129,13 +130,16 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
     with face.open(allow_secrets=arguments.allow_secret) as project:
         done = project.remember(memory, key=arguments.key)
     entity = done.entity
-    result = RememberOut(entity_out(entity), done.is_new, done.receipt.key if done.receipt else "", list(done.near))
+    result = RememberOut(entity_out(entity), done.is_new, done.receipt.key if done.receipt else "", list(done.near),
+                         list(done.notes))  # fmt: skip
 
     def lines() -> Iterator[str]:
         if not done.is_new:
             yield f"Known already as {entity.item_id} (rev {entity.rev}, {entity.ts[:10]}); nothing was written."
             return
         yield f"Remembered the {entity.item_type} {face.palette.name}{entity.item_id}{face.palette.end} as record {entity.seq}."
+        for note in done.notes:
+            yield f"  {visible(note)}."
         for near in done.near:
             yield f"  Says almost the same: {near}. To replace it: --supersedes {near}"
 
@@ -177,14 +181,18 @@ def _about(face: Face, ref: str) -> str:
 
     if is_id(ref):
         return ref
-    path = os.path.normpath(os.path.join(face.cwd, ref))
+    from periplus.memory.anchoring import split_ref
+
+    said, inside = split_ref(ref, lambda said: os.path.isfile(os.path.join(face.cwd, said)))
+    behind = f":{inside}" if inside else ""
+    path = os.path.normpath(os.path.join(face.cwd, said))
     if not os.path.lexists(path):
         face.stderr.write(
             f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale\n"
         )
         return ref
     top = _linked_worktree(face.cwd)
-    return path if top is None else os.path.relpath(path, top)
+    return (path if top is None else os.path.relpath(path, top)) + behind
 
 
 def _linked_worktree(cwd: str) -> str | None:
@@ -252,8 +260,8 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             yield "  " + visible(" ".join(hit.text.split()), width - 2 if width else None)
             if hit.conflicts:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(hit.conflicts))}"
-            if hit.stale:
-                yield f"  {paint.warn}stale{paint.end}: {visible(', '.join(hit.stale))} changed since this was written"
+            for stale in hit.standing:
+                yield f"  {paint.warn}stale{paint.end}: {visible(stale)}"
             yield f"  {paint.dim}{visible('; '.join((*hit.why, *hit.evidence)), width - 2 if width else None)}{paint.end}"
         if found.left_out:
             yield f"{found.left_out} more: --offset {arguments.offset + len(found.hits)}"
@@ -289,7 +297,6 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
-    from periplus.memory import stale_paths
 
     with face.open() as project:
         if arguments.at is None:
@@ -298,9 +305,10 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         else:
             entity, history = project.show_at(arguments.reference, arguments.at)
         records = records_out(project.journal, history)
-        stale = stale_paths(entity, project.folder)
+        ground = project.ground()
+        stale, standing = ground.stale(entity), ground.told(entity)
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0)
+    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing))
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -319,8 +327,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
             yield f"  {visible(name):11} {visible(first)}"
             for line in rest:
                 yield f"  {'':11} {visible(line)}"
-        if stale:
-            yield f"  {paint.warn}stale{paint.end}       {visible(', '.join(stale))} changed since this was written"
+        for one in standing:
+            yield f"  {paint.warn}stale{paint.end}       {visible(one)}"
         yield "history"
         for record in history:
             yield visible(f"  {record.seq:>6}  {record.ts}  {record.action}  by {record.writer}")

@@ -169,18 +169,20 @@ class RecordOut(msgspec.Struct):
 
 class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1"):
     """``new`` is false for what was known already, ``near`` are the ids of what says almost the same. ``key`` repeats the
-    write without writing twice.
+    write without writing twice. ``notes`` tell where it is anchored to less of the code than was asked for.
     """
 
     entity: EntityOut
     new: bool
     key: str
     near: list[str]
+    notes: list[str] = []
 
 
 class HitOut(msgspec.Struct):
     """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
-    in which versions of several clones do not agree.
+    in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it
+    in words, with the commit where that is known.
     """
 
     type: str
@@ -196,6 +198,7 @@ class HitOut(msgspec.Struct):
     state: str
     more: str
     conflicts: list[str] = []
+    standing: list[str] = []
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
@@ -234,6 +237,7 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
     stale: list[str]
     history: list[RecordOut]
     at: int
+    standing: list[str] = []
 
 
 class GapOut(msgspec.Struct):

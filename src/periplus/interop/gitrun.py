@@ -51,9 +51,11 @@ def ask(repo: str, *arguments: str, work_tree: str = "") -> bytes:
     return finished.stdout if finished.returncode == 0 else b""
 
 
-def run_git(repo: str, *arguments: str, work_tree: str = "", said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run_git(
+    repo: str, *arguments: str, work_tree: str = "", said: bytes = b"", timeout_s: float = GIT_TIMEOUT_S
+) -> subprocess.CompletedProcess[bytes]:
     """Run git in the folder ``repo``; ``work_tree`` stands above what the repository says of its own, ``said`` is what git
-    reads. Raises EnvironmentFailure where it cannot be run, or takes longer than GIT_TIMEOUT_S.
+    reads. Raises EnvironmentFailure where it cannot be run, or takes longer than ``timeout_s``.
     """
     import subprocess
 
@@ -61,13 +63,13 @@ def run_git(repo: str, *arguments: str, work_tree: str = "", said: bytes = b"") 
     try:
         return subprocess.run(  # noqa: S603 - a list of arguments, no shell
             command(repo, arguments), env=environment() | more, input=said, capture_output=True, check=False,
-            timeout=GIT_TIMEOUT_S,
+            timeout=timeout_s,
         )  # fmt: skip
     except OSError as error:
         raise cannot_run(error) from error
     except subprocess.TimeoutExpired as error:
         raise EnvironmentFailure(
-            f"git took longer than {GIT_TIMEOUT_S:.0f} s in {repo}", safe="Nothing was changed.", mend="Try again."
+            f"git took longer than {timeout_s:.0f} s in {repo}", safe="Nothing was changed.", mend="Try again."
         ) from error
 
 

@@ -1,16 +1,75 @@
-"""What a memory rests on: the files it is about, by whose digests it is seen to be stale, and its evidence."""
+"""What a memory rests on: its evidence, and the code that it is about, by which it is seen to be stale.
+
+An anchor is judged against the working tree. A file that is what it was needs no more than its digest. In one that changed, the
+anchored lines are looked for as text (``code.regions``): where they stand unchanged, anywhere in it, the memory is fresh. Where
+they do not, they were edited if what they belong to is still there, and otherwise may have moved: then files of the same kind
+are searched, a bounded number of them. Only to tell these two apart a file may have to be parsed.
+"""
 
 from __future__ import annotations
 
-__all__ = ["evidence_of", "file_digest", "stale_paths"]
+__all__ = [
+    "DEEP", "QUICK", "Anchor", "ChangedIn", "Ground", "Reach", "Standing", "anchor_of", "evidence_of", "file_digest", "is_intact",
+    "read_file", "stale_paths",
+]  # fmt: skip
 
 import os
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
+from periplus.code import Region, find_region, lines_of
+from periplus.code.regions import line_sum
 from periplus.journal import Entity
 
 _FILE_BYTES_MAX: Final = 4 << 20
+_TOLD_MAX: Final = 5
+_TELLING_BYTES: Final = 64  # a smaller file, or fewer lines without a name, may well be another that says the same
+_TELLING_LINES: Final = 3
+_LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
+
+
+class Reach(NamedTuple):
+    """How far lines are searched for that left their file: names looked at, files and bytes read."""
+
+    entries_max: int
+    files_max: int
+    bytes_max: int
+
+
+QUICK: Final = Reach(4_000, 400, 8 << 20)
+DEEP: Final = Reach(200_000, 20_000, 512 << 20)
+
+
+class Anchor(NamedTuple):
+    """What an entity is about, as its payload says it; ``region`` is None for a whole file."""
+
+    ref: str
+    kind: str
+    path: str
+    sha256: str
+    name: str = ""
+    file: str = ""
+    region: Region | None = None
+    mark: int = 0
+
+
+class Standing(NamedTuple):
+    """How an anchor stands in the working tree: ``path`` and ``start`` (0 for a whole file) say where, if anywhere."""
+
+    anchor: Anchor
+    state: Literal["fresh", "moved", "changed", "gone"]
+    path: str
+    start: int = 0
+
+    @property
+    def is_stale(self) -> bool:
+        return self.state in ("changed", "gone")
+
+
+# The commit that changed what is anchored; empty where it is not committed yet, None where nobody knows.
+ChangedIn: TypeAlias = Callable[[Anchor], str | None]
 
 
 def evidence_of(entity: Entity) -> tuple[str, ...]:
@@ -22,30 +81,204 @@ def evidence_of(entity: Entity) -> tuple[str, ...]:
     return (*found, f"record {entity.seq}")
 
 
+def anchor_of(item: JSONValue) -> Anchor | None:
+    """One item of ``about`` as an anchor; None for what has no digest to be judged by."""
+    if not isinstance(item, dict) or item.get("kind") == "entity" or not item.get("sha256"):
+        return None
+    ref = str(item.get("ref"))
+    anchor = Anchor(ref, str(item.get("kind")), str(item.get("path") or ref), str(item["sha256"]), str(item.get("name") or ""),
+                    str(item.get("file") or ""), mark=_number(item.get("mark")))  # fmt: skip
+    edges = _numbers(item.get("edges"))
+    length = _number(item.get("length"))
+    if length < 1 or len(edges) != 2:
+        return anchor
+    return anchor._replace(
+        region=Region(
+            max(1, _number(item.get("start"))),
+            length,
+            anchor.sha256,
+            (edges[0], edges[1]),
+            _numbers(item.get("before")),
+            _numbers(item.get("after")),
+            max(1, _number(item.get("copies", 1))),
+        )
+    )
+
+
+def is_intact(anchor: Anchor, data: bytes) -> bool:
+    """Whether what is anchored stands unchanged in ``data``, a version of its file."""
+    if anchor.region is None or anchor.file:
+        digest = sha256(data).hex()
+        if digest == (anchor.file or anchor.sha256):
+            return True
+    return anchor.region is not None and find_region(lines_of(data), anchor.region) > 0
+
+
+class Ground:
+    """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged."""
+
+    def __init__(self, root: str, *, changed_in: ChangedIn | None = None, reach: Reach = QUICK) -> None:
+        self.root = root
+        self._changed_in = changed_in
+        self._reach = reach
+        self._read: dict[str, bytes | None] = {}
+        self._listed: list[str] | None = None
+        self._standings: dict[tuple[str, str, str], tuple[Standing, ...]] = {}
+        self._told = 0
+
+    def standings(self, entity: Entity) -> tuple[Standing, ...]:
+        """How each anchor of the entity stands."""
+        key = (entity.item_type, entity.item_id, entity.version)
+        if key not in self._standings:
+            about = entity.value.get("about")
+            anchors = [anchor_of(item) for item in about] if self.root and isinstance(about, list) else []
+            self._standings[key] = tuple(self.judge(anchor) for anchor in anchors if anchor is not None)
+        return self._standings[key]
+
+    def stale(self, entity: Entity) -> tuple[str, ...]:
+        """What the entity is about and is no longer what it was when that was written."""
+        return tuple(one.anchor.ref for one in self.standings(entity) if one.is_stale)
+
+    def told(self, entity: Entity) -> tuple[str, ...]:
+        """The same in words, with the commit that changed it where that is known."""
+        return tuple(self._words(one) for one in self.standings(entity) if one.is_stale)
+
+    def judge(self, anchor: Anchor) -> Standing:
+        data = self.read(anchor.path)
+        if anchor.region is None:
+            if data is not None and sha256(data).hex() == anchor.sha256:
+                return Standing(anchor, "fresh", anchor.path)
+            found = self._elsewhere(anchor) if data is None else None
+            return found or Standing(anchor, "gone" if data is None else "changed", anchor.path)
+        if data is not None:
+            if anchor.file and sha256(data).hex() == anchor.file:
+                return Standing(anchor, "fresh", anchor.path, anchor.region.start)
+            at = find_region(lines_of(data), anchor.region)
+            if at:
+                return Standing(anchor, "fresh", anchor.path, at)
+            if _is_still_there(anchor, data):
+                return Standing(anchor, "changed", anchor.path)
+        found = self._elsewhere(anchor)
+        # Of lines without a name nobody can tell that they are gone: what stands in their place may be what became of them.
+        return found or Standing(anchor, "gone" if data is None or anchor.name else "changed", anchor.path)
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the project; None where there is none that may be read."""
+        if path not in self._read:
+            self._read[path] = read_file(self.root, path)
+        return self._read[path]
+
+    def _words(self, one: Standing) -> str:
+        commit = None
+        if self._changed_in is not None and self._told < _TOLD_MAX:
+            self._told += 1
+            commit = self._changed_in(one.anchor)
+        what = "is gone" if one.state == "gone" else "changed"
+        if commit:
+            return f"{one.anchor.ref} {what} {'since' if one.state == 'gone' else 'in'} {commit[:12]}"
+        if commit is not None:
+            return f"{one.anchor.ref} {what}, which is not committed"
+        return f"{one.anchor.ref} {what}" + ("" if one.state == "gone" else " since this was written")
+
+    def _elsewhere(self, anchor: Anchor) -> Standing | None:
+        """Where what left its file stands unchanged in another, of the same name if there is one."""
+        if anchor.region is not None and not anchor.name and anchor.region.length < _TELLING_LINES:
+            return None
+        base = os.path.basename(anchor.path)
+        extension = os.path.splitext(base)[1]
+        likely = [path for path in self._files() if os.path.splitext(path)[1] == extension and path != anchor.path]
+        needle = anchor.name.rpartition(".")[2].encode()
+        left = self._reach.bytes_max
+        for path in sorted(likely, key=lambda path: (os.path.basename(path) != base, path))[: self._reach.files_max]:
+            data = read_file(self.root, path)  # not kept: they may be many
+            if data is None:
+                continue
+            left -= len(data)
+            if left < 0:
+                break
+            if anchor.region is None:
+                if len(data) >= _TELLING_BYTES and sha256(data).hex() == anchor.sha256:
+                    return Standing(anchor, "moved", path)
+            elif needle in data:
+                at = find_region(lines_of(data), anchor.region)
+                if at:
+                    return Standing(anchor, "moved", path, at)
+        return None
+
+    def _files(self) -> list[str]:
+        if self._listed is None:
+            self._listed = list(_walk(self.root, self._reach.entries_max))
+        return self._listed
+
+
 def stale_paths(entity: Entity, root: str) -> tuple[str, ...]:
-    """The files that the entity is about and that are no longer what they were when it was written."""
-    about = entity.value.get("about")
-    if not root or not isinstance(about, list):
-        return ()
-    stale = []
-    for item in about:
-        if isinstance(item, dict) and item.get("kind") == "path" and item.get("sha256"):
-            ref = str(item.get("ref"))
-            if file_digest(root, ref) != item.get("sha256"):
-                stale.append(ref)
-    return tuple(stale)
+    """What the entity is about and is no longer what it was when that was written."""
+    return Ground(root).stale(entity)
 
 
 def file_digest(root: str, path: str) -> str:
     """SHA-256 of a file of the project, in hexadecimal; empty where there is none that may be read."""
+    data = read_file(root, path)
+    return sha256(data).hex() if data is not None else ""
+
+
+def read_file(root: str, path: str) -> bytes | None:
+    """The contents of a file of the project; None where there is none that may be read, or it is too large."""
     try:
         base = os.path.realpath(root)
         whole = os.path.realpath(os.path.join(base, path))
         if os.path.commonpath([base, whole]) != base:
-            return ""  # a path of a memory never leads out of the project
+            return None  # a path of a memory never leads out of the project
         if not os.path.isfile(whole) or os.path.getsize(whole) > _FILE_BYTES_MAX:
-            return ""
+            return None
         with open(whole, "rb") as file:
-            return sha256(file.read(_FILE_BYTES_MAX)).hex()
+            return file.read(_FILE_BYTES_MAX)
     except (OSError, ValueError):  # ValueError: a NUL or half a character in a hostile path
-        return ""
+        return None
+
+
+def _is_still_there(anchor: Anchor, data: bytes) -> bool:
+    """Whether what the lines belong to is in its file yet, so that they were edited there and did not leave."""
+    sums = {line_sum(line) for line in lines_of(data)}
+    region = anchor.region
+    assert region is not None
+    if not anchor.name:
+        return region.edges[0] in sums
+    if anchor.name.rpartition(".")[2].encode() not in data:
+        return False
+    if anchor.mark in sums:
+        return True
+    from periplus.code import symbols_of
+
+    symbols = symbols_of(anchor.path, data)
+    return bool(symbols.why_not or symbols.named(anchor.name))
+
+
+def _walk(root: str, entries_max: int) -> Iterator[str]:
+    """The files of the project, by folder, those near the top first; no link is followed, no hidden folder entered."""
+    waiting = [""]
+    left = entries_max
+    for folder in waiting:  # it grows meanwhile
+        try:
+            with os.scandir(os.path.join(root, folder)) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue  # what cannot be listed is not searched
+        left -= len(entries)
+        if left < 0:
+            return
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith(".") and entry.name not in _LEFT_OUT:
+                    waiting.append(path)
+            elif entry.is_file(follow_symlinks=False):
+                yield path
+
+
+def _number(value: JSONValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _numbers(value: JSONValue) -> tuple[int, ...]:
+    return tuple(item for item in value if isinstance(item, int)) if isinstance(value, list | tuple) else ()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from periplus.base.errors import UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Journal
-from periplus.memory.anchors import stale_paths
+from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
 from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, is_ended, recall
 from periplus.memory.search import Filters
@@ -57,13 +57,22 @@ class Brief(NamedTuple):
     left_out: int
 
 
-def brief(journal: Journal, task: str, *, now_ms: int, root: str = "", budget_tokens: int = 4_000) -> Brief:
+def brief(
+    journal: Journal,
+    task: str,
+    *,
+    now_ms: int,
+    root: str = "",
+    ground: Ground | None = None,
+    budget_tokens: int = 4_000,
+) -> Brief:
     """What the store says that an agent should know before ``task``. Raises UsageError for a budget under BUDGET_MIN."""
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}")
-    candidates = [_memory_section(journal, task, now_ms, root, *section) for section in _SECTIONS]
+    ground = ground or Ground(root)
+    candidates = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
     candidates.append(_sessions(journal, task, now_ms))
-    candidates.append(_files(journal, task, root))
+    candidates.append(_files(journal, task, ground.root))
     title = f"# Brief: {' '.join(task.split())}"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
@@ -78,7 +87,7 @@ def brief(journal: Journal, task: str, *, now_ms: int, root: str = "", budget_to
 
 
 def _memory_section(
-    journal: Journal, task: str, now_ms: int, root: str, title: str, item_type: str, most: int
+    journal: Journal, task: str, now_ms: int, ground: Ground, title: str, item_type: str, most: int
 ) -> BriefSection:
     """What is about a path of the task first, then what its words find."""
     filters = Filters(types=(item_type,))
@@ -86,8 +95,8 @@ def _memory_section(
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
         entity = journal.get(item_type, item_id)
         if entity is not None and not is_ended(item_type, entity.value.get("state")):
-            hits[item_id] = hit_of(entity, 0, ("about a path of the task",), stale_paths(entity, root))
-    found = recall(journal, task, now_ms=now_ms, root=root, limit=most + len(hits), filters=filters)
+            hits[item_id] = hit_of(entity, 0, ("about a path of the task",), ground)
+    found = recall(journal, task, now_ms=now_ms, ground=ground, limit=most + len(hits), filters=filters)
     for hit in found.hits:
         hits.setdefault(hit.item_id, hit)
     lines = [BriefLine(_line(hit), hit.item_id) for hit in hits.values()]
@@ -117,7 +126,7 @@ def _line(hit: Hit) -> str:
     if len(text) > _LINE_CHARACTERS_MAX:
         text = text[: _LINE_CHARACTERS_MAX - 1] + "…"
     state = f" ({hit.state})" if hit.state in ("proposed", "deferred") else ""
-    stale = f" (stale: {', '.join(hit.stale)} changed since)" if hit.stale else ""
+    stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
     conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
     return f"- {text}{state}{conflict}{stale} [{hit.item_id}]"
 

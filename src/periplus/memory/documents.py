@@ -57,7 +57,8 @@ def documents_of_memory(entity: Entity) -> list[Document]:
     more += [_text(item) for item in alternatives] if isinstance(alternatives, list) else []
     tags = value.get("tags")
     about = value.get("about")
-    refs = [_text(item.get("ref")) for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    items = [item for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    refs = [text for item in items for name in ("ref", "path") if (text := _text(item.get(name)))]
     body = "\n".join([_text(value.get("text")), *filter(None, more)])
     context = " ".join(_text(tag) for tag in tags) if isinstance(tags, list) else ""
     return [Document(entity.item_type, -1, entity.ts, "", body, tuple(refs), context)]

@@ -27,7 +27,7 @@ from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Entity, Journal
-from periplus.memory.anchors import evidence_of, stale_paths
+from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
 from periplus.memory.types import MEMORY_TYPES
 
@@ -68,6 +68,7 @@ class Hit(NamedTuple):
     state: str
     more: str
     conflicts: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()  # what is stale, in words: with the commit that changed it where that is known
 
 
 class Recall(NamedTuple):
@@ -95,12 +96,14 @@ def recall(
     *,
     now_ms: int,
     root: str = "",
+    ground: Ground | None = None,
     limit: int = 10,
     offset: int = 0,
     budget_tokens: int | None = None,
     filters: Filters | None = None,
 ) -> Recall:
-    """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since.
+    """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since; so is
+    ``ground``, for who asks several times or knows which commits changed them.
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
@@ -115,7 +118,7 @@ def recall(
     rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
     words = list(dict.fromkeys([*query_terms(rest), *ids]))
-    view = _View(journal, words, filters, now_ms, root)
+    view = _View(journal, words, filters, now_ms, ground or Ground(root))
     direct = view.direct(question, [key for keys in named.values() for key in keys])
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
@@ -153,13 +156,13 @@ def normalised(filters: Filters) -> Filters:
     return filters._replace(since=format_ms(since))
 
 
-def hit_of(entity: Entity, score: int, why: tuple[str, ...], stale: tuple[str, ...] = ()) -> Hit:
+def hit_of(entity: Entity, score: int, why: tuple[str, ...], ground: Ground) -> Hit:
     """An entity as a hit."""
     value = entity.value
     text = value.get("text") or value.get("title") or ""
-    return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, stale,
+    return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, ground.stale(entity),
                evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}",
-               entity.conflict_names)  # fmt: skip
+               entity.conflict_names, ground.told(entity))  # fmt: skip
 
 
 def is_ended(item_type: str, state: object) -> bool:
@@ -170,7 +173,8 @@ def is_ended(item_type: str, state: object) -> bool:
 
 def _is_about(entity: Entity, path: str) -> bool:
     about = entity.value.get("about")
-    refs = [str(item.get("ref")) for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    items = [item for item in about if isinstance(item, dict)] if isinstance(about, list) else []
+    refs = [str(item.get("path") or item.get("ref")) for item in items]
     return any(f"/{ref}/".startswith(f"/{path}/") or f"/{ref}".endswith(f"/{path}") for ref in refs)
 
 
@@ -196,15 +200,14 @@ def _bare(word: str) -> str:
 class _View:
     """One question to one store: what has been looked up for it, each thing once."""
 
-    def __init__(self, journal: Journal, words: Sequence[str], filters: Filters, now_ms: int, root: str) -> None:
+    def __init__(self, journal: Journal, words: Sequence[str], filters: Filters, now_ms: int, ground: Ground) -> None:
         self._journal = journal
         self._db = journal.index.db
         self._words = words
         self._filters = filters
         self._now_ms = now_ms
-        self._root = root
+        self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
-        self._stale: dict[tuple[str, str], tuple[str, ...]] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
@@ -219,7 +222,7 @@ class _View:
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
-                hits.append(hit_of(entity, 1_000 * SCORE_UNITS, (why,), self.stale(entity)))
+                hits.append(hit_of(entity, 1_000 * SCORE_UNITS, (why,), self._ground))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
 
     def _about(self, path: str) -> list[tuple[str, str]]:
@@ -374,9 +377,9 @@ class _View:
                 score = int(-top.negative_score * _AGAIN_FACTOR ** (again - top.lowered))
                 return top._replace(negative_score=-score, lowered=again)
             return None
-        if one.anchored and not top.lowered and self._root:
+        if one.anchored and not top.lowered:
             entity = self.entity((one.item_type, one.item_id))
-            if entity is not None and self.stale(entity):
+            if entity is not None and self._ground.stale(entity):
                 return top._replace(negative_score=-int(-top.negative_score * _STALE_FACTOR), lowered=1)
         if top.lowered < _CHAIN_MAX and self._filters.with_ended:
             rows = self._db.execute("SELECT item_id FROM replaced WHERE target = ?", (one.item_id,)).fetchall()
@@ -388,7 +391,7 @@ class _View:
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate
-        hit = hit_of(entity, -top.negative_score, top.why or self._why(one), self.stale(entity))
+        hit = hit_of(entity, -top.negative_score, top.why or self._why(one), self._ground)
         if one.item_type != "trail":
             return hit
         text = self._db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]
@@ -426,12 +429,6 @@ class _View:
         if key not in self._entities:
             self._entities[key] = self._journal.get(*key)
         return self._entities[key]
-
-    def stale(self, entity: Entity) -> tuple[str, ...]:
-        key = (entity.item_type, entity.item_id)
-        if key not in self._stale:
-            self._stale[key] = stale_paths(entity, self._root)
-        return self._stale[key]
 
     def _passes_by_entity(self, one: Candidate) -> bool:
         if not self._filters.tag and not self._filters.author:

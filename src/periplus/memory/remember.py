@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Memory", "Remembered", "remember"]
 
-import os
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
@@ -13,7 +13,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.anchors import file_digest
+from periplus.memory.anchoring import Anchored, anchored
 from periplus.memory.index import text_digest
 from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
@@ -27,7 +27,7 @@ _ASKED_CHARACTERS: Final = 500
 
 
 class Memory(NamedTuple):
-    """What to remember. ``about`` are paths of the project or ids; ``evidence`` pairs of kind and reference."""
+    """What to remember. ``about`` are paths of the project (with ``:10-20`` or ``:symbol`` behind) or ids; ``evidence`` pairs of kind and reference."""
 
     item_type: str
     text: str
@@ -41,12 +41,16 @@ class Memory(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """``is_new`` is False for an exact duplicate; ``near`` are ids that say almost the same."""
+    """``is_new`` is False for an exact duplicate; ``near`` are ids that say almost the same.
+
+    ``notes`` tell where it is anchored to less than was asked for.
+    """
 
     entity: Entity
     receipt: Receipt | None
     is_new: bool
     near: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
@@ -56,7 +60,8 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
         names = ", ".join(name for name in MEMORY_TYPES if name not in NOT_REMEMBERED)
         raise UsageError(f"unknown type {memory.item_type!r}", mend=f"Known are: {names}.")
     journal.refresh()
-    payload = _payload(journal, memory, writer, root)
+    anchors = [anchored(ref, root) for ref in memory.about]
+    payload = _payload(journal, memory, writer, anchors)
     journal.types[row.name].check(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = None if key else _duplicate(journal, memory)
@@ -75,7 +80,8 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     receipt = journal.mutate(write, writer, key=key)
     entity = journal.get(row.name, item_id)
     if entity is not None:
-        return Remembered(entity, receipt, is_new=True, near=near)
+        notes = tuple(one.note for one in anchors if one.note)
+        return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
     entity = _of_receipt(journal, receipt) if receipt.repeated else _duplicate(journal, memory)
     is_same = entity is not None and (entity.item_type, entity.value.get("text")) == (row.name, payload["text"])
     if entity is None or (receipt.repeated and not is_same):
@@ -87,7 +93,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     return Remembered(entity, receipt, is_new=False, near=())
 
 
-def _payload(journal: Journal, memory: Memory, writer: Writer, root: str) -> dict[str, JSONValue]:
+def _payload(journal: Journal, memory: Memory, writer: Writer, anchors: Sequence[Anchored]) -> dict[str, JSONValue]:
     now = format_ms(journal.clock.now_ms())
     row = MEMORY_TYPES[memory.item_type]
     payload: dict[str, JSONValue] = {
@@ -105,8 +111,8 @@ def _payload(journal: Journal, memory: Memory, writer: Writer, root: str) -> dic
         payload["session"] = writer.session
     if memory.tags:
         payload["tags"] = list(memory.tags)
-    if memory.about:
-        payload["about"] = [_about(ref, root) for ref in memory.about]
+    if anchors:
+        payload["about"] = [one.about for one in anchors]
     if memory.evidence:
         payload["evidence"] = [{"kind": kind, "ref": ref} for kind, ref in memory.evidence]
     if memory.supersedes:
@@ -117,25 +123,6 @@ def _payload(journal: Journal, memory: Memory, writer: Writer, root: str) -> dic
     if unknown:
         raise UsageError(f"a {row.name} has no {', '.join(sorted(unknown))}", safe="Nothing was written.")
     return {**payload, **(memory.extra or {})}
-
-
-def _about(ref: str, root: str) -> dict[str, JSONValue]:
-    from periplus.base.ids import is_id
-
-    if is_id(ref):
-        return {"kind": "entity", "ref": ref}
-    ref = _project_path(ref, root)
-    digest = file_digest(root, ref) if root else ""
-    return {"kind": "path", "ref": ref, "sha256": digest} if digest else {"kind": "path", "ref": ref}
-
-
-def _project_path(ref: str, root: str) -> str:
-    """A path as the project's people name it: from the project's folder, without detours; any other text as it is."""
-    if root and os.path.isabs(ref):
-        inside = os.path.relpath(ref, root)
-        return ref if inside.startswith("..") else inside
-    is_detour = ref.startswith("./") or "//" in ref or "/./" in ref or "/../" in ref
-    return os.path.normpath(ref) + ("/" if ref.endswith("/") else "") if is_detour and "://" not in ref else ref
 
 
 def _duplicate(journal: Journal, memory: Memory) -> Entity | None:

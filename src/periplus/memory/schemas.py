@@ -7,7 +7,7 @@ that this version does not know are kept where an entity is updated.
 from __future__ import annotations
 
 __all__ = [
-    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
+    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Confirmed", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
     "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "Step", "TrailCard",
     "Trap",
 ]  # fmt: skip
@@ -20,11 +20,26 @@ PAYLOAD_VERSION: Final = 1
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a memory is about. ``sha256`` is that of the file when it was written, by which it is seen to be stale."""
+    """What a memory is about, as it was when it was written or last confirmed: by that it is seen to be stale.
 
-    kind: Literal["path", "symbol", "entity"]
+    ``sha256`` is that of a file or, where lines of it are meant (a symbol's, or a range), of their plain text (``code.regions``); a
+    symbol without ``length`` stands for its whole file. The rest serves to find lines again: the file and its digest, where they
+    stood, checksums of their first and last line, of those around and of the one that names the symbol.
+    """
+
+    kind: Literal["path", "range", "symbol", "entity"]
     ref: str
     sha256: str = ""
+    path: str = ""
+    name: str = ""
+    file: str = ""
+    start: int = 0
+    length: int = 0
+    edges: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    mark: int = 0
+    copies: int = 1
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,6 +63,14 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
 
 
+class Confirmed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who last said that it still holds, when, and how many times that was said."""
+
+    by: str
+    at: str
+    times: int = 1
+
+
 class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     v: int = PAYLOAD_VERSION
     text: str
@@ -61,6 +84,7 @@ class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     updated: str = ""
     relations: tuple[Relation, ...] = ()
     provenance: Provenance = Provenance("person")
+    confirmed: Confirmed | None = None
 
 
 class Decision(Common, frozen=True, omit_defaults=True, kw_only=True):

@@ -33,6 +33,7 @@ from periplus.journal.projection import no_progress
 from periplus.memory import (
     Brief,
     Filters,
+    Ground,
     Memory,
     MemoryIndexer,
     Recall,
@@ -219,7 +220,7 @@ class Project:
             self.journal,
             question,
             now_ms=self.journal.clock.now_ms(),
-            root=self.folder,
+            ground=self.ground(),
             limit=limit,
             offset=offset,
             budget_tokens=budget_tokens,
@@ -229,7 +230,13 @@ class Project:
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
         self._look_if_due()
         now_ms = self.journal.clock.now_ms()
-        return brief(self.journal, task, now_ms=now_ms, root=self.folder, budget_tokens=budget_tokens)
+        return brief(self.journal, task, now_ms=now_ms, ground=self.ground(), budget_tokens=budget_tokens)
+
+    def ground(self) -> Ground:
+        """The working tree, to see what is stale, with the commits that made it so."""
+        from periplus.project.reviewing import CommitsOfGit
+
+        return Ground(self.folder, changed_in=CommitsOfGit(self.folder).changed_in)
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""
