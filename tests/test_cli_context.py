@@ -220,5 +220,5 @@ def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp
         assert not (other.folder / ".periplus").exists()
         other("context", "clone", address, "--token-file", tmp_path / "token")
         other("context", "commit", "-", stdin=lines("two"))
-        other("context", "push", address, "--token-file", tmp_path / "token", code=2)
+        other("context", "push", address, "--token-file", tmp_path / "token", code=5)
     assert len(shell.json("context", "log").contexts) == 1

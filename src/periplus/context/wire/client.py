@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from periplus.context.model import Chunk
-from periplus.context.wire.codes import ProtocolError, WireError
+from periplus.context.wire.codes import ProtocolError, RemoteError, WireError
 from periplus.context.wire.connection import Connection, Outgoing, Stream
 from periplus.context.wire.encoding import Encoding, has_zstd
 from periplus.context.wire.events import (
@@ -109,8 +109,8 @@ class ClientMachine(Connection):
     def request(self, body: Request) -> int:
         """Ask; the number of the stream on which the answer comes.
 
-        Raises WireError where the handshake is not done, too many streams are open, the server takes no more, or ``body`` needs what
-        was not agreed.
+        Raises WireError where the handshake is not done, too many streams are open or the server takes no more, RemoteError where
+        ``body`` needs what was not agreed.
         """
         self._need_open()
         kind = _OPENERS[type(body)]
@@ -120,7 +120,7 @@ class ClientMachine(Connection):
         if len(self._streams) >= self.limits.streams:
             raise WireError(f"{self.limits.streams} streams are open, more were not agreed")
         if needs and needs not in self.capabilities:
-            raise WireError(f"the server does not offer {needs!r}")
+            raise RemoteError("unsupported", f"the server does not offer {needs!r}")
         if self._highest >= STREAM_MAX:
             raise WireError("this connection has no stream numbers left; begin another")
         payload = self.codec.payload(body)

@@ -66,7 +66,12 @@ _ROWS: Final = (
     ErrorRow("too_many_streams", False, True, "More requests are open than was agreed."),
     ErrorRow("unauthorized", True, False, "The token is missing or wrong."),
     ErrorRow("unknown_base", False, False, "The context stands on one that is not here."),
-    ErrorRow("unsupported", False, False, "This needs a capability that was not agreed."),
+    ErrorRow(
+        "unsupported",
+        False,
+        False,
+        "The server does not offer this, as a server that may only be read does not take pushes.",
+    ),
     ErrorRow(
         "unsupported_version", True, False, "No version of the protocol is spoken by both sides; this side speaks 2."
     ),

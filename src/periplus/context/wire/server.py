@@ -194,6 +194,9 @@ class ServerMachine(Connection):
             self._put_error(number, refused)
             return
         body = self._value(header, payload)
+        if "push" not in self.capabilities and _changes_something(body):
+            self._put_error(number, "unsupported")
+            return
         field = self._wrong_field(body)
         if field:
             self._put_error(number, "bad_request", field=field)
@@ -237,14 +240,8 @@ class ServerMachine(Connection):
                 return "offered"
             if len(body.offered) + len(body.wanted) + len(body.known) > limits.digests:
                 return "known"
-            if body.offered and "push" not in self.capabilities:
-                return "offered"
         if isinstance(body, ObjectsGet) and not 0 < len(body.digests) <= limits.digests:
             return "digests"
-        if isinstance(body, ObjectsPut) and "push" not in self.capabilities:
-            return "parts"
-        if isinstance(body, RefsRequest) and body.update is not None and "push" not in self.capabilities:
-            return "update"
         if isinstance(body, PushContext) and not body.ref and (body.expected is not None or body.force):
             return "ref"
         return ""
@@ -544,3 +541,10 @@ class ServerMachine(Connection):
         for number in numbers:
             self.send_error(number, "shutting_down")
         return numbers
+
+
+def _changes_something(body: Any) -> bool:
+    """Whether a request of a type that may also only read asks for a change."""
+    if isinstance(body, Have):
+        return bool(body.offered)
+    return isinstance(body, ObjectsPut) or (isinstance(body, RefsRequest) and body.update is not None)
