@@ -55,7 +55,7 @@ from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheEr
 from periplus.context.sorting import HELD_ATOMS_MAX, Sorter
 from periplus.context.store import ANY, Expected, ObjectSource
 from periplus.context.stream import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
-from periplus.context.validation import Prepared, prepare
+from periplus.context.validation import Prepared, check_repeated, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
 _FOLD_WEIGHTS: Final = 64  # a fold as many times as heavy is kept while older deltas are still being read
@@ -444,6 +444,7 @@ class ContextLibrary:
     def _check(self, digest: bytes) -> None:
         """One context whose parents are known: its bytes are those that ``commit`` would have made."""
         header = self.header(digest)
+        self._view(digest).check_named(self._objects.get)
         if header.atom_count > HELD_ATOMS_MAX and not header.molecule_count:
             scratch = self._cache.scratch()
             if scratch is not None:
@@ -462,6 +463,7 @@ class ContextLibrary:
     def _check_in_parts(self, view: RecordView, sorter: Sorter) -> None:
         """The same for a context of so many atoms that they are not held at once."""
         header, get = view.header, self._objects.get
+        _check_repeats(view, get)
         sorter.extend(row.atom for row in rows_of(view, get))
         sorter.finish()
         rest = Context(header.base, (), (), tuple(view.removed(get)), header.metadata, header.merged)
@@ -558,7 +560,8 @@ class ContextLibrary:
         if kept is not None:
             return kept
         get = self._objects.get
-        return self._cache.keep_sets(digest, sorted(row.key[2] for row in rows_of(view, get)), view.removed(get))
+        adds = sorted(one for page in view.pages(get) for one in view.page_of(page, get).digests())
+        return self._cache.keep_sets(digest, adds, view.removed(get))
 
     def _view(self, digest: bytes) -> RecordView:
         view = self._views.get(digest)
@@ -624,6 +627,18 @@ def _compare(stated: ContextHeader, true: Encoded) -> None:
             raise UsageError(f"{field}: context {name} says {said:,}, it is {found:,}")
     if true.digest != stated.digest:
         raise UsageError(f"record: context {name} is not in canonical form")
+
+
+def _check_repeats(view: RecordView, get: Callable[[bytes], bytes]) -> None:
+    """Before contents are read: few bytes must not stand for many."""
+    seen: set[bytes] = set()
+    repeated = 0
+    for page in view.pages(get):
+        for long in view.page_of(page, get).long:
+            if long.digest in seen:
+                repeated += long.size_bytes
+                check_repeated(repeated)
+            seen.add(long.digest)
 
 
 def _nowhere(_data: bytes) -> None:

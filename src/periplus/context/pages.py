@@ -112,18 +112,26 @@ class AtomPage(msgspec.Struct, frozen=True, array_like=True):
         joined = self.identities
         return [joined[at : at + DIGEST_BYTES] for at in range(0, len(joined), DIGEST_BYTES)]
 
-    def whole(self, get: Callable[[bytes], bytes]) -> list[Atom]:
-        """The atoms with their contents. Raises what ``get`` raises, FormatError where a content is not what was said."""
-        return self.some(0, len(self.atoms), get) if self.long else self.atoms
+    def whole(self, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None) -> list[Atom]:
+        """The atoms with their contents. Raises what ``get`` raises, FormatError where a content is not what was said.
 
-    def some(self, start: int, stop: int, get: Callable[[bytes], bytes]) -> list[Atom]:
-        """The atoms from ``start`` to ``stop`` with their contents; raises as ``whole``."""
+        ``texts`` are contents that were read before, for whoever reads several pages: one that many atoms have is held once.
+        """
+        return self.some(0, len(self.atoms), get, texts) if self.long else self.atoms
+
+    def some(
+        self, start: int, stop: int, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None
+    ) -> list[Atom]:
+        """The atoms from ``start`` to ``stop`` with their contents; as ``whole``."""
+        known = {} if texts is None else texts
         atoms = self.atoms[start:stop]
         for long in self.long:
             if not start <= long.place < stop:
                 continue
-            text = content_of(get(long.digest))
-            if len(text.encode()) != long.size_bytes:
+            text = known.get(long.digest)
+            if text is None:
+                text = known[long.digest] = content_of(get(long.digest))
+            if len(text) > long.size_bytes or len(text.encode()) != long.size_bytes:
                 raise FormatError(f"a content of {long.size_bytes:,} bytes is of another size", offset=_HEAD)
             atoms[long.place - start] = msgspec.structs.replace(atoms[long.place - start], content=text)
         return atoms
@@ -194,17 +202,21 @@ def encode_atoms(identities: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[by
     """The page of ``atoms``, at most PAGE_ATOMS in their order, and the objects of their long contents."""
     long: list[LongContent] = []
     contents: list[bytes] = []
+    known: dict[str, LongContent] = {}
     kept = atoms
     for place, atom in enumerate(atoms):
         if len(atom.content) <= CONTENT_INLINE_BYTES_MAX >> 2:
             continue
-        content = atom.content.encode()
-        if len(content) > CONTENT_INLINE_BYTES_MAX:
+        same = known.get(atom.content)
+        content = atom.content.encode() if same is None else b""
+        if same is not None or len(content) > CONTENT_INLINE_BYTES_MAX:
             if not long:
                 kept = list(atoms)
-            data = content_page(content)
-            contents.append(data)
-            long.append(LongContent(place, sha256(data).digest(), len(content)))
+            if same is None:
+                data = content_page(content)
+                contents.append(data)
+                same = known[atom.content] = LongContent(place, sha256(data).digest(), len(content))
+            long.append(LongContent(place, same.digest, same.size_bytes))
             kept[place] = msgspec.structs.replace(atom, content="")  # type: ignore[index]  # a list since the first long one
     return frame(What.ATOMS, _ENCODER.encode((b"".join(identities), kept, long))), contents
 

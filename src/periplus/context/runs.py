@@ -185,6 +185,7 @@ class Fold:
         self._rows: dict[bytes, Row] = {}
         self._removed: set[bytes] = set()
         self._changes: list[Change] = []
+        self._texts: dict[bytes, str] = {}
         self.weight = 0
         self.deltas = 0
 
@@ -194,7 +195,7 @@ class Fold:
         self.weight += weight_of(header)
         self.deltas += 1
         rows, removed = self._rows, self._removed
-        for row in rows_of(view, get):
+        for row in rows_of(view, get, self._texts):
             identity = row.key[2]
             if identity not in rows and identity not in removed:
                 rows[identity] = row
@@ -300,11 +301,11 @@ def columns_of(rows: Sequence[Row], tally: Tally) -> Columns:
     return Columns([row.atom for row in rows], [row.key[2] for row in rows], [row.origin for row in rows], tally)
 
 
-def rows_of(view: RecordView, get: Callable[[bytes], bytes]) -> Iterator[Row]:
-    """The atoms of one delta in their order, each page opened when it is reached."""
+def rows_of(view: RecordView, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None) -> Iterator[Row]:
+    """The atoms of one delta in their order, each page opened when it is reached; ``texts`` as in ``AtomPage.whole``."""
     origin = view.header.digest
     for page in view.pages(get):
-        for place, (identity, atom) in enumerate(view.rows_of(page, get), page.start):
+        for place, (identity, atom) in enumerate(view.rows_of(page, get, texts), page.start):
             yield Row(order_key(identity, atom), atom, origin, place)
 
 

@@ -16,11 +16,13 @@ __all__ = [
     "MOLECULE_PAIRS_MAX",
     "MOLECULE_RELATIONS_MAX",
     "RELATION_NAME_BYTES_MAX",
+    "REPEATED_BYTES_MAX",
     "SOURCE_BYTES_MAX",
     "TAG_BYTES_MAX",
     "Prepared",
     "atom",
     "check_molecule",
+    "check_repeated",
     "normalised",
     "prepare",
 ]
@@ -58,6 +60,8 @@ MOLECULE_PAIRS_MAX: Final = 1 << 18
 MOLECULE_RELATIONS_MAX: Final = 256
 RELATION_NAME_BYTES_MAX: Final = 256
 METADATA_BYTES_MAX: Final = 64 << 10
+REPEATED_BYTES_MAX: Final = 64 << 20  # of contents that more than one atom of a delta has: they travel once
+_LONG_CHARACTERS: Final = 1_024  # shorter contents stand in the pages
 MERGED_MAX: Final = 64
 
 
@@ -159,6 +163,7 @@ def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
             kept[index] = _checked_atom(f"atoms[{index}].", given)
             kinds.add(given.type)
     try:
+        _check_contents(kept)
         digests = atom_digests(kept)
     except UnicodeEncodeError:
         for index, given in enumerate(kept):
@@ -173,6 +178,25 @@ def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
     ]
     order = sorted(range(len(keys)), key=keys.__getitem__)
     return tuple([kept[place] for place in order]), tuple([digests[place] for place in order])
+
+
+def check_repeated(size_bytes: int) -> None:
+    """Refuse so many bytes of contents that other atoms have as well: what is small to bring would be large to hold."""
+    if size_bytes > REPEATED_BYTES_MAX:
+        raise UsageError(
+            f"atoms: over {REPEATED_BYTES_MAX:,} bytes of contents that other atoms of the context have as well",
+            mend="Say such a content once, or in contexts of their own.",
+        )
+
+
+def _check_contents(atoms: Sequence[Atom]) -> None:
+    seen: set[str] = set()
+    repeated = 0
+    for content in [atom.content for atom in atoms if len(atom.content) > _LONG_CHARACTERS]:
+        if content in seen:
+            repeated += len(content.encode())
+            check_repeated(repeated)
+        seen.add(content)
 
 
 def _refuse_twice(digests: Sequence[bytes]) -> None:

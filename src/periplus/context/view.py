@@ -87,14 +87,14 @@ class RecordView:
             raise FormatError(f"the page of atom {page.start:,} is another one")
         return found
 
-    def atoms_of(self, page: PageRef, get: GetObject) -> list[Atom]:
-        """The atoms of a page, whole."""
-        return self.page_of(page, get).whole(get)
+    def atoms_of(self, page: PageRef, get: GetObject, texts: dict[bytes, str] | None = None) -> list[Atom]:
+        """The atoms of a page, whole; ``texts`` as in ``AtomPage.whole``."""
+        return self.page_of(page, get).whole(get, texts)
 
-    def rows_of(self, page: PageRef, get: GetObject) -> list[tuple[bytes, Atom]]:
-        """The atoms of a page, whole, each with its identity before it."""
+    def rows_of(self, page: PageRef, get: GetObject, texts: dict[bytes, str] | None = None) -> list[tuple[bytes, Atom]]:
+        """The atoms of a page, whole, each with its identity before it; ``texts`` as in ``AtomPage.whole``."""
         found = self.page_of(page, get)
-        return list(zip(found.digests(), found.whole(get), strict=True))
+        return list(zip(found.digests(), found.whole(get, texts), strict=True))
 
     def removed(self, get: GetObject) -> Sequence[bytes]:
         """What it removes, ascending. Pages are read as they are needed; ``in`` reads one at the most."""
@@ -168,12 +168,27 @@ class RecordView:
         """The objects that it names: contexts first, then those of its own."""
         return self.contexts() + self.parts()
 
+    def check_named(self, get: GetObject) -> None:
+        """Raises FormatError where a page is named twice: a record of a few bytes would stand for any number of them."""
+        header = self.header
+        for section, what, width, per_page, count in (
+            (layout.ATOMS, What.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count),
+            (layout.REMOVED, What.DIGEST_PAGES, layout.ROW, DIGESTS_PER_PAGE, header.removed_count),
+            (layout.MOLECULES, What.MOLECULE_PAGES, layout.ROW, MOLECULES_PER_PAGE, header.molecule_count),
+        ):
+            if not count or section + layout.HERE in self._sections:
+                continue
+            rows = self._rows(section, what, width, per_page, count, get)
+            if len({rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), width)}) * width != len(rows):
+                raise FormatError(f"the record names a page of {what.name} twice")
+
     def context(self, get: GetObject) -> Context:
         """The delta, whole and in canonical form."""
         header = self.header
         atoms: list[Atom] = []
+        texts: dict[bytes, str] = {}
         for page in self.pages(get):
-            atoms += self.atoms_of(page, get)
+            atoms += self.atoms_of(page, get, texts)
         return Context(
             header.base, tuple(atoms), self.molecules(get), tuple(self.removed(get)), header.metadata, header.merged
         )

@@ -19,6 +19,7 @@ __all__ = [
     "end_step",
     "is_long",
     "query_steps",
+    "refs_per_frame",
 ]
 
 import time
@@ -33,7 +34,8 @@ from periplus.context.depot import LocalPeer
 from periplus.context.filters import Matcher, Query
 from periplus.context.inclusion import prove_consistency, prove_inclusion
 from periplus.context.library import ContextLibrary
-from periplus.context.model import Chunk, ChunkLimits, Expansion
+from periplus.context.model import Chunk, ChunkLimits, Entry, Expansion
+from periplus.context.refs import REF_NAME_BYTES_MAX
 from periplus.context.runs import molecule_table
 from periplus.context.snapshots import StaleCacheError
 from periplus.context.store import ANY
@@ -59,6 +61,8 @@ from periplus.server.aliases import AliasIndex
 from periplus.server.refusal import Refused
 
 LISTED_PER_STEP: Final = 1_024
+REFS_PER_FRAME_MAX: Final = 2_048
+_REF_OVERHEAD: Final = 72  # a digest in JSON, quotes, commas
 OBJECT_BYTES_PER_STEP: Final = (
     256 << 10
 )  # also what is lost at most of a transfer that is cut off, beside what is under way
@@ -107,7 +111,7 @@ def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limi
         case Prove():
             yield from _prove(bench.library, stream, body)
         case RefsRequest():
-            yield from _refs(bench.library, stream, body)
+            yield from _refs(bench.library, stream, body, limits)
         case ObjectsPut() | Watch():
             raise AssertionError("the connection answers these itself")
         case _:
@@ -118,8 +122,8 @@ def _expand(
     library: ContextLibrary, stream: int, body: ExpandRequest, limits: Limits, chunk_limits: ChunkLimits
 ) -> Iterator[Step]:
     """In one frame where that can be, else in chunks, of which the last ones bring the molecules."""
-    if library.header(body.context).live <= limits.atoms:
-        expansion = library.expand(body.context)
+    expansion = _small_expansion(library, body.context, limits)
+    if expansion is not None:
         sent: list[bool] = []
         yield Step(lambda machine: sent.append(machine.send_expansion(stream, expansion)))
         if sent[0]:
@@ -136,6 +140,20 @@ def _expand(
         yield end_step(stream, StreamEnd(*_totals(chunks.end)))
     finally:
         chunks.close()
+
+
+def _small_expansion(library: ContextLibrary, digest: bytes, limits: Limits) -> Expansion | None:
+    """The expansion, where it may fit a frame: of what does not, no more than that is held."""
+    if library.header(digest).live > limits.atoms:
+        return None
+    entries: list[Entry] = []
+    characters = 0
+    for columns in library.stretches(digest):
+        characters += sum(len(atom.content) for atom in columns.atoms)
+        if characters > limits.frame_bytes:
+            return None
+        entries += map(Entry, columns.digests, columns.atoms, columns.origins)
+    return _molecules(library, digest)._replace(entries=entries)
 
 
 def _molecules(library: ContextLibrary, digest: bytes) -> Expansion:
@@ -298,7 +316,12 @@ def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
     yield Step(lambda machine: machine.send_proof(stream, proof))
 
 
-def _refs(library: ContextLibrary, stream: int, body: RefsRequest) -> Iterator[Step]:
+def refs_per_frame(limits: Limits) -> int:
+    """How many refs a frame holds in any case, twice: those that moved, and names of those that ended."""
+    return min(REFS_PER_FRAME_MAX, limits.frame_bytes // (2 * (REF_NAME_BYTES_MAX + _REF_OVERHEAD)))
+
+
+def _refs(library: ContextLibrary, stream: int, body: RefsRequest, limits: Limits) -> Iterator[Step]:
     update = body.update
     if update is not None:
         expected = ANY if update.expected_any else update.expected
@@ -307,7 +330,7 @@ def _refs(library: ContextLibrary, stream: int, body: RefsRequest) -> Iterator[S
     found = [
         (name, target) for name, target in library.refs().items() if name.startswith(body.prefix) and name > body.after
     ]
-    page = found[: body.limit]
+    page = found[: min(body.limit, refs_per_frame(limits))]
     yield Step(lambda machine: machine.send_refs(stream, page, has_more=len(found) > len(page)))
 
 

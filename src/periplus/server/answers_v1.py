@@ -95,14 +95,16 @@ def _push(bench: Bench, index: AliasIndex, stream: int, body: V1Push) -> Iterato
     atoms = {
         atom_digest(atom): atom for molecule in body.molecules for atom in molecule.atoms if not isinstance(atom, str)
     }
-    extra = [atom for digest, atom in atoms.items() if digest not in set(map(atom_digest, body.atoms))]
+    own = set(map(atom_digest, body.atoms))
+    extra = [atom for digest, atom in atoms.items() if digest not in own]
     here = {atom_alias(atom): {atom_digest(atom)} for atom in (*body.atoms, *extra)}
     added = {digest for digests in here.values() for digest in digests}
+    known = below | here
     removed = [_one(below, alias, f"removed_hashes[{place}]") for place, alias in enumerate(body.removed)]
     context = Context(
         base,
         (*body.atoms, *extra),
-        tuple(_molecule(molecule, {**below, **here}, place) for place, molecule in enumerate(body.molecules)),
+        tuple(_molecule(molecule, known, place) for place, molecule in enumerate(body.molecules)),
         tuple(digest for digest in removed if digest not in added),
         body.metadata | body.noted,
     )

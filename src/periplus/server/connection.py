@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from periplus.context.model import DEFAULT_LIMITS, ChunkLimits
 from periplus.context.wire import (
+    ERRORS,
     Cancelled,
     Closed,
     CreditCame,
@@ -35,7 +36,7 @@ from periplus.context.wire import (
 from periplus.context.wire.limits import ATOMS_MAX, FRAME_BYTES_MAX
 from periplus.context.wire.payloads import PushContext, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push, V1Request
-from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long
+from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long, refs_per_frame
 from periplus.server.answers_v1 import answers_v1
 from periplus.server.refusal import field_of, told_code
 from periplus.server.stats import Stats
@@ -45,7 +46,6 @@ WRITE_HIGH_BYTES: Final = 256 << 10
 CLOSE_PATIENCE_S: Final = 5.0
 PING_SHARE: Final = 3  # a peer is asked for a sign of life after so small a part of the time that it may be silent
 STATS_ASKED: Final = b"STATS\n"
-_REFS_PER_FRAME: Final = 2_048
 _Job: TypeAlias = Job[Bench, Step]
 
 
@@ -243,8 +243,8 @@ class Connection(asyncio.Protocol):
             case Opened():
                 self._restart_timer()
             case Closed():
-                if event.code:
-                    self._hub.stats.errors[event.code] += 1
+                if event.code:  # that of a peer may be any text, of which there are too many to count each
+                    self._hub.stats.errors[event.code if event.code in ERRORS else "other"] += 1
             case _:
                 pass  # a sign of life
 
@@ -386,13 +386,14 @@ class Connection(asyncio.Protocol):
         moved, gone = changes(told or {}, now, prefix)
         if not moved and not gone and told is not None:
             return
-        moved, gone = moved[:_REFS_PER_FRAME], gone[:_REFS_PER_FRAME]
+        most = refs_per_frame(machine.limits)
+        moved, gone = moved[:most], gone[:most]
         after = dict(told or {}) | dict(moved)
         for name in gone:
             after.pop(name, None)
         self._watching[stream] = (unwatch, after, prefix)
         machine.send_changed(stream, moved, gone)
-        if len(moved) == _REFS_PER_FRAME or len(gone) == _REFS_PER_FRAME:
+        if len(moved) == most or len(gone) == most:
             self._loop.call_soon(self._changed, stream)
 
     # The end

@@ -119,19 +119,23 @@ class _Worker(Generic[StoreT, StepT]):
 
     def _stepped(self, job: Job[StoreT, StepT], outcome: StepT) -> None:
         self._is_busy = False
-        if not job.is_over:
-            job.is_waiting = True
-            if job.on_step(outcome) and job.is_waiting and not job.is_over:
-                self.make_ready(job)
-        self._next()
+        try:
+            if not job.is_over:
+                job.is_waiting = True
+                if job.on_step(outcome) and job.is_waiting and not job.is_over:
+                    self.make_ready(job)
+        finally:
+            self._next()  # whatever becomes of one job, those that wait have their turn
 
     def _ended(self, job: Job[StoreT, StepT], error: BaseException | None) -> None:
         self._is_busy = False
-        if not job.is_over:
-            job.is_over = True
-            self.jobs.discard(job)
-            job.on_end(error)
-        self._next()
+        try:
+            if not job.is_over:
+                job.is_over = True
+                self.jobs.discard(job)
+                job.on_end(error)
+        finally:
+            self._next()
 
     # In the thread.
 

@@ -1,0 +1,152 @@
+"""What comes from elsewhere and would cost more than it brought: refused by what it says, before it is paid for."""
+
+from __future__ import annotations
+
+import struct
+from hashlib import sha256
+
+import msgspec
+import pytest
+
+from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, fill
+from periplus.base.container import KIND_CONTEXT, pack, unpack
+from periplus.base.errors import FormatError, UsageError
+from periplus.context import layout
+from periplus.context.disk import DiskStore
+from periplus.context.model import Atom, Context, Molecule, atom_digest
+from periplus.context.pages import decode_atoms, encode_atoms
+from periplus.context.record import Prepared, encode
+from periplus.context.remote import RemoteStore
+from periplus.context.validation import REPEATED_BYTES_MAX, prepare
+from periplus.context.wire import Answered, Failed, Limits
+from periplus.context.wire.frames import FrameType, frame_header
+from periplus.context.wire.payloads import ErrorReport, RefsRequest, Watch
+from periplus.server.listening import Endpoint
+
+LONG = "x" * (REPEATED_BYTES_MAX // 8)
+
+
+def same_content(count):
+    """Atoms of one long content and a type each, in their order."""
+    made = [Atom(LONG, f"Type{place}", relevance=count - place) for place in range(count)]
+    return tuple(made), tuple(atom_digest(atom) for atom in made)
+
+
+def test_a_content_that_many_atoms_have_is_written_and_held_once():
+    some, digests = same_content(4)
+    page, contents = encode_atoms(digests, some)
+    assert len(contents) == 1
+    read = decode_atoms(page).whole({sha256(one).digest(): one for one in contents}.__getitem__)
+    assert read == list(some)
+    assert len({id(atom.content) for atom in read}) == 1
+
+
+def test_few_bytes_that_stand_for_many_are_refused(tmp_path):
+    """A content travels once, however many atoms have it; each of them would have to be held, hashed and sorted."""
+    some, digests = same_content(10)
+    with pytest.raises(UsageError, match=r"atoms: over .* bytes of contents that other atoms"):
+        prepare(Context(atoms=some))
+    assert prepare(Context(atoms=some[:9]))  # as much as may be
+    store = DiskStore(str(tmp_path))
+    pushed = encode(Prepared(Context(atoms=some), digests, ()), depth=0, live=10)
+    for _, data in pushed.objects:
+        store.source.put(data)
+    with pytest.raises(UsageError, match="contents that other atoms"):
+        store.set_ref("main", pushed.digest)
+    assert store.refs() == {}
+    store.close()
+
+
+def test_a_page_that_is_named_many_times_is_refused_before_it_is_read_as_often(tmp_path):
+    many = encode(Context(atoms=atoms(600)), depth=0, live=600)
+    removing = encode(Context(removed=tuple(sha256(b"%d" % n).digest() for n in range(9_000))), depth=0, live=0)
+    wide = Context(atoms=(some := atoms(40)), molecules=tuple(Molecule((atom_digest(one),)) for one in some))
+    molecules = encode(wide, depth=0, live=40)
+    store = DiskStore(str(tmp_path))
+    for made, section, width in (
+        (many, layout.ATOMS, layout.ATOM_ROW),
+        (removing, layout.REMOVED, layout.ROW),
+        (molecules, layout.MOLECULES, layout.ROW),
+    ):
+        data = made.objects[0][1]
+        sections = {tag: data[start:end] for tag, (start, end) in unpack(data, KIND_CONTEXT).items()}
+        rows = sections[section + layout.ROWS]
+        sections[section + layout.ROWS] = rows[:width] + rows[:width] + rows[2 * width :]
+        for _, one in made.objects:
+            store.source.put(one)
+        lie = store.source.put(pack(KIND_CONTEXT, sections))
+        with pytest.raises(FormatError, match="twice"):
+            store.admit(lie)
+    store.close()
+
+
+def test_refs_fit_the_frames_of_whoever_asks_and_watchers_do_not_depend_on_each_other(tmp_path):
+    head = fill(tmp_path, 20, 0)
+    store = DiskStore(str(tmp_path))
+    names = sorted([f"{number:03}/{'n' * 190}" for number in range(40)] + ["main"])
+    for name in names:
+        if name != "main":
+            store.set_ref(name, head)
+    server = ServerThread(lambda: DiskStore(str(tmp_path)), Endpoint(path=str(tmp_path / "s")))
+    small = RawClient(server.address, limits=Limits(frame_bytes=4_096, window_frames=64)).shake_hands()
+    usual = RawClient(server.address).shake_hands()
+
+    def told(client):
+        return [row.name for event in client.events if isinstance(event, Answered) for row in event.body.refs]
+
+    for client in (small, usual):
+        client.socket.settimeout(PATIENCE_S)
+        client.machine.request(Watch())
+        client.read_until(lambda _, client=client: len(told(client)) >= len(names))
+        assert sorted(told(client)) == names
+        client.events.clear()
+    small.machine.request(RefsRequest(limit=1_000))
+    small.read_until(lambda events: any(isinstance(event, Answered | Failed) for event in events))
+    [answer] = [event.body for event in small.events]
+    assert answer.has_more
+    small.events.clear()
+    remote = RemoteStore(server.address, limits=Limits(frame_bytes=4_096))
+    assert sorted(remote.refs()) == names
+    remote.close()
+    after = store.commit(Context(head, atoms(1, first=99)))
+    store.set_ref("main", after)
+    for client in (small, usual):
+        client.read_until(lambda _, client=client: bool(told(client)))
+        assert told(client) == ["main"]
+        client.close()
+    store.close()
+    server.stop()
+    assert server.errors == []
+
+
+def test_codes_that_peers_make_up_are_not_counted_one_by_one(tmp_path):
+    fill(tmp_path, 20, 0)
+    server = ServerThread(lambda: DiskStore(str(tmp_path)), Endpoint(path=str(tmp_path / "s")))
+    for number in range(5):
+        client = RawClient(server.address).shake_hands()
+        payload = msgspec.msgpack.encode(ErrorReport(f"made up {number}"), order="deterministic")
+        client.socket.sendall(frame_header(len(payload), FrameType.ERROR, 0, 0) + payload)
+        client.read_to_the_end()
+        client.close()
+    assert server.stop()["errors"] == {"other": 5}
+
+
+def test_a_push_of_version_1_with_many_molecules_names_each_atom_once(tmp_path):
+    fill(tmp_path, 20, 0)
+    server = ServerThread(lambda: DiskStore(str(tmp_path)), Endpoint(path=str(tmp_path / "s")))
+    client = RawClient(server.address)
+    form = {
+        "delta_atoms": [{"content": f"{number}"} for number in range(300)],
+        "delta_molecules": [{"atoms": [{"content": f"{number}"}]} for number in range(200, 500)],
+    }
+    data = msgspec.json.encode(form)
+    client.socket.sendall(struct.pack(">BIH", 4, 1, len(data)) + data)
+    client.socket.settimeout(PATIENCE_S)
+    assert client.socket.recv(65_536)[0] == 0x85
+    client.close()
+    server.stop()
+    store = DiskStore(str(tmp_path))
+    [head] = [target for name, target in store.refs().items() if name.startswith("v1/")]
+    assert store.header(head).atom_count == 500
+    assert store.header(head).molecule_count == 300
+    store.close()
