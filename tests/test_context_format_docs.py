@@ -26,6 +26,7 @@ def test_the_limits_are_those_of_the_code():
         "a record": layout.RECORD_BYTES_MAX,
         "a page or other object": pages.PAGE_BYTES_MAX,
         "content of an atom": validation.CONTENT_BYTES_MAX,
+        "contents that other atoms of the same context have as well, in all": validation.REPEATED_BYTES_MAX,
         "source": validation.SOURCE_BYTES_MAX,
         "tags of an atom": model.TAGS_MAX,
         "a tag": validation.TAG_BYTES_MAX,

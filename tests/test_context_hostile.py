@@ -20,7 +20,7 @@ from periplus.context.remote import RemoteStore
 from periplus.context.validation import REPEATED_BYTES_MAX, prepare
 from periplus.context.wire import Answered, Failed, Limits
 from periplus.context.wire.frames import FrameType, frame_header
-from periplus.context.wire.payloads import ErrorReport, RefsRequest, Watch
+from periplus.context.wire.payloads import ErrorReport, ExpandRequest, RefsRequest, StreamRequest, Watch
 from periplus.server.listening import Endpoint
 
 LONG = "x" * (REPEATED_BYTES_MAX // 8)
@@ -116,6 +116,20 @@ def test_refs_fit_the_frames_of_whoever_asks_and_watchers_do_not_depend_on_each_
         client.close()
     store.close()
     server.stop()
+    assert server.errors == []
+
+
+def test_what_is_asked_and_cancelled_in_one_breath_harms_nothing_else(tmp_path):
+    head = fill(tmp_path, 20, 0)
+    server = ServerThread(lambda: DiskStore(str(tmp_path)), Endpoint(path=str(tmp_path / "s")))
+    client = RawClient(server.address).shake_hands()
+    client.socket.settimeout(PATIENCE_S)
+    for body in (StreamRequest(head), Watch(), RefsRequest(), ExpandRequest(head)):
+        client.machine.cancel(client.machine.request(body))
+    last = client.machine.request(RefsRequest())
+    client.read_until(lambda events: any(isinstance(event, Answered) and event.stream == last for event in events))
+    client.close()
+    assert server.stop()["requests"]["cancelled"] == 4
     assert server.errors == []
 
 

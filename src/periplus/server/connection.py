@@ -257,6 +257,8 @@ class Connection(asyncio.Protocol):
         machine, stream, body = self._machine, event.stream, event.body
         assert machine is not None
         self._hub.stats.requests[type(body).__name__] += 1
+        if not machine.is_stream_open(stream):
+            return  # what came behind it in the same bytes has ended it
         if isinstance(body, Watch):
             unwatch = self._hub.watch(lambda: self._changed(stream))
             self._watching[stream] = (unwatch, None, body.prefix)
@@ -268,6 +270,8 @@ class Connection(asyncio.Protocol):
         machine = self._machine
         assert machine is not None
         self._hub.stats.requests[type(body).__name__] += 1
+        if not machine.is_stream_open(stream):
+            return
         if isinstance(body, V1Push) and not self._hub.can_push:
             self._fail(stream, "refused")
             return
