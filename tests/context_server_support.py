@@ -93,7 +93,7 @@ class ServerThread:
         self.errors: list[BaseException] = []
         self._server = ContextServer(open_store, [endpoint], on_error=self.errors.append, **given)
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)  # a failed test ends too
         self._thread.start()
         assert self._ready.wait(PATIENCE_S)
         self.address = self._server.addresses[0]

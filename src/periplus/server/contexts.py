@@ -80,7 +80,7 @@ class ContextServer:
         self._on_error = on_error
         self.stats = Stats()
         self._connections: set[Connection] = set()
-        self._opening = 0
+        self._opening = 0  # accepted, and not yet among the connections
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._watchers: set[Callable[[], None]] = set()
@@ -180,13 +180,14 @@ class ContextServer:
 
         loop = asyncio.get_running_loop()
         connection = Connection(_Side(self, listener), is_local=listener.is_local)
+        self._connections.add(connection)
+        self.stats.connections_open += 1
+        self._opening -= 1  # from here on it counts as a connection, and once
         patience = {"ssl_handshake_timeout": self._limits.policy.handshake_s} if listener.tls is not None else {}
         try:
             if not listener.is_local:
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._connections.add(connection)
-            self.stats.connections_open += 1
             await loop.connect_accepted_socket(lambda: connection, accepted, ssl=listener.tls, **patience)
         except (OSError, ssl.SSLError):
             self.stats.refused["tls"] += 1
@@ -196,8 +197,6 @@ class ContextServer:
             accepted.close()
             self.closed(connection)
             raise
-        finally:
-            self._opening -= 1
 
     # What connections need
 
