@@ -21,6 +21,7 @@ class Proxy:
         self._target = target
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._cut: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._left: int | None = None  # bytes that may still go before the cut
         self._is_down = False
@@ -102,28 +103,35 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
                 with self._lock:
+                    if source in self._cut:
+                        continue  # nothing that comes after the cut goes anywhere
                     if self._left is not None:
                         data = data[: self._left]
                         self._left -= len(data)
                     is_cut = self._left == 0 and not self._is_down
+                    ending = set(self._open) if is_cut else set()
                     if is_cut:
                         self._is_down = True
                         self.cuts += 1
+                        self._cut |= ending
                     if is_to_server:
                         self.to_server += len(data)
                     else:
                         self.to_client += len(data)
                 target.sendall(data)
-                if is_cut:
-                    break
+                for opened in ending:  # and none that was opened since
+                    with contextlib.suppress(OSError):
+                        opened.shutdown(socket.SHUT_WR)
         self._drop(source)
-        self._drop(target)
-        if self._is_down:
-            self._drop_all()
+        with self._lock:
+            is_cut = target in self._cut
+        if not is_cut:  # else what had come through stays to be read: nothing is reset
+            self._drop(target)
 
     def _drop(self, opened: socket.socket) -> None:
         with self._lock:
             self._open.discard(opened)
+            self._cut.discard(opened)
         with contextlib.suppress(OSError):
             opened.shutdown(socket.SHUT_RDWR)
         opened.close()

@@ -270,8 +270,9 @@ def test_clones_that_moved_one_ref_apart_are_told_and_merged(tmp_path):
         assert state.target == state.apart[0][0]
         with pytest.raises(ConflictError, match="moved apart"):
             commit(project, "over it")
+        above = project.contexts.library.commit(Context(state.target, (Atom("beside"),)))
         with pytest.raises(ConflictError, match="moved apart"):
-            project.contexts.library.set_ref("main", project.contexts.library.commit(Context(ours, (Atom("beside"),))))
+            project.contexts.library.set_ref("main", above)
         done = project.contexts.merge()
         assert done.outcome == "merged"
         assert contents(project) == {"common", "of ada", "of bob"}

@@ -144,7 +144,10 @@ class _Wire:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return
         except OSError as error:
-            self._lost(error)
+            while self.link.closed is None and self._receive():
+                pass  # what came before the end counts
+            if self.link.closed is None:
+                self._lost(error)
 
     def _receive(self) -> bool:
         import ssl
@@ -167,6 +170,7 @@ class _Wire:
         closed = self.link.closed
         if closed is None:
             return
+        self.close()  # nothing goes over it any more; what came before stays to be read
         if closed.code in {"", "protocol"} and closed.by_peer:
             raise connection_failure(self.address, None, "go on with")
         error = error_of(closed.code) if closed.by_peer else FormatError(f"{self.address}: {closed.detail}")
