@@ -89,6 +89,11 @@ RIGHT = {
     "export": ("reads", ["{work}/whole.zip"]),
     "import": ("none", ["{package}", "{folder}"]),
     "sync": ("writes", ["--with", "{clone}"]),
+    "reflect": ("reads", []),
+    "candidates list": ("reads", []),
+    "candidates show": ("reads", ["{candidate}"]),
+    "candidates accept": ("writes", ["{candidate}"]),
+    "candidates refuse": ("writes", ["{candidate}"]),
     "inbox list": ("reads", []),
     "inbox accept": ("writes", ["{candidate}"]),
     "inbox refuse": ("writes", ["{candidate}"]),
@@ -558,6 +563,32 @@ WRONG = {
         (["--with", "{file}"], 2, "{file}"),
         (["--with", "https://127.0.0.1:1/none.git"], 3, "127.0.0.1"),
     ],
+    "reflect": [
+        (["nothing"], 1, "no trail"),
+        ([""], 2, "TRAIL is empty"),
+        (["--since", "soon"], 2, "--since 'soon' is no time"),
+        (["--all", "--since", "2026-01-01"], 2, "exclude each other"),
+        (["{trail}", "--all"], 2, "exclude each other"),
+        (["{note}"], 1, "no trail"),
+    ],
+    "candidates list": [(["x"], 2, "unrecognized arguments: x")],
+    "candidates show": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), (["{note}"], 2, "not a candidate")],
+    "candidates accept": [
+        ([], 2, "required: ID"),
+        (["nothing"], 1, "nothing"),
+        (["{candidate}", "--type", "plan"], 2, "invalid choice"),
+        (["{candidate}", "--text", " "], 2, "--text is empty"),
+        (["{candidate}", "--text", "x" * 9000], 2, "limit is 8,000"),
+        (["{candidate}", "--text", "AKIAIOSFODNN7ABCDEFG"], 5, "looks like a secret"),
+        (["{note}"], 2, "not a candidate"),
+    ],
+    "candidates refuse": [
+        ([], 2, "required: ID"),
+        (["nothing"], 1, "nothing"),
+        (["{candidate}", "--reason", ""], 2, "--reason is empty"),
+        (["{candidate}", "--reason", "AKIAIOSFODNN7ABCDEFG"], 5, "looks like a secret"),
+        (["{note}"], 2, "not a candidate"),
+    ],
     "inbox list": [(["x"], 2, "unrecognized arguments: x")],
     "inbox accept": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
     "inbox refuse": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
@@ -843,7 +874,7 @@ def test_a_damaged_store_is_not_written_to(place, name):
         code, out, err = place.run(*right_words(place, name))
         told = f"{name}: exit {code}\n{out}{err}"
         after = place.snapshot()
-        if name.startswith("inbox ") and name != "inbox list":
+        if name.startswith(("inbox ", "candidates ")) and not name.endswith(" list"):
             assert (code, out) == (1, ""), told  # the candidate was in the damaged record
             assert "The store is damaged" in err, told
         elif RIGHT[name][0] == "writes":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["entity_out", "hit_out", "records_out", "run_out", "sealed_out", "trail_out"]
+__all__ = ["candidate_out", "entity_out", "hit_out", "records_out", "run_out", "sealed_out", "trail_out"]
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
+from periplus.cli.schemas import CandidateOut, ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, SeenOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.project import ImportedTrail
@@ -33,6 +33,27 @@ def _conflict_out(conflict: Conflict) -> ConflictOut:
         for one in conflict.values
     ]
     return ConflictOut(list(conflict.path), values)
+
+
+def candidate_out(entity: Entity) -> CandidateOut:
+    value = entity.value
+    held, provenance = value.get("payload"), value.get("provenance")
+    payload = held if isinstance(held, dict) else {}
+    source = provenance if isinstance(provenance, dict) else {}
+    confidence, about, evidence = payload.get("confidence"), payload.get("about"), payload.get("evidence")
+    is_ours = source.get("kind") == "reflection"
+    return CandidateOut(
+        entity.item_id, str(value.get("state", "")), str(value.get("source_store", "")),
+        str(value.get("source_lineage", "")), str(value.get("item_type", "")), str(value.get("item_id", "")),
+        str(value.get("version", "")), str(payload.get("text", "")), str(value.get("accepted_as", "")),
+        str(source.get("kind", "other_project")), confidence if isinstance(confidence, int) else 100,
+        str(source.get("name", "")) if is_ours else "", str(value.get("why", "")), str(payload.get("remedy", "")),
+        str(value.get("reason", "")),
+        [str(one.get("ref", "")) for one in about if isinstance(one, dict)] if isinstance(about, list) else [],
+        [SeenOut(str(one.get("ref", "")), str(one.get("quote", ""))) for one in evidence if isinstance(one, dict)]
+        if isinstance(evidence, list) else [],
+        str(value.get("created", "")),
+    )  # fmt: skip
 
 
 def records_out(journal: Journal, records: Sequence[IndexedRecord]) -> list[RecordOut]:

@@ -68,6 +68,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("import", "make a project's store from such a file", "package"),
     Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
     Command("inbox", "what other projects know, to accept or refuse", "sync"),
+    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
+    Command("candidates", "proposed memory, to accept or refuse", "reflect"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import CandidateOut
-    from periplus.journal import Entity
     from periplus.journal.exchange import Transfer
 
 
@@ -119,16 +117,17 @@ def _told(one: Transfer, place: str, would: str) -> str:
 
 
 def _list(face: Face, *, with_decided: bool) -> int:
+    from periplus.cli.convert import candidate_out
     from periplus.cli.schemas import InboxOut
 
     with face.open() as project:
         found = project.inbox(with_decided=with_decided)
-    result = InboxOut([_candidate(one) for one in found])
+    result = InboxOut([candidate_out(one) for one in found])
 
     def lines() -> Iterator[str]:
         for one in result.candidates:
             state = "" if one.state == "open" else f" ({one.state})"
-            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store)}"
+            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}"
             yield f"  {visible(one.text, face.width and face.width - 2)}"
         if not result.candidates:
             yield "Nothing waits."
@@ -160,16 +159,3 @@ def _decide(face: Face, action: str, reference: str) -> int:
 
     face.emit(result, lines)
     return 0
-
-
-def _candidate(entity: Entity) -> CandidateOut:
-    from periplus.cli.schemas import CandidateOut
-
-    value = entity.value
-    payload = value.get("payload")
-    text = str(payload.get("text", "")) if isinstance(payload, dict) else ""
-    return CandidateOut(
-        entity.item_id, str(value.get("state", "")), str(value.get("source_store", "")),
-        str(value.get("source_lineage", "")), str(value.get("item_type", "")), str(value.get("item_id", "")),
-        str(value.get("version", "")), text, str(value.get("accepted_as", "")),
-    )  # fmt: skip

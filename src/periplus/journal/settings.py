@@ -39,6 +39,12 @@ class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live_segments: int = 4
 
 
+class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``accept_from``: candidates of reflection that are at least so sure are accepted at once; 0 accepts none."""
+
+    accept_from: int = 0
+
+
 class StoreSettings(msgspec.Struct, frozen=True):
     id: str
     format: int
@@ -49,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     store: StoreSettings
     journal: JournalSettings = JournalSettings()
+    reflect: ReflectSettings = ReflectSettings()
 
 
 class LineageFile(msgspec.Struct, frozen=True):
@@ -103,6 +110,8 @@ def read_settings(layout: Layout) -> Settings:
         )
     if settings.journal.live_segments < 1:
         raise UsageError(f"{layout.config}: live_segments is not at least 1", safe="The journal is untouched.")
+    if not 0 <= settings.reflect.accept_from <= 100:
+        raise UsageError(f"{layout.config}: accept_from is not between 0 and 100", safe="The journal is untouched.")
     if not is_id(settings.store.id):
         raise UsageError(
             f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."

@@ -1,13 +1,25 @@
-"""What another project knows, as candidates: nothing of it is ours until somebody accepts it.
+"""What another project knows, or what reflection made of trails, as candidates: nothing of it is ours until somebody accepts it.
 
-A candidate holds the foreign entity as it was, with where it came from. It is not searched, stands in no brief and in no
-file, for what a stranger wrote must not reach an agent as our own knowledge. Accepting writes an entity of ours with an
-id of its own and ``other_project`` as its provenance; references that mean something in the other store only stay behind.
+A candidate of another project holds the foreign entity as it was, with where it came from; one of reflection (``memory.proposed``)
+holds an entity that is not written yet, with why. Neither is searched, nor stands in a brief or a file, for what nobody has
+judged must not reach an agent as our own knowledge. Accepting writes an entity of ours with an id of its own, whose
+provenance says which of the two it was; references that mean something in the other store only stay behind.
 """
 
 from __future__ import annotations
 
-__all__ = ["CANDIDATE", "Accepted", "Recorded", "Skipped", "accept", "inbox", "record_candidates", "refuse"]
+__all__ = [
+    "CANDIDATE",
+    "Accepted",
+    "Recorded",
+    "Skipped",
+    "accept",
+    "find_candidate",
+    "inbox",
+    "is_of_reflection",
+    "record_candidates",
+    "refuse",
+]
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -17,6 +29,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, PeriplusError, UsageError
 from periplus.base.ids import derived_id, new_id
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
+from periplus.memory.anchoring import anchored
 from periplus.memory.index import text_digest
 from periplus.memory.types import CANDIDATE, MEMORY_TYPES
 
@@ -97,20 +110,33 @@ def inbox(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
     return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
 
 
-def accept(journal: Journal, reference: str, writer: Writer) -> Accepted:
-    """Make a candidate's entity ours. Raises NotFoundError, ConflictError for one that was decided on."""
+def accept(
+    journal: Journal, reference: str, writer: Writer, *, text: str = "", item_type: str = "", root: str = ""
+) -> Accepted:
+    """Make a candidate's entity ours, in other words or of another type where ``text`` or ``item_type`` say so.
+
+    Paths of the project in ``root`` are anchored as they are now, where reflection named them. Raises NotFoundError,
+    ConflictError for one that was decided on, UsageError and SecretFoundError for what no entity may hold.
+    """
     candidate = _open_candidate(journal, reference)
     value = candidate.value
-    kind = str(value["item_type"])
-    payload = _adopted(journal, value, writer)
+    kind = item_type or str(value["item_type"])
+    if kind not in _TYPES:
+        raise UsageError(f"a candidate does not become a {kind}", safe="Nothing was written.",
+                         mend=f"It can become a {', '.join(sorted(_TYPES))}.")  # fmt: skip
+    is_ours = is_of_reflection(candidate)
+    payload = _written(journal, candidate, writer, root) if is_ours else _adopted(journal, value, writer)
+    payload = _edited(payload, kind, text)
+    journal.types[kind].check(payload)
     held = _same_text(journal, kind, str(payload.get("text", "")))
     item_id = held.item_id if held is not None else new_id(MEMORY_TYPES[kind].prefix)
 
     def write(transaction: Transaction) -> None:
         if held is None:
             transaction.put(
-                kind, item_id, payload, expect=ABSENT, action="import", summary=f"{kind}: {payload['text']}"
-            )
+                kind, item_id, payload, expect=ABSENT, action="put" if is_ours else "import",
+                summary=f"{kind}: {payload['text']}",
+            )  # fmt: skip
         decided = {**value, "state": "accepted", "accepted_as": item_id}
         transaction.put(CANDIDATE, candidate.item_id, decided, action="transition", expect=candidate.version,
                         summary=f"candidate accepted as {item_id}")  # fmt: skip
@@ -121,10 +147,14 @@ def accept(journal: Journal, reference: str, writer: Writer) -> Accepted:
     return Accepted(entity, held is None)
 
 
-def refuse(journal: Journal, reference: str, writer: Writer) -> Entity:
-    """Put a candidate away; its next version will not be refused with it. Raises as ``accept``."""
+def refuse(journal: Journal, reference: str, writer: Writer, *, reason: str = "") -> Entity:
+    """Put a candidate away. The next version of another project's is not refused with it; what reflection proposed, or
+    nearly that, is not proposed again. Raises as ``accept``.
+    """
     candidate = _open_candidate(journal, reference)
-    decided = {**candidate.value, "state": "refused"}
+    decided: dict[str, JSONValue] = {**candidate.value, "state": "refused"}
+    if reason.strip():
+        decided["reason"] = reason.strip()
     journal.mutate(
         lambda transaction: transaction.put(CANDIDATE, candidate.item_id, decided, action="transition",
                                             expect=candidate.version, summary="candidate refused"),
@@ -135,15 +165,28 @@ def refuse(journal: Journal, reference: str, writer: Writer) -> Entity:
     return entity
 
 
-def _open_candidate(journal: Journal, reference: str) -> Entity:
+def find_candidate(journal: Journal, reference: str) -> Entity:
+    """A candidate by its id, or the beginning of it. Raises NotFoundError, UsageError for what is none."""
     journal.refresh()
     found = journal.find(reference)
     if found.item_type != CANDIDATE:
-        raise UsageError(f"{found.item_id} is a {found.item_type}, not a candidate", mend="See `periplus inbox`.")
+        raise UsageError(
+            f"{found.item_id} is a {found.item_type}, not a candidate", mend="See `periplus candidates list`."
+        )
+    return found
+
+
+def is_of_reflection(candidate: Entity) -> bool:
+    provenance = candidate.value.get("provenance")
+    return isinstance(provenance, dict) and provenance.get("kind") == "reflection"
+
+
+def _open_candidate(journal: Journal, reference: str) -> Entity:
+    found = find_candidate(journal, reference)
     state = found.value.get("state")
     if state != "open":
         raise ConflictError(f"{found.item_id} was {state} already", safe="Nothing was written.",
-                            mend="See `periplus inbox --all`.")  # fmt: skip
+                            mend="See `periplus candidates list --all`.")  # fmt: skip
     return found
 
 
@@ -191,6 +234,38 @@ def _adopted(journal: Journal, value: dict[str, JSONValue], writer: Writer) -> d
         "source": f"{value['source_lineage']} {value['item_id']}",
     }
     payload.setdefault("author", writer.name)
+    return payload
+
+
+def _written(journal: Journal, candidate: Entity, writer: Writer, root: str) -> dict[str, JSONValue]:
+    """The entity that reflection proposed, as it is written: by whom, when, and with its paths as they are now."""
+    draft = candidate.value["payload"]
+    assert isinstance(draft, dict)
+    now = format_ms(journal.clock.now_ms())
+    payload: dict[str, JSONValue] = {**draft, "author": writer.name, "created": now, "updated": now}
+    about = draft.get("about")
+    if isinstance(about, list):
+        payload["about"] = [anchored(str(one.get("ref", "")), root).about for one in about if isinstance(one, dict)]
+    if writer.session:
+        payload["session"] = writer.session
+    provenance = candidate.value.get("provenance")
+    rule = str(provenance.get("name", "")) if isinstance(provenance, dict) else ""
+    payload["provenance"] = {"kind": "reflection", "name": rule, "source": candidate.item_id}
+    return payload
+
+
+def _edited(payload: dict[str, JSONValue], kind: str, text: str) -> dict[str, JSONValue]:
+    """The payload in other words, or as one of another type, which has only what such a one has."""
+    row = MEMORY_TYPES[kind]
+    fields = set(row.schema.__struct_fields__)
+    dropped = {name for other in _TYPES for name in MEMORY_TYPES[other].schema.__struct_fields__} - fields
+    payload = {name: part for name, part in payload.items() if name not in dropped}
+    if payload.get("state") not in row.transitions:
+        payload.pop("state", None)
+        if row.default_state:
+            payload["state"] = row.default_state
+    if text.strip():
+        payload["text"] = text.strip()
     return payload
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Memory", "Remembered", "remember"]
+__all__ = ["Memory", "Remembered", "near_memories", "remember", "says_nearly_the_same"]
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
@@ -67,7 +67,8 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     duplicate = None if key else _duplicate(journal, memory)
     if duplicate is not None:
         return Remembered(duplicate, None, is_new=False, near=())
-    near = _near(journal, memory)
+    replaced = {journal.find(old).item_id for old in memory.supersedes}
+    near = near_memories(journal, memory.text, (memory.item_type,), replaced)
     item_id = new_id(row.prefix)
 
     def write(transaction: Transaction) -> None:
@@ -146,20 +147,22 @@ def _of_receipt(journal: Journal, receipt: Receipt) -> Entity | None:
     return journal.get(rows[0].item_type, rows[0].item_id) if rows else None
 
 
-def _near(journal: Journal, memory: Memory) -> tuple[str, ...]:
-    """The live memories of the same type that share most of their words with this one, either way round."""
-    mine = _content(memory.text)
-    asked = memory.text[:_ASKED_CHARACTERS]
-    found = recall(journal, asked, now_ms=journal.clock.now_ms(), filters=Filters(types=(memory.item_type,)))
-    replaced = {journal.find(old).item_id for old in memory.supersedes}
-    near = []
-    for hit in found.hits:
-        theirs = _content(hit.text)
-        shared = len(mine & theirs)
-        small, large = sorted((len(mine), len(theirs)))
-        if shared >= _NEAR_SHARE * max(1, small) and shared >= _NEAR_SHARE_OF_LONGER * large:
-            near.append(hit.item_id)
+def near_memories(
+    journal: Journal, text: str, types: tuple[str, ...], replaced: Container[str] = frozenset()
+) -> tuple[str, ...]:
+    """The live memories of these types that say nearly what ``text`` says, but those in ``replaced``; at most three."""
+    asked = text[:_ASKED_CHARACTERS]
+    found = recall(journal, asked, now_ms=journal.clock.now_ms(), filters=Filters(types=types))
+    near = [hit.item_id for hit in found.hits if says_nearly_the_same(text, hit.text)]
     return tuple(item_id for item_id in near if item_id not in replaced)[:_NEAR_MAX]
+
+
+def says_nearly_the_same(text: str, other: str) -> bool:
+    """Whether two texts share most of their words, either way round."""
+    mine, theirs = _content(text), _content(other)
+    shared = len(mine & theirs)
+    small, large = sorted((len(mine), len(theirs)))
+    return shared >= _NEAR_SHARE * max(1, small) and shared >= _NEAR_SHARE_OF_LONGER * large
 
 
 def _content(text: str) -> set[str]:

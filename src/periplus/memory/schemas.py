@@ -139,17 +139,24 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An entity of another project as it was there; ``accepted_as`` is the id of ours that was made of it."""
+    """Proposed memory: an entity of another project as it was there, or what reflection made of trails.
+
+    Of the first, ``source_store`` to ``rev`` say where it stood; of the second, ``why`` says what it rests on and ``subject`` what it is
+    about. ``accepted_as`` is the id of ours that was made of it, ``reason`` why it was refused.
+    """
 
     v: int = PAYLOAD_VERSION
     state: Literal["open", "accepted", "refused"] = "open"
-    source_store: str
-    source_lineage: str
+    source_store: str = ""
+    source_lineage: str = ""
     item_type: str
-    item_id: str
-    version: str
-    rev: int
+    item_id: str = ""
+    version: str = ""
+    rev: int = 0
     payload: dict[str, object]
+    why: str = ""
+    subject: tuple[str, ...] = ()
+    reason: str = ""
     created: str = ""
     accepted_as: str = ""
     provenance: Provenance = Provenance("other_project")

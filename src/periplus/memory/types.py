@@ -206,6 +206,8 @@ def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONVa
             _check_common(row.name, value)
         if isinstance(value, Work) and not 0 <= value.priority <= 100:
             raise UsageError(f"priority {value.priority} is not between 0 and 100", safe="Nothing was written.")
+        if isinstance(value, Candidate):
+            _check_candidate(value)
         if isinstance(value, Common | Candidate | Session | Message) and not allow_secrets:
             _check_secrets(row.name, payload)
 
@@ -226,6 +228,16 @@ def _check_common(name: str, value: Common) -> None:
     for field in ("tags", "about", "evidence", "relations"):
         if len(getattr(value, field)) > _LIST_MAX:
             raise UsageError(f"more than {_LIST_MAX} {field}", safe="Nothing was written.")
+
+
+def _check_candidate(value: Candidate) -> None:
+    if value.provenance.kind == "reflection":
+        wanted = {"why": value.why, "subject": value.subject}
+    else:
+        wanted = {name: getattr(value, name) for name in ("source_store", "source_lineage", "item_id", "version")}
+    missing = [name for name, held in wanted.items() if not held]
+    if missing:
+        raise UsageError(f"not a candidate: it says no {', '.join(missing)}", safe="Nothing was written.")
 
 
 def _check_secrets(name: str, payload: dict[str, JSONValue]) -> None:

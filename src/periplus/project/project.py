@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from periplus.project.following import FollowedFile
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
+    from periplus.project.reflecting import ProjectReflection
     from periplus.project.syncing import Synced
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
@@ -167,6 +168,13 @@ class Project:
         from periplus.project.work import ProjectWork
 
         return ProjectWork(self)
+
+    @property
+    def reflection(self) -> ProjectReflection:
+        """What trails teach, as candidates, and what becomes of candidates; see ``periplus.project.reflecting``."""
+        from periplus.project.reflecting import ProjectReflection
+
+        return ProjectReflection(self)
 
     def look(self, *, everywhere: bool = False) -> TakenIn:
         """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.

@@ -6,6 +6,7 @@ __all__ = [
     "TRAIL_FILE_BYTES_MAX",
     "ImportedTrail",
     "TrailFile",
+    "find_trail",
     "import_history",
     "import_sessions",
     "trail_bytes",
@@ -82,7 +83,7 @@ def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile
     if os.path.isfile(reference):
         return TrailFile(reference, _read_file(reference))
     project.journal.refresh()
-    entity = _found(project, reference)
+    entity = find_trail(project, reference)
     objects = project.journal.objects
     name = bytes.fromhex(str(entity.value["object"]))
     is_broken = remains and objects.check(name) is not None
@@ -115,7 +116,8 @@ def trail_problems(project: Project) -> Iterator[Problem]:
             yield Problem("error", f"trail {entity.item_id} is not the one that the journal announced", project.root)
 
 
-def _found(project: Project, reference: str) -> Entity:
+def find_trail(project: Project, reference: str) -> Entity:
+    """A trail's entity by id or digest, each may be cut short. Raises NotFoundError."""
     if reference.startswith("trl_"):
         entity = project.journal.find(reference)
         if entity.item_type == "trail":
