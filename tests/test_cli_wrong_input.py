@@ -49,6 +49,26 @@ RIGHT = {
     "claim list": ("reads", []),
     "claim release": ("writes", []),
     "check": ("reads", ["src/a.py"]),
+    "plan make": ("writes", ["Oil it", "--step", "Buy oil", "--step", "1< Pour it"]),
+    "plan add": ("writes", ["{plan}", "Wipe it", "--scope", "src"]),
+    "plan list": ("reads", []),
+    "plan show": ("reads", ["{plan}"]),
+    "plan ready": ("reads", []),
+    "plan next": ("writes", []),
+    "plan done": ("writes", ["{step}"]),
+    "plan block": ("writes", ["{step}"]),
+    "plan drop": ("writes", ["{step}"]),
+    "handoff write": ("writes", ["Half of it is done"]),
+    "handoff list": ("reads", []),
+    "handoff accept": ("writes", ["{handoff}"]),
+    "handoff close": ("writes", ["{handoff}"]),
+    "session begin": ("writes", ["another"]),
+    "session end": ("writes", ["morning"]),
+    "who": ("reads", []),
+    "inbox mail": ("reads", []),
+    "inbox send": ("writes", ["bob", "Mind the cogs"]),
+    "inbox read": ("writes", ["{message}"]),
+    "inbox answer": ("writes", ["{message}", "I do"]),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
     "trail decode": ("reads", ["{trail}"]),
@@ -239,6 +259,68 @@ WRONG = {
         (["../other"], 2, "outside"),
         ([""], 2, "empty"),
         (["x" * 501], 2, "501 characters"),
+    ],
+    "plan make": [
+        ([], 2, "required: TEXT"),
+        ([" "], 2, "text"),
+        (["x", "--step", "2< a", "--step", "1< b"], 2, "wait for each other"),
+        (["x", "--step", "3< a"], 2, "cannot wait for step 3"),
+        (["x", "--step", ""], 2, "text"),
+        (["x", "--priority", "101"], 2, "101 is not between"),
+        (["x", "--after", "nothing_like_it"], 1, "nothing has an id"),
+    ],
+    "plan add": [
+        (["{plan}"], 2, "required: TEXT"),
+        (["{step}", "x"], 1, "is a step, no plan"),
+        (["{plan}", "x", "--scope", "../x"], 2, "outside of the project"),
+        (["{plan}", "x", "--after", "{note}"], 2, "no work to wait for"),
+    ],
+    "plan list": [(["x"], 2, "unrecognized arguments: x")],
+    "plan show": [([], 2, "required: PLAN"), (["{note}"], 1, "is a note, no plan")],
+    "plan ready": [(["{note}"], 1, "is a note, no plan"), (["nothing_like_it"], 1, "nothing has an id")],
+    "plan next": [
+        (["--step", "{plan}"], 1, "is a plan, no step"),
+        (["--plan", "{step}"], 1, "is a step, no plan"),
+        (["--ttl", "1"], 2, "is not between"),
+    ],
+    "plan done": [
+        ([], 2, "required: ID"),
+        (["{note}"], 1, "no plan and no step"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+    ],
+    "plan block": [([], 2, "required: ID"), (["{note}"], 1, "no plan and no step")],
+    "plan drop": [([], 2, "required: ID"), (["{step}", "{trap}"], 1, "no plan and no step")],
+    "handoff write": [
+        ([], 2, "required: TEXT"),
+        ([" "], 2, "text"),
+        (["x", "--file", "/etc/passwd"], 2, "outside of the project"),
+        (["x", "--plan", "{note}"], 1, "no plan"),
+        (["x", "--corrects", "{note}"], 1, "no handoff"),
+    ],
+    "handoff list": [(["x"], 2, "unrecognized arguments: x")],
+    "handoff accept": [([], 2, "required: ID"), (["{note}"], 1, "is a note, no handoff")],
+    "handoff close": [([], 2, "required: ID"), (["{note}"], 1, "is a note, no handoff")],
+    "session begin": [([], 2, "required: NAME"), ([" "], 2, "no name of a session"), (["x" * 201], 2, "no name")],
+    "session end": [([], 2, "no session is named"), (["never begun"], 1, "there is no session")],
+    "who": [(["x"], 2, "unrecognized arguments: x")],
+    "inbox mail": [(["x"], 2, "unrecognized arguments: x")],
+    "inbox send": [
+        (["bob"], 2, "required: TEXT"),
+        (["", "x"], 2, "no name"),
+        (["bob", ""], 2, "needs a text"),
+        (["bob", "x" * 8_001], 2, "8,001 characters"),
+        (["bob", "AKIAIOSFODNN7ABCDEFG"], 5, "secret"),
+        (["bob", "x", "--ref", "nothing_like_it"], 1, "nothing has an id"),
+    ],
+    "inbox read": [
+        ([], 2, "required: ID"),
+        (["{note}"], 1, "is a note, no message"),
+        (["{message}", "--as", "eve"], 5, "not to eve"),
+    ],
+    "inbox answer": [
+        (["{message}"], 2, "required: TEXT"),
+        (["{message}", " "], 2, "needs a text"),
+        (["{message}", "x", "--as", "eve"], 5, "was sent to ada, not to eve"),
     ],
     "trail compile": [
         ([], 2, "required"),
@@ -733,6 +815,12 @@ def make_place(work: Path) -> Place:
     claim = place.run("claim", "take", "docs", "--json")
     assert claim[0] == 0, claim
     place.words["claim"] = json.loads(claim[1])["claim"]["id"]
+    made = json.loads(place.run("plan", "make", "Count the cogs", "--step", "Find them", "--json")[1])
+    place.words |= {"plan": made["plan"]["id"], "step": made["steps"][0]["id"]}
+    place.words["handoff"] = json.loads(place.run("handoff", "write", "Two cogs", "--json")[1])["handoff"]["id"]
+    sent = place.run("inbox", "send", "ada", "How many?", "--as", "bob", "--json")
+    place.words["message"] = json.loads(sent[1])["messages"][0]["id"]
+    assert place.run("session", "begin", "morning")[0] == 0
     place.words["worklog"] = work / "worklog.json"
     place.words["worklog"].write_text('[{"op":"FILE_READ","path":"a.txt"}]')
     assert place.run("sync", "--with", os.fspath(other), "--candidates")[0] == 0
@@ -874,7 +962,7 @@ def test_a_damaged_store_is_not_written_to(place, name):
         code, out, err = place.run(*right_words(place, name))
         told = f"{name}: exit {code}\n{out}{err}"
         after = place.snapshot()
-        if name.startswith(("inbox ", "candidates ")) and not name.endswith(" list"):
+        if name.startswith(("inbox accept", "inbox refuse", "candidates ")) and not name.endswith(" list"):
             assert (code, out) == (1, ""), told  # the candidate was in the damaged record
             assert "The store is damaged" in err, told
         elif RIGHT[name][0] == "writes":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute"]
+__all__ = ["configure", "configure_inbox", "execute"]
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from periplus.cli.face import Face, visible
 
@@ -15,23 +15,26 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
-    if command == "sync":
-        add = parser.add_argument
-        add("--with", dest="where", required=True, metavar="WHERE", help="another clone's folder, an exchange folder (it is "
-            "made where a path has none yet), or a git remote: its name, a URL or a path")  # fmt: skip
-        add("--dry-run", action="store_true", help="say what would come and go, change nothing")
-        add(
-            "--candidates",
-            action="store_true",
-            help="record the memory of another project, to accept or refuse: see inbox",
-        )
-        return
+    assert command == "sync"
+    add = parser.add_argument
+    add("--with", dest="where", required=True, metavar="WHERE", help="another clone's folder, an exchange folder (it is "
+        "made where a path has none yet), or a git remote: its name, a URL or a path")  # fmt: skip
+    add("--dry-run", action="store_true", help="say what would come and go, change nothing")
+    add(
+        "--candidates", action="store_true", help="record the memory of another project, to accept or refuse: see inbox"
+    )
+
+
+def configure_inbox(parser: argparse.ArgumentParser, command: str) -> argparse._SubParsersAction[Any]:
+    """The part of ``inbox`` that is about other projects; gives where its other actions go."""
+    assert command == "inbox"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
     listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
     for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
         sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
         sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
+    return actions
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:

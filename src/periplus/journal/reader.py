@@ -158,6 +158,14 @@ class JournalReader:
         self._read_through(item_type)
         return self._live(item_type, item_id)
 
+    def look_at(self, item_type: str) -> None:
+        """Have what ``as_read`` says of a type that reads through be no older than now."""
+        self._read_through(item_type)
+
+    def as_read(self, item_type: str, item_id: str) -> Entity | None:
+        """The live entity as the last look found it, of any type: for who asks for many after one look."""
+        return self._live(item_type, item_id)
+
     def find(self, prefix: str) -> Entity:
         """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
         return find_entity(self, prefix)

@@ -16,6 +16,7 @@ from periplus.memory.types import MEMORY_TYPES
 def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[Entity]:
     """The live entities of ``item_type`` whose ``field``, one of the type's linked ones, holds one of ``values``, by id."""
     assert field in MEMORY_TYPES[item_type].linked, (item_type, field)
+    journal.look_at(item_type)
     newer = {item_id for kind, item_id in journal.unindexed() if kind == item_type}
     found = set(newer)
     for value in values:
@@ -23,7 +24,7 @@ def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[E
             "SELECT item_id FROM links WHERE item_type = ? AND field = ? AND value = ?", (item_type, field, value)
         )
         found.update(str(row[0]) for row in rows)
-    entities = [entity for item_id in sorted(found) if (entity := journal.get(item_type, item_id)) is not None]
+    entities = [entity for item_id in sorted(found) if (entity := journal.as_read(item_type, item_id)) is not None]
     wanted = {(field, value) for value in values}
     return [entity for entity in entities if not wanted.isdisjoint(links_of(entity))]
 

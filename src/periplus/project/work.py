@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.memory.check import Checked
     from periplus.memory.claims import Acquired, Asked
+    from periplus.memory.handoffs import NewHandoff
+    from periplus.memory.plans import Made, NewStep, Taken
+    from periplus.memory.sessions import NewSession, Present
     from periplus.project.project import Project
 
 
@@ -120,6 +123,123 @@ class ProjectWork:
 
         folders = frozenset(path for path in paths if os.path.isdir(os.path.join(self._project.folder, path)))
         return check_paths(self._journal, self._project.writer, paths, folders)
+
+    # -- plans --------------------------------------------------------------------------------------------------------
+
+    def make_plan(
+        self, text: str, steps: Sequence[NewStep] = (), *, rationale: str = "", priority: int = 50, after: Sequence[str] = (),
+        tags: Sequence[str] = (), key: str = "",
+    ) -> Made:  # fmt: skip
+        from periplus.memory.plans import make_plan
+
+        return make_plan(
+            self._journal, self._project.writer, text, steps, rationale=rationale, priority=priority, after=after, tags=tags,
+            key=key,
+        )  # fmt: skip
+
+    def add_steps(self, plan: str, steps: Sequence[NewStep], *, key: str = "") -> Made:
+        from periplus.memory.plans import add_steps
+
+        return add_steps(self._journal, self._project.writer, plan, steps, key=key)
+
+    def plans(self) -> list[tuple[Entity, list[Entity]]]:
+        """The open plans with their steps, the most urgent first."""
+        from periplus.memory.plans import open_plans, steps_of
+
+        return [(plan, steps_of(self._journal, plan.item_id)) for plan in open_plans(self._journal)]
+
+    def plan(self, reference: str) -> tuple[Entity, list[Entity]]:
+        """A plan, open or not, with its steps. Raises NotFoundError."""
+        from periplus.base.errors import NotFoundError
+        from periplus.memory.plans import steps_of
+
+        self._journal.refresh()
+        found = self._journal.find(reference)
+        if found.item_type != "plan":
+            raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan", mend="See `periplus plan list`.")
+        return found, steps_of(self._journal, found.item_id)
+
+    def ready(self, plan: str = "") -> list[Entity]:
+        """The steps that can be started now, the most urgent first."""
+        from periplus.memory.plans import ready_steps
+
+        return ready_steps(self._journal, plan)
+
+    def waits_for(self, step: Entity) -> list[str]:
+        from periplus.memory.plans import waits_for
+
+        return waits_for(self._journal, step)
+
+    def take(self, *, plan: str = "", step: str = "", ttl_s: int = 7200, key: str = "") -> Taken | None:
+        """Take the next ready step, or one by its id, with a claim for it; None where nothing is ready."""
+        from periplus.memory.plans import take_step
+
+        return take_step(self._journal, self._project.writer, plan=plan, step=step, ttl_s=ttl_s, key=key)
+
+    # -- handoffs, mail, sessions ---------------------------------------------------------------------------------------
+
+    def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "") -> Entity:
+        from periplus.memory.handoffs import write_handoff
+
+        return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key)
+
+    def accept_handoff(self, reference: str, *, key: str = "") -> Entity:
+        from periplus.memory.handoffs import accept_handoff
+
+        return accept_handoff(self._journal, self._project.writer, reference, key=key)
+
+    def handoffs(self, *, with_closed: bool = False, recipient: str = "") -> list[Entity]:
+        """Newest first."""
+        from periplus.memory.handoffs import handoffs
+
+        return handoffs(self._journal, with_closed=with_closed, recipient=recipient)
+
+    def send(self, recipient: str, text: str, *, ref: str = "", needs_answer: bool = False, key: str = "") -> Entity:
+        from periplus.memory.inbox import send
+
+        return send(self._journal, self._project.writer, recipient, text, ref=ref, needs_answer=needs_answer, key=key)
+
+    def answer(self, reference: str, text: str, *, key: str = "") -> Entity:
+        from periplus.memory.inbox import answer
+
+        return answer(self._journal, self._project.writer, reference, text, key=key)
+
+    def mail(self, *, with_read: bool = False) -> list[Entity]:
+        """The writer's mail that is not read or waits for his answer, oldest first."""
+        from periplus.memory.inbox import mail
+
+        return mail(self._journal, self._project.writer.name, with_read=with_read)
+
+    def read_mail(self, references: Sequence[str], *, key: str = "") -> Changed:
+        from periplus.memory.inbox import mark_read
+
+        return mark_read(self._journal, self._project.writer, references, key=key)
+
+    def thread(self, reference: str) -> list[Entity]:
+        from periplus.memory.inbox import thread_of
+
+        return thread_of(self._journal, reference)
+
+    def begin_session(self, new: NewSession, *, key: str = "") -> Entity:
+        from periplus.memory.sessions import begin_session
+
+        return begin_session(self._journal, self._project.writer, new, key=key)
+
+    def seen(self) -> bool:
+        """A sign of life of the writer; see ``memory.sessions``."""
+        from periplus.memory.sessions import seen
+
+        return seen(self._journal, self._project.writer)
+
+    def seal_session(self, name: str = "", *, key: str = "") -> Entity:
+        from periplus.memory.sessions import seal_session
+
+        return seal_session(self._journal, self._project.writer, name, key=key)
+
+    def who(self) -> list[Present]:
+        from periplus.memory.sessions import who
+
+        return who(self._journal)
 
     # -- any entity ---------------------------------------------------------------------------------------------------
 

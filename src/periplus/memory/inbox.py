@@ -1,0 +1,137 @@
+"""Agents' mail: a message for somebody by name, read once, answered in its thread."""
+
+from __future__ import annotations
+
+__all__ = ["MESSAGE_CHARACTERS_MAX", "answer", "mail", "mark_read", "send", "thread_of"]
+
+from collections.abc import Sequence
+from typing import Final
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from periplus.base.ids import new_id
+from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.lifecycle import Changed, bring
+from periplus.memory.links import linked
+
+MESSAGE_CHARACTERS_MAX: Final = 8_000
+NAME_CHARACTERS_MAX: Final = 100
+
+
+def send(
+    journal: Journal, writer: Writer, recipient: str, text: str, *, ref: str = "", needs_answer: bool = False, key: str = ""
+) -> Entity:  # fmt: skip
+    """Leave a message for ``recipient``. ``ref`` is the id, or the beginning of one, of what it is about."""
+    journal.refresh()
+    about = journal.find(ref).item_id if ref else ""
+    item_id = new_id("msg")
+    value = _message(journal, writer, recipient, text, about, item_id, needs_answer=needs_answer)
+    receipt = journal.mutate(
+        lambda transaction: transaction.put("message", item_id, value, expect=ABSENT, summary=f"message to {recipient}"),
+        writer, key=key,
+    )  # fmt: skip
+    return _written(journal, receipt, item_id)
+
+
+def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: str = "") -> Entity:
+    """Answer a message, in its thread. Raises RefusedError for one that was sent to somebody else."""
+    journal.refresh()
+    asked = _find(journal, reference)
+    item_id = new_id("msg")
+
+    def write(transaction: Transaction) -> None:
+        held = _mine(transaction, writer, asked.item_id)
+        thread = str(held.value.get("thread", "")) or held.item_id
+        value = _message(journal, writer, str(held.value.get("sender", "")), text, held.item_id, thread)
+        transaction.put("message", item_id, value, expect=ABSENT, summary=f"answer to {held.value.get('sender')}")
+        if held.value.get("state") != "answered":
+            bring(journal, transaction, [held], "answered")
+
+    return _written(journal, journal.mutate(write, writer, key=key), item_id)
+
+
+def mark_read(journal: Journal, writer: Writer, references: Sequence[str], *, key: str = "") -> Changed:
+    """Note that the writer has read messages to him; one that was read before is left as it is."""
+    journal.refresh()
+    found = [_find(journal, reference) for reference in references]
+
+    def write(transaction: Transaction) -> None:
+        held = [_mine(transaction, writer, one.item_id) for one in found]
+        bring(journal, transaction, [one for one in held if one.value.get("state") == "sent"], "read")
+
+    receipt = journal.mutate(write, writer, key=key)
+    entities = tuple(entity for one in found if (entity := journal.get("message", one.item_id)) is not None)
+    return Changed(entities, receipt if receipt.record_count else None)
+
+
+def mail(journal: Journal, recipient: str, *, with_read: bool = False) -> list[Entity]:
+    """The messages to ``recipient`` that he has not read, or that wait for his answer; oldest first."""
+    journal.refresh()
+    found = linked(journal, "message", "recipient", recipient)
+    if not with_read:
+        found = [
+            one for one in found
+            if one.value.get("state") == "sent" or (one.value.get("state") == "read" and one.value.get("needs_answer") is True)
+        ]  # fmt: skip
+    return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
+
+
+def thread_of(journal: Journal, reference: str) -> list[Entity]:
+    """All messages of the thread that a message belongs to, oldest first."""
+    journal.refresh()
+    one = _find(journal, reference)
+    thread = str(one.value.get("thread", "")) or one.item_id
+    found = {each.item_id: each for each in (*linked(journal, "message", "thread", thread), one)}
+    first = journal.get("message", thread)
+    if first is not None:
+        found[first.item_id] = first
+    return sorted(found.values(), key=lambda each: (str(each.value.get("created")), each.item_id))
+
+
+def _message(
+    journal: Journal, writer: Writer, recipient: str, text: str, ref: str, thread: str, *, needs_answer: bool = False
+) -> dict[str, JSONValue]:  # fmt: skip
+    if not recipient.strip() or len(recipient) > NAME_CHARACTERS_MAX:
+        raise UsageError(f"{recipient[:60]!r} is no name of who gets it", safe="Nothing was written.")
+    if not text.strip():
+        raise UsageError("a message needs a text", safe="Nothing was written.")
+    if len(text) > MESSAGE_CHARACTERS_MAX:
+        raise UsageError(f"the text has {len(text):,} characters; the limit is {MESSAGE_CHARACTERS_MAX:,}",
+                         safe="Nothing was written.", mend="Name a file that says the rest.")  # fmt: skip
+    value: dict[str, JSONValue] = {
+        "v": 1, "state": "sent", "sender": writer.name, "recipient": recipient.strip(), "text": text.strip(), "thread": thread,
+        "needs_answer": needs_answer, "created": format_ms(journal.clock.now_ms()),
+    }  # fmt: skip
+    if ref:
+        value["ref"] = ref
+    if writer.session:
+        value["session"] = writer.session
+    return value
+
+
+def _find(journal: Journal, reference: str) -> Entity:
+    found = journal.find(reference)
+    if found.item_type != "message":
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no message", mend="See `periplus inbox mail`.")
+    return found
+
+
+def _mine(transaction: Transaction, writer: Writer, item_id: str) -> Entity:
+    held = transaction.get("message", item_id)
+    if held is None or held.deleted:
+        raise NotFoundError(f"the message {item_id} was deleted meanwhile", safe="Nothing was written.")
+    if held.value.get("recipient") != writer.name:
+        raise RefusedError(f"{item_id} was sent to {held.value.get('recipient')}, not to {writer.name}",
+                           safe="Nothing was written.", mend="Say who you are with --as NAME.")  # fmt: skip
+    return held
+
+
+def _written(journal: Journal, receipt: Receipt, item_id: str) -> Entity:
+    if receipt.repeated:
+        rows = journal.index.records("lineage = ? AND seq = ?", (receipt.lineage, receipt.first_seq), 1)
+        item_id = rows[0].item_id if rows and rows[0].item_type == "message" else ""
+    found = journal.get("message", item_id) if item_id else None
+    if found is None:
+        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
+    return found
