@@ -134,7 +134,7 @@ def accept(
     def write(transaction: Transaction) -> None:
         if held is None:
             transaction.put(
-                kind, item_id, payload, expect=ABSENT, action="put" if is_ours else "import",
+                kind, item_id, payload, expect=ABSENT, action="" if is_ours else "import",
                 summary=f"{kind}: {payload['text']}",
             )  # fmt: skip
         decided = {**value, "state": "accepted", "accepted_as": item_id}

@@ -103,9 +103,7 @@ def _write(
                 value = (
                     payload if held is None else {**payload, "created": held.value.get("created", payload["created"])}
                 )
-                transaction.put(
-                    CANDIDATE, made.item_id, value, action="put" if held is None else "update", summary=summary
-                )
+                transaction.put(CANDIDATE, made.item_id, value, summary=summary)
                 written.append(made._replace(is_new=held is None))
 
     journal.mutate(write, writer)
