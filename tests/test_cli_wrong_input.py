@@ -69,6 +69,9 @@ RIGHT = {
     "inbox send": ("writes", ["bob", "Mind the cogs"]),
     "inbox read": ("writes", ["{message}"]),
     "inbox answer": ("writes", ["{message}", "I do"]),
+    "review": ("reads", []),
+    "confirm": ("writes", ["{note}"]),
+    "probe": ("reads", []),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
     "trail decode": ("reads", ["{trail}"]),
@@ -207,6 +210,20 @@ WRONG = {
         (["{note}", "tags=a", "--expect", "0" * 64], 5, "is not what you had read"),
         (["{note}", "tags=a", "tags=b"], 2, "set twice"),
         (["nothing_like_it", "tags=a"], 1, "nothing has an id"),
+    ],
+    "review": [(["x"], 2, "unrecognized arguments: x")],
+    "confirm": [
+        ([], 2, "required: ID"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{trail}"], 2, "a trail is not confirmed"),
+        (["{note}", "{trap}", "--about", "x"], 2, "one entity at a time"),
+        (["{trap}", "--expires", "2030-01-01"], 2, "only a note expires"),
+        (["{note}", "--expires", "soon"], 2, "is no time"),
+    ],
+    "probe": [
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{note}"], 2, "has no check"),
+        (["{trap}", "--timeout", "0"], 2, "0 is too small"),
     ],
     "state": [
         ([], 2, "required"),
@@ -797,7 +814,9 @@ def make_place(work: Path) -> Place:
     with Project.open(os.fspath(place.project), Writer("ada", "who_0000000000000000", "", 1)) as project:
         notes = [project.remember(Memory("note", f"Thing number {number}")).entity.item_id for number in (1, 2, 3)]
         place.words |= {"note": notes[1], "another_note": notes[2]}
-        place.words["trap"] = project.remember(Memory("trap", "A thing may bite")).entity.item_id
+        place.words["trap"] = project.remember(
+            Memory("trap", "A thing may bite", extra={"check": "true"})
+        ).entity.item_id
     os.chdir(place.project)
     trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
     assert trail[0] == 0, trail

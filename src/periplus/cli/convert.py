@@ -73,7 +73,7 @@ def _record_out(record: IndexedRecord, *, is_beside: bool) -> RecordOut:
 def hit_out(hit: Hit) -> HitOut:
     return HitOut(
         hit.item_type, hit.item_id, hit.kind, hit.part, hit.ts, hit.text, hit.score, list(hit.why), list(hit.stale),
-        list(hit.evidence), hit.state, hit.more, list(hit.conflicts), list(hit.standing),
+        list(hit.evidence), hit.state, hit.more, list(hit.conflicts), list(hit.standing), hit.checked,
     )  # fmt: skip
 
 

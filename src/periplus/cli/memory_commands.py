@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute"]
+__all__ = ["about_typed", "configure", "execute"]
 
 import argparse
 import os
@@ -120,7 +120,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         arguments.type,
         text,
         tags=tuple(arguments.tag),
-        about=tuple(_about(face, ref) for ref in arguments.about),
+        about=tuple(about_typed(face, ref) for ref in arguments.about),
         evidence=tuple(_evidence(word) for word in arguments.evidence),
         confidence=arguments.confidence,
         extra=extra,
@@ -175,7 +175,7 @@ def _evidence(word: str) -> tuple[str, str]:
     return kind, ref
 
 
-def _about(face: Face, ref: str) -> str:
+def about_typed(face: Face, ref: str) -> str:
     """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own."""
     from periplus.base.ids import is_id
 
@@ -262,6 +262,8 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(hit.conflicts))}"
             for stale in hit.standing:
                 yield f"  {paint.warn}stale{paint.end}: {visible(stale)}"
+            if hit.checked:
+                yield f"  {visible(hit.checked)}"
             yield f"  {paint.dim}{visible('; '.join((*hit.why, *hit.evidence)), width - 2 if width else None)}{paint.end}"
         if found.left_out:
             yield f"{found.left_out} more: --offset {arguments.offset + len(found.hits)}"

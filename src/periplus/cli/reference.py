@@ -19,11 +19,18 @@ import msgspec
 
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
+from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
 from periplus.cli.work_schemas import WORK_SCHEMAS
 
-ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {**SCHEMAS, **WORK_SCHEMAS, **TRAIL_SCHEMAS, **CONTEXT_SCHEMAS}
+ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    **SCHEMAS,
+    **WORK_SCHEMAS,
+    **REVIEW_SCHEMAS,
+    **TRAIL_SCHEMAS,
+    **CONTEXT_SCHEMAS,
+}
 _EXIT_CODES: Final = (
     (0, "done"),
     (1, "found a problem, or found nothing"),

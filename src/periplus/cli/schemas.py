@@ -182,7 +182,7 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
 class HitOut(msgspec.Struct):
     """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
     in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it
-    in words, with the commit where that is known.
+    in words, with the commit where that is known. ``checked`` is what the last run of a check came to, and when.
     """
 
     type: str
@@ -199,6 +199,7 @@ class HitOut(msgspec.Struct):
     more: str
     conflicts: list[str] = []
     standing: list[str] = []
+    checked: str = ""
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):

@@ -239,5 +239,5 @@ WORK_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "inbox mail, inbox send, inbox read, inbox answer": MailOut,
     "session begin, session end": SessionOneOut,
     "who": WhoOut,
-    "claim release, plan done, plan block, plan drop, handoff close, set, state, evolve, merge, split, link": ChangedOut,
+    "claim release, confirm, plan done, plan block, plan drop, handoff close, set, state, evolve, merge, split, link": ChangedOut,
 }

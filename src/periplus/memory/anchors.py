@@ -9,7 +9,7 @@ are searched, a bounded number of them. Only to tell these two apart a file may 
 from __future__ import annotations
 
 __all__ = [
-    "DEEP", "QUICK", "Anchor", "ChangedIn", "Ground", "Reach", "Standing", "anchor_of", "evidence_of", "file_digest", "is_intact",
+    "DEEP", "QUICK", "TOLD_MAX", "Anchor", "ChangedIn", "Ground", "Reach", "Standing", "anchor_of", "evidence_of", "file_digest", "is_intact",
     "read_file", "stale_paths",
 ]  # fmt: skip
 
@@ -24,7 +24,7 @@ from periplus.code.regions import line_sum
 from periplus.journal import Entity
 
 _FILE_BYTES_MAX: Final = 4 << 20
-_TOLD_MAX: Final = 5
+TOLD_MAX: Final = 5
 _TELLING_BYTES: Final = 64  # a smaller file, or fewer lines without a name, may well be another that says the same
 _TELLING_LINES: Final = 3
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
@@ -115,16 +115,21 @@ def is_intact(anchor: Anchor, data: bytes) -> bool:
 
 
 class Ground:
-    """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged."""
+    """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged.
 
-    def __init__(self, root: str, *, changed_in: ChangedIn | None = None, reach: Reach = QUICK) -> None:
+    ``changed_in`` is asked for ``told_max`` of those that are told.
+    """
+
+    def __init__(
+        self, root: str, *, changed_in: ChangedIn | None = None, reach: Reach = QUICK, told_max: int = TOLD_MAX
+    ) -> None:
         self.root = root
         self._changed_in = changed_in
         self._reach = reach
         self._read: dict[str, bytes | None] = {}
         self._listed: list[str] | None = None
         self._standings: dict[tuple[str, str, str], tuple[Standing, ...]] = {}
-        self._told = 0
+        self._told_left = told_max
 
     def standings(self, entity: Entity) -> tuple[Standing, ...]:
         """How each anchor of the entity stands."""
@@ -170,8 +175,8 @@ class Ground:
 
     def _words(self, one: Standing) -> str:
         commit = None
-        if self._changed_in is not None and self._told < _TOLD_MAX:
-            self._told += 1
+        if self._changed_in is not None and self._told_left > 0:
+            self._told_left -= 1
             commit = self._changed_in(one.anchor)
         what = "is gone" if one.state == "gone" else "changed"
         if commit:

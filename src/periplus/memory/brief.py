@@ -95,7 +95,7 @@ def _memory_section(
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
         entity = journal.get(item_type, item_id)
         if entity is not None and not is_ended(item_type, entity.value.get("state")):
-            hits[item_id] = hit_of(entity, 0, ("about a path of the task",), ground)
+            hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground)
     found = recall(journal, task, now_ms=now_ms, ground=ground, limit=most + len(hits), filters=filters)
     for hit in found.hits:
         hits.setdefault(hit.item_id, hit)
@@ -127,8 +127,9 @@ def _line(hit: Hit) -> str:
         text = text[: _LINE_CHARACTERS_MAX - 1] + "…"
     state = f" ({hit.state})" if hit.state in ("proposed", "deferred") else ""
     stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
+    checked = f" ({hit.checked})" if hit.checked.startswith("check failed") else ""
     conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
-    return f"- {text}{state}{conflict}{stale} [{hit.item_id}]"
+    return f"- {text}{state}{conflict}{stale}{checked} [{hit.item_id}]"
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:

@@ -28,6 +28,7 @@ from periplus.base.ids import is_id
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
+from periplus.memory.checks import last_check
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
 from periplus.memory.types import MEMORY_TYPES
 
@@ -69,6 +70,7 @@ class Hit(NamedTuple):
     more: str
     conflicts: tuple[str, ...] = ()
     standing: tuple[str, ...] = ()  # what is stale, in words: with the commit that changed it where that is known
+    checked: str = ""  # of a constraint or trap with a check: what its last run came to, and when
 
 
 class Recall(NamedTuple):
@@ -156,13 +158,14 @@ def normalised(filters: Filters) -> Filters:
     return filters._replace(since=format_ms(since))
 
 
-def hit_of(entity: Entity, score: int, why: tuple[str, ...], ground: Ground) -> Hit:
+def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], ground: Ground) -> Hit:
     """An entity as a hit."""
     value = entity.value
     text = value.get("text") or value.get("title") or ""
+    check = last_check(journal, entity)
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, ground.stale(entity),
                evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}",
-               entity.conflict_names, ground.told(entity))  # fmt: skip
+               entity.conflict_names, ground.told(entity), check.words() if check else "")  # fmt: skip
 
 
 def is_ended(item_type: str, state: object) -> bool:
@@ -222,7 +225,7 @@ class _View:
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
-                hits.append(hit_of(entity, 1_000 * SCORE_UNITS, (why,), self._ground))
+                hits.append(hit_of(self._journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
 
     def _about(self, path: str) -> list[tuple[str, str]]:
@@ -391,7 +394,7 @@ class _View:
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate
-        hit = hit_of(entity, -top.negative_score, top.why or self._why(one), self._ground)
+        hit = hit_of(self._journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
         if one.item_type != "trail":
             return hit
         text = self._db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]

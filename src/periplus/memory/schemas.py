@@ -7,7 +7,7 @@ that this version does not know are kept where an entity is updated.
 from __future__ import annotations
 
 __all__ = [
-    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Confirmed", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
+    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
     "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "Step", "TrailCard",
     "Trap",
 ]  # fmt: skip
@@ -63,15 +63,9 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
 
 
-class Confirmed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who last said that it still holds, when, and how many times that was said."""
-
-    by: str
-    at: str
-    times: int = 1
-
-
 class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """``confirmed`` says when somebody last said that it still holds and, behind a blank, who."""
+
     v: int = PAYLOAD_VERSION
     text: str
     tags: tuple[str, ...] = ()
@@ -84,7 +78,7 @@ class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     updated: str = ""
     relations: tuple[Relation, ...] = ()
     provenance: Provenance = Provenance("person")
-    confirmed: Confirmed | None = None
+    confirmed: str = ""
 
 
 class Decision(Common, frozen=True, omit_defaults=True, kw_only=True):

@@ -53,7 +53,7 @@ from periplus.memory.schemas import (
 
 TEXT_CHARACTERS_MAX: Final = 8_000
 _LIST_MAX: Final = 100
-_LATEST: Final = frozenset({"updated", "seen"})
+_LATEST: Final = frozenset({"updated", "seen", "confirmed"})
 
 
 class Cascade(NamedTuple):

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
+    from periplus.project.reviewing import ProjectReview
     from periplus.project.syncing import Synced
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
@@ -175,6 +176,13 @@ class Project:
         from periplus.project.reflecting import ProjectReflection
 
         return ProjectReflection(self)
+
+    @property
+    def reviewing(self) -> ProjectReview:
+        """What is stale or expired, confirming it, and checks; see ``periplus.project.reviewing``."""
+        from periplus.project.reviewing import ProjectReview
+
+        return ProjectReview(self)
 
     def look(self, *, everywhere: bool = False) -> TakenIn:
         """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["CommitsOfGit"]
+__all__ = ["CheckRun", "CommitsOfGit", "ProjectReview"]
 
-from typing import Final, NamedTuple
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.errors import PeriplusError
-from periplus.memory.anchors import Anchor, is_intact
+from periplus.base.errors import PeriplusError, RefusedError
+from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
+from periplus.memory.checks import Check, record_check
+from periplus.memory.review import Due, checks_of, confirm, review
+
+if TYPE_CHECKING:
+    from periplus.memory.lifecycle import Changed
+    from periplus.project.project import Project
 
 _COMMITS_MAX: Final = 60
 _GIT_S: Final = 5.0
+_TOLD_MAX: Final = 1_000
+_OUTPUT_BYTES_MAX: Final = 1 << 20
 
 
 class _Change(NamedTuple):
@@ -84,3 +94,74 @@ def _changes(said: bytes) -> list[_Change]:
         elif line:
             commit, *parents = line.decode("ascii", "replace").split()
     return found
+
+
+class CheckRun(NamedTuple):
+    """A check that was run; ``why`` is empty where it passed, ``output`` is what it said."""
+
+    check: Check
+    exit_code: int
+    why: str
+    took_ms: int
+    output: bytes
+
+
+class ProjectReview:
+    """Reached as ``project.reviewing``: what of memory wants a look, and the looks."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def due(self) -> list[Due]:
+        """What is stale, moved, expired or fails its check; see ``memory.review``."""
+        self._project.look()
+        return review(self._project.journal, self._ground())
+
+    def confirm(
+        self, item_ids: Sequence[str], *, about: Sequence[str] = (), expires: str = "", key: str = ""
+    ) -> Changed:
+        """Say that these still hold, and anchor them to the code as it is now."""
+        self._project.look()
+        project = self._project
+        return confirm(project.journal, project.writer, item_ids, self._ground(), about=about, expires=expires, key=key)
+
+    def checks(self, item_ids: Sequence[str] = ()) -> list[Check]:
+        """The check commands of these entities, or of all constraints and traps in force."""
+        self._project.look()
+        return checks_of(self._project.journal, item_ids)
+
+    def run(
+        self, checks: Sequence[Check], *, path: str, allow_network: bool = False, seconds_max: float = 300.0
+    ) -> Iterator[CheckRun]:
+        """Run checks one by one in the project's folder, each written down before the next begins.
+
+        To call this is to consent: they are shell text that agents and people wrote, and run as whoever calls. They are confined as a
+        replay confines commands: ``path`` is all they get of the environment, beside an empty home; no network unless allowed. Raises
+        RefusedError where the network cannot be kept from them.
+        """
+        import tempfile
+
+        from periplus.trail.replay.commands import CommandLimits, Runner
+
+        project = self._project
+        with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as temporary:
+            limits = CommandLimits(seconds_max=seconds_max, output_bytes_max=_OUTPUT_BYTES_MAX)
+            runner = Runner(home, temporary, path, allow_network=allow_network, limits=limits)
+            trouble = runner.why_not()
+            if trouble:
+                raise RefusedError(trouble, safe="Nothing was run.", mend="Give --allow-network too.")
+            for check in checks:
+                begun = time.monotonic_ns()
+                ran = runner.shell(check.command, project.folder)
+                took_ms = (time.monotonic_ns() - begun) // 1_000_000
+                why = ran.stopped or (f"exit {ran.exit_code}" if ran.exit_code else "")
+                record_check(project.journal, project.writer, check, exit_code=ran.exit_code, why=why, took_ms=took_ms)
+                yield CheckRun(check, ran.exit_code, why, took_ms, ran.output)
+
+    def _ground(self) -> Ground:
+        return Ground(
+            self._project.folder,
+            changed_in=CommitsOfGit(self._project.folder).changed_in,
+            reach=DEEP,
+            told_max=_TOLD_MAX,
+        )

@@ -1,0 +1,50 @@
+"""What ``--json`` prints of ``review`` and ``probe``. See ``cli.schemas``."""
+
+from __future__ import annotations
+
+__all__ = ["REVIEW_SCHEMAS", "DueOut", "ProbeOut", "ProbedOut", "ReviewOut"]
+
+from typing import Final
+
+import msgspec
+
+
+class DueOut(msgspec.Struct):
+    """Something to look at: ``stale`` and ``moved`` in words, ``expired`` since when, ``check`` where its last run failed; the
+    ``command`` to type when it still holds.
+    """
+
+    type: str
+    id: str
+    text: str
+    stale: list[str]
+    moved: list[str]
+    expired: str
+    check: str
+    command: str
+
+
+class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):
+    """The weightiest first."""
+
+    due: list[DueOut]
+
+
+class ProbedOut(msgspec.Struct):
+    """A check; ``run`` is false where nobody consented. ``output`` is the end of what it said, ``why`` is empty where it passed."""
+
+    type: str
+    id: str
+    command: str
+    run: bool
+    passed: bool
+    why: str
+    took_ms: int
+    output: str
+
+
+class ProbeOut(msgspec.Struct, tag_field="schema", tag="periplus.probe/1"):
+    checks: list[ProbedOut]
+
+
+REVIEW_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {"review": ReviewOut, "probe": ProbeOut}

@@ -1,0 +1,71 @@
+"""Checks: commands that constraints and traps carry, what each came to when it was last run, and when."""
+
+from __future__ import annotations
+
+__all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check"]
+
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.errors import NotFoundError
+from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
+
+CHECKED: Final = ("constraint", "trap")
+_PASSED: Final = "check passed"
+_FAILED: Final = "check failed"
+
+
+class CheckResult(NamedTuple):
+    """The last run of a check: ``why`` is empty where it passed."""
+
+    ts: str
+    passed: bool
+    why: str
+
+    def words(self) -> str:
+        return f"{_PASSED if self.passed else _FAILED}{f': {self.why}' if self.why else ''}, {self.ts[:16]}Z"
+
+
+class Check(NamedTuple):
+    """A check that may be run: the command of a constraint or a trap."""
+
+    entity: Entity
+    command: str
+
+
+def command_of(entity: Entity) -> str:
+    """The check command of a constraint or a trap; empty where there is none."""
+    command = entity.value.get("check")
+    return command.strip() if isinstance(command, str) and entity.item_type in CHECKED else ""
+
+
+def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: int, why: str, took_ms: int) -> Receipt:
+    """Write down what a check came to, as an observation: it is no state of the entity. What it said is not kept."""
+    entity = check.entity
+    payload: dict[str, JSONValue] = {
+        "v": 1, "kind": "check", "version": entity.version, "command": check.command, "exit_code": exit_code, "why": why,
+        "took_ms": took_ms,
+    }  # fmt: skip
+    summary = f"{_FAILED}: {why}" if why else _PASSED
+
+    def write(transaction: Transaction) -> None:
+        held = transaction.get(entity.item_type, entity.item_id)
+        if held is None or held.deleted:
+            raise NotFoundError(f"{entity.item_id} was deleted meanwhile", safe="Nothing was written.")
+        transaction.observe(payload, item_type=entity.item_type, item_id=entity.item_id, summary=summary)
+
+    return journal.mutate(write, writer)
+
+
+def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
+    """What the last run of the entity's check came to, as far as the index tells; None where there was none."""
+    if not command_of(entity):
+        return None
+    rows = journal.index.records(
+        "item_type = ? AND item_id = ? AND action = 'observe' AND (summary = ? OR summary LIKE ?) ORDER BY ts DESC, lineage, seq DESC",
+        (entity.item_type, entity.item_id, _PASSED, f"{_FAILED}: %"), 1,
+    )  # fmt: skip
+    if not rows:
+        return None
+    passed = rows[0].summary == _PASSED
+    return CheckResult(rows[0].ts, passed, "" if passed else rows[0].summary[len(_FAILED) + 2 :])

@@ -1,0 +1,234 @@
+"""What of memory wants a look: stale, expired, or with a check that failed; confirming that it holds; what checks came to.
+
+Nothing is archived by age. What is listed here stays as it is until somebody confirms it, which anchors it anew to the code as it is
+now, replaces it, or brings it into another state.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Due", "checks_of", "confirm", "review"]
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms, parse_ms
+from periplus.base.digests import sha256
+from periplus.base.errors import UsageError
+from periplus.code import Region, lines_of, symbols_of
+from periplus.code.regions import line_sum
+from periplus.journal import Entity, Journal, Transaction, Writer
+from periplus.memory.anchoring import about_lines, about_symbol, anchored
+from periplus.memory.anchors import Ground, Standing, anchor_of
+from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
+from periplus.memory.lifecycle import Changed
+from periplus.memory.recall import bring_up_to_date, is_ended
+from periplus.memory.types import MEMORY_TYPES
+
+_SAFE: Final = "Nothing was written."
+
+
+class Due(NamedTuple):
+    """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed."""
+
+    entity: Entity
+    stale: tuple[str, ...]
+    moved: tuple[str, ...]
+    expired: str
+    check: CheckResult | None
+
+    @property
+    def command(self) -> str:
+        if self.check is not None and not (self.stale or self.moved or self.expired):
+            return f"periplus probe {self.entity.item_id}"
+        return f"periplus confirm {self.entity.item_id}"
+
+
+def review(journal: Journal, ground: Ground) -> list[Due]:
+    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; weightiest first."""
+    bring_up_to_date(journal)
+    now_ms = journal.clock.now_ms()
+    found = [due for entity in _live(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
+    return sorted(found, key=lambda due: (-MEMORY_TYPES[due.entity.item_type].weight, due.entity.item_id))
+
+
+def confirm(
+    journal: Journal,
+    writer: Writer,
+    item_ids: Sequence[str],
+    ground: Ground,
+    *,
+    about: Sequence[str] = (),
+    expires: str = "",
+    key: str = "",
+) -> Changed:
+    """Say that entities still hold: each is anchored anew to the code as it is now, all or none of them.
+
+    ``about`` (for one entity) stands in place of its anchors, for what cannot be found again; ``expires`` is the new end of a note, which
+    otherwise loses one that is past. Raises UsageError for what has ended or cannot be found again, ConflictError for what another
+    changed meanwhile.
+    """
+    bring_up_to_date(journal)
+    now_ms = journal.clock.now_ms()
+    asked = list({one.item_id: one for one in (journal.find(item_id) for item_id in item_ids)}.values())
+    if about and len(asked) != 1:
+        raise UsageError("other anchors are for one entity at a time", safe=_SAFE)
+    if expires and any(one.item_type != "note" for one in asked):
+        raise UsageError("only a note expires", safe=_SAFE)
+    values = [(entity, _confirmed(entity, ground, writer, now_ms, about, expires)) for entity in asked]
+
+    def write(transaction: Transaction) -> None:
+        for entity, value in values:
+            transaction.put(entity.item_type, entity.item_id, value, action="update", expect=entity.version,
+                            summary=f"{entity.item_type} confirmed")  # fmt: skip
+
+    receipt = journal.mutate(write, writer, key=key)
+    entities = tuple(entity for one in asked if (entity := journal.get(one.item_type, one.item_id)) is not None)
+    return Changed(entities, receipt)
+
+
+def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
+    """The checks of these entities, or of all constraints and traps in force. Raises UsageError for one that has none."""
+    bring_up_to_date(journal)
+    named = [journal.find(item_id) for item_id in item_ids]
+    for one in named:
+        if not command_of(one):
+            raise UsageError(f"{one.item_id} has no check", safe="Nothing was run.",
+                             mend=f"Give it one: periplus set {one.item_id} check='…'")  # fmt: skip
+    entities = list({one.item_id: one for one in named}.values()) if item_ids else _live(journal, CHECKED)
+    return [Check(entity, command_of(entity)) for entity in entities if command_of(entity)]
+
+
+def _live(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
+    """The entities that hold and that somebody can confirm, by id."""
+    wanted = [
+        row.name for row in MEMORY_TYPES.values() if "about" in row.touchable and row.name in (types or MEMORY_TYPES)
+    ]
+    marks = ", ".join("?" * len(wanted))
+    rows = journal.index.db.execute(
+        f"SELECT DISTINCT item_type, item_id FROM documents WHERE item_type IN ({marks})", wanted  # noqa: S608 - question marks
+    ).fetchall()  # fmt: skip
+    keys = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
+    entities = [entity for key in sorted(keys, key=lambda key: key[1]) if (entity := journal.get(*key)) is not None]
+    return [entity for entity in entities if not is_ended(entity.item_type, entity.value.get("state"))]
+
+
+def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due | None:
+    moved = tuple(
+        f"{one.anchor.ref} moved to {one.path}{f':{one.start}' if one.start else ''}"
+        for one in ground.standings(entity)
+        if one.state == "moved"
+    )
+    expired = _expired(entity, now_ms)
+    check = last_check(journal, entity)
+    if check is not None and check.passed:
+        check = None
+    due = Due(entity, ground.told(entity), moved, expired, check)
+    return due if due.stale or moved or expired or check is not None else None
+
+
+def _confirmed(
+    entity: Entity, ground: Ground, writer: Writer, now_ms: int, about: Sequence[str], expires: str
+) -> dict[str, JSONValue]:
+    row = MEMORY_TYPES.get(entity.item_type)
+    if row is None or "about" not in row.touchable:
+        raise UsageError(f"a {entity.item_type} is not confirmed", safe=_SAFE)
+    if is_ended(entity.item_type, entity.value.get("state")):
+        raise UsageError(f"{entity.item_id} is {entity.value.get('state')}: it does not hold", safe=_SAFE,
+                         mend=f"See what does: periplus show {entity.item_id}")  # fmt: skip
+    now = format_ms(now_ms)
+    value = {**entity.value, "updated": now, "confirmed": f"{now} {writer.name}"}
+    held = entity.value.get("about")
+    items = list(held) if isinstance(held, list) else []
+    if about:
+        kept = [item for item in items if isinstance(item, dict) and item.get("kind") == "entity"]
+        value["about"] = [*kept, *(anchored(ref, ground.root).about for ref in about)]
+    elif items:
+        value["about"] = [_anew(entity, item, ground) for item in items]
+    if expires:
+        value["expires"] = expires
+    elif _expired(entity, now_ms):
+        value.pop("expires", None)
+    return value
+
+
+def _expired(entity: Entity, now_ms: int) -> str:
+    """Since when a note's time is over; empty where it is not."""
+    ends = entity.value.get("expires") if entity.item_type == "note" else None
+    ends_ms = parse_ms(ends) if isinstance(ends, str) and ends else None
+    return str(ends) if ends_ms is not None and ends_ms <= now_ms else ""
+
+
+def _anew(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
+    """An item of ``about`` as it would be written now."""
+    anchor = anchor_of(item)
+    if anchor is None:
+        return item
+    standing = ground.judge(anchor)
+    data = ground.read(standing.path)
+    if standing.state == "gone" or data is None:
+        raise _lost(entity, anchor.ref, standing.path)
+    path = standing.path
+    if anchor.kind == "path":
+        return {"kind": "path", "ref": path, "sha256": sha256(data).hex()}
+    if anchor.kind == "symbol":
+        symbols = symbols_of(path, data)
+        if symbols.why_not or len(symbols.named(anchor.name)) == 1:
+            return about_symbol(path, data, anchor.name).about
+        if anchor.region is None or not standing.start:
+            raise _lost(entity, anchor.ref, path)
+        return _symbol_in_place(path, data, anchor.name, standing, anchor.region)
+    if anchor.region is None:
+        return {"kind": "path", "ref": path, "sha256": sha256(data).hex()}
+    if standing.start:
+        return about_lines(path, data, standing.start, standing.start + anchor.region.length - 1)
+    place = _between(lines_of(data), anchor.region)
+    if place is None:
+        raise _lost(entity, anchor.ref, path)
+    return about_lines(path, data, *place)
+
+
+def _symbol_in_place(path: str, data: bytes, name: str, standing: Standing, region: Region) -> JSONValue:
+    """Of several of that name, the one that stands unchanged where it was found."""
+    about = about_lines(path, data, standing.start, standing.start + region.length - 1)
+    lines = lines_of(data)[standing.start - 1 : standing.start - 1 + region.length]
+    last = name.rpartition(".")[2].encode()
+    mark = next((line for line in lines if last in line), b"")
+    return {**about, "kind": "symbol", "ref": f"{path}:{name}", "name": name, "mark": line_sum(mark)}
+
+
+def _between(lines: Sequence[bytes], region: Region) -> tuple[int, int] | None:
+    """The lines that stand now where an edited range stood: between those that stood around it, or its own first and last."""
+    sums = [line_sum(line) if line else -1 for line in lines]
+    start, end = 1, len(lines)
+    if region.before:
+        above = _nearest(sums, region.before[0], region.start - 1)
+        first = _nearest(sums, region.edges[0], region.start)
+        if not above and not first:
+            return None
+        start = above + 1 if above else first
+    if region.after:
+        expected = start + region.length
+        below = _nearest(sums, region.after[0], expected, start)
+        last = _nearest(sums, region.edges[1], expected - 1, start - 1)
+        if not below and not last:
+            return None
+        end = below - 1 if below else last
+    while start <= end and not lines[start - 1]:
+        start += 1
+    while start <= end and not lines[end - 1]:
+        end -= 1
+    return (start, end) if start <= end else None
+
+
+def _nearest(sums: Sequence[int], wanted: int, place: int, behind: int = 0) -> int:
+    """The line (from 1) with that checksum behind line ``behind`` that is nearest to ``place``; 0 where there is none."""
+    found = [at + 1 for at, one in enumerate(sums) if one == wanted and at + 1 > behind]
+    return min(found, key=lambda at: (abs(at - place), at), default=0)
+
+
+def _lost(entity: Entity, ref: str, path: str) -> UsageError:
+    return UsageError(
+        f"{ref} cannot be found again", safe=_SAFE,
+        mend=f"Say what it is about now: periplus confirm {entity.item_id} --about {path}:FIRST-LAST",
+    )  # fmt: skip
