@@ -216,14 +216,14 @@ WRONG = {
         ([], 2, "required: ID"),
         (["nothing_like_it"], 1, "nothing has an id"),
         (["{trail}"], 2, "a trail is not confirmed"),
-        (["{note}", "{trap}", "--about", "x"], 2, "one entity at a time"),
+        (["{note}", "{trap}", "--about", "{note}"], 2, "one entity at a time"),
         (["{trap}", "--expires", "2030-01-01"], 2, "only a note expires"),
         (["{note}", "--expires", "soon"], 2, "is no time"),
     ],
     "probe": [
         (["nothing_like_it"], 1, "nothing has an id"),
         (["{note}"], 2, "has no check"),
-        (["{trap}", "--timeout", "0"], 2, "0 is too small"),
+        (["{trap}", "--timeout", "0"], 2, "0 is not between"),
     ],
     "state": [
         ([], 2, "required"),
