@@ -12,6 +12,7 @@ from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, f
 from periplus.base.container import KIND_CONTEXT, pack, unpack
 from periplus.base.errors import FormatError, UsageError
 from periplus.context import layout
+from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.pages import decode_atoms, encode_atoms
@@ -131,6 +132,25 @@ def test_what_is_asked_and_cancelled_in_one_breath_harms_nothing_else(tmp_path):
     client.close()
     assert server.stop()["requests"]["cancelled"] == 4
     assert server.errors == []
+
+
+def test_what_is_no_object_of_contexts_is_not_kept(tmp_path):
+    """A collection leaves alone what is not of contexts: whatever else came would stay for ever."""
+    fill(tmp_path / "served", 20, 0)
+    server = ServerThread(lambda: DiskStore(str(tmp_path / "served")), Endpoint(path=str(tmp_path / "s")))
+    remote = RemoteStore(server.address)
+    store = DiskStore(str(tmp_path / "other"))
+    for data in (b"", b"junk", b"PPC", pack(KIND_CONTEXT + 1, {0: b"a record of others"})):
+        one = sha256(data).digest()
+        with pytest.raises(UsageError):
+            remote.keep([(one, data)])
+        assert remote.missing([one]) == [one]
+        with pytest.raises(FormatError, match="none of contexts"):
+            LocalPeer(store).keep([(one, data)])
+        assert store.missing([one]) == [one]
+    remote.close()
+    store.close()
+    assert server.stop()["errors"] == {"bad_request": 4}
 
 
 def test_codes_that_peers_make_up_are_not_counted_one_by_one(tmp_path):

@@ -73,6 +73,8 @@ class LocalPeer:
             for digest, data in objects:
                 if sha256(data).digest() != digest:
                     raise FormatError(f"object {digest.hex()} came with other bytes than its own")
+                if not record.is_of_contexts(data):
+                    raise FormatError(f"object {digest.hex()} is none of contexts")  # nothing would ever clear it away
                 source.put(data)
                 count += 1
         finally:

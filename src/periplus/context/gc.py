@@ -25,11 +25,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from periplus.base.clock import Clock
-from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.errors import DamageError, FormatError, NotFoundError, UsageError, environment_failure
 from periplus.context.library import KNOWN_FOR_MS
-from periplus.context.pages import what_of
-from periplus.context.record import children_of
+from periplus.context.record import children_of, is_of_contexts
 from periplus.context.refs import RefTable
 from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
@@ -163,8 +161,7 @@ def _prune(parked: ObjectStore, kept: set[bytes], before_ms: int) -> tuple[int, 
 
 
 def _is_ours(store: ObjectStore, digest: bytes) -> bool:
-    head = store.head(digest, 8)
-    return kind_of(head) == KIND_CONTEXT or what_of(head) is not None
+    return is_of_contexts(store.head(digest, 8))
 
 
 def _written_ms(store: ObjectStore, digest: bytes) -> int | None:

@@ -29,6 +29,7 @@ __all__ = [
     "children_of",
     "decode",
     "encode",
+    "is_of_contexts",
     "normalised",
     "prepare",
     "read_header",
@@ -39,7 +40,7 @@ from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from periplus.base.canonical import canonical
-from periplus.base.container import KIND_CONTEXT, MAGIC, pack
+from periplus.base.container import KIND_CONTEXT, MAGIC, kind_of, pack
 from periplus.base.digests import DIGEST_BYTES
 from periplus.base.errors import FormatError, UsageError
 from periplus.base.varint import append_uint
@@ -282,6 +283,11 @@ def children_of(data: bytes) -> list[bytes]:
     if what is None:
         raise FormatError("neither a context's record nor a page of one", offset=0)
     return []
+
+
+def is_of_contexts(head: bytes) -> bool:
+    """Whether the first bytes of an object (8 are enough) claim that it is one of contexts. Nothing else is checked."""
+    return kind_of(head) == KIND_CONTEXT or what_of(head) is not None
 
 
 def _check_count(field: str, value: object, most: int) -> None:

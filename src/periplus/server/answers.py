@@ -35,6 +35,7 @@ from periplus.context.filters import Matcher, Query
 from periplus.context.inclusion import prove_consistency, prove_inclusion
 from periplus.context.library import ContextLibrary
 from periplus.context.model import Chunk, ChunkLimits, Entry, Expansion
+from periplus.context.record import is_of_contexts
 from periplus.context.refs import REF_NAME_BYTES_MAX
 from periplus.context.runs import molecule_table
 from periplus.context.snapshots import StaleCacheError
@@ -358,6 +359,10 @@ class Keeping:
                 frames = size_bytes = 0
                 while self.waiting:
                     data, more_frames, more_bytes = self.waiting.popleft()
+                    if not is_of_contexts(data):
+                        raise UsageError(
+                            "parts: an object that is none of contexts"
+                        )  # no collection would clear it away
                     source.put(data)
                     count += 1
                     frames += more_frames
