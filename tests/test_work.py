@@ -322,6 +322,43 @@ def test_who_claims_without_a_session_is_there_too(ada, bob):
     assert [(one.name, one.session, len(one.claims)) for one in bob.work.who()] == [("ada", None, 2), ("bob", None, 1)]
 
 
+# -- the brief --------------------------------------------------------------------------------------------------------
+
+
+def test_the_brief_tells_what_others_do_now_and_what_waits(ada, bob, clock):
+    empty = ada.brief("add rate limiting").text
+    ada.work.make_plan("Work", [NewStep("one"), NewStep("two", (1,))])
+    ada.work.claim(Asked(("lib",)))
+    bob.work.claim(Asked(("src",), text="the login"))
+    bob.work.hand_off(NewHandoff("old"))
+    clock.advance(1000)
+    bob.work.hand_off(NewHandoff("Half done", "ada", unfinished=("mend it",)))
+    bob.work.hand_off(NewHandoff("not for ada", "eve"))
+    bob.work.send("ada", "May I?", needs_answer=True)
+    found = ada.brief("add rate limiting")
+    assert [(section.title, len(section.lines), section.left_out) for section in found.sections] == [
+        ("Others work here now", 1, 0),
+        ("Mail for you", 1, 0),
+        ("Passed on", 1, 1),
+        ("Ready to be done", 1, 0),
+    ]
+    for said in (
+        "bob (exclusive, until ",
+        "): src [",
+        "bob (wants an answer): May I?",
+        "bob: Half done; to do: mend it",
+        "- one [",
+    ):
+        assert said in found.text
+    assert "lib" not in found.text
+    assert "- two" not in found.text
+    assert ada.brief("add rate limiting") == found
+    clock.advance(TTL_S * 1000)
+    assert "Others work here now" not in ada.brief("add rate limiting").text
+    assert ada.brief("add rate limiting", budget_tokens=100).tokens <= 100
+    assert "Nothing is known" in empty
+
+
 # -- a crash in the middle --------------------------------------------------------------------------------------------
 
 

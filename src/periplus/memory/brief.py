@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
 from periplus.base.tokens import estimate_tokens
-from periplus.journal import Journal
+from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
 from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, is_ended, recall
@@ -25,6 +25,7 @@ _LINE_CHARACTERS_MAX: Final = 600
 _CLOSING_TOKENS: Final = 40
 _FILES_MAX: Final = 10
 _TASK_PATHS_MAX: Final = 50
+_RULES: Final = 2  # of the sections below: what others do now stands behind them
 _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
     ("Traps", "trap", 8),
@@ -65,12 +66,19 @@ def brief(
     root: str = "",
     ground: Ground | None = None,
     budget_tokens: int = 4_000,
+    writer: Writer | None = None,
 ) -> Brief:
-    """What the store says that an agent should know before ``task``. Raises UsageError for a budget under BUDGET_MIN."""
+    """What the store says that an agent should know before ``task``; with ``writer`` also what others do now, his mail, what was
+    passed on and what can be started. Raises UsageError for a budget under BUDGET_MIN.
+    """
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}")
     ground = ground or Ground(root)
     candidates = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
+    if writer is not None:
+        from periplus.memory.brief_work import work_sections
+
+        candidates[_RULES:_RULES] = work_sections(journal, writer, now_ms)
     candidates.append(_sessions(journal, task, now_ms))
     candidates.append(_files(journal, task, ground.root))
     title = f"# Brief: {' '.join(task.split())}"

@@ -246,7 +246,9 @@ class Project:
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
         self._look_if_due()
         now_ms = self.journal.clock.now_ms()
-        return brief(self.journal, task, now_ms=now_ms, ground=self.ground(), budget_tokens=budget_tokens)
+        return brief(
+            self.journal, task, now_ms=now_ms, ground=self.ground(), budget_tokens=budget_tokens, writer=self.writer
+        )
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""

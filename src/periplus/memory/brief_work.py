@@ -1,0 +1,66 @@
+"""What a brief says of work that goes on: who holds what, mail, what was passed on, what can be started now."""
+
+from __future__ import annotations
+
+__all__ = ["work_sections"]
+
+from periplus.journal import Entity, Journal, Writer
+from periplus.memory.brief import BriefLine, BriefSection
+from periplus.memory.claims import holds, live_claims
+from periplus.memory.handoffs import handoffs
+from periplus.memory.inbox import mail
+from periplus.memory.plans import ready_steps
+
+_MOST = 6
+_CHARACTERS = 300
+
+
+def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSection]:
+    """Sections for ``writer``, the most pressing first; empty ones too."""
+    journal.refresh()
+    claims = [claim for claim in live_claims(journal, now_ms) if not holds(writer, claim)]
+    passed_on = [one for one in handoffs(journal, recipient=writer.name) if one.value.get("state") == "open"]
+    return [
+        _section("Others work here now", [(_claim(claim), claim) for claim in claims], "periplus claim list"),
+        _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
+        _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
+        _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
+    ]
+
+
+def _section(title: str, found: list[tuple[str, Entity]], more: str, most: int = _MOST) -> BriefSection:
+    lines = tuple(BriefLine(f"- {text} [{entity.item_id}]", entity.item_id) for text, entity in found[:most])
+    return BriefSection(title, lines, max(0, len(found) - most), more)
+
+
+def _text(entity: Entity) -> str:
+    text = " ".join(str(entity.value.get("text", "")).split())
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 1]}…"
+
+
+def _claim(claim: Entity) -> str:
+    value = claim.value
+    scopes = value.get("scopes")
+    what = (
+        ", ".join(map(str, scopes))[:_CHARACTERS]
+        if isinstance(scopes, list) and scopes
+        else f"the step {value.get('step')}"
+    )
+    return (
+        f"{value.get('holder')} ({value.get('mode', 'exclusive')}, until {str(value.get('expires', ''))[:16]}Z): {what}"
+    )
+
+
+def _mail(message: Entity) -> str:
+    wants = " (wants an answer)" if message.value.get("needs_answer") is True else ""
+    return f"{message.value.get('sender')}{wants}: {_text(message)}"
+
+
+def _handoff(handoff: Entity) -> str:
+    unfinished = handoff.value.get("unfinished")
+    left = (
+        f"; to do: {'; '.join(map(str, unfinished))[:_CHARACTERS]}"
+        if isinstance(unfinished, list) and unfinished
+        else ""
+    )
+    return f"{handoff.value.get('author')}: {_text(handoff)}{left}"
