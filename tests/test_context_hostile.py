@@ -14,8 +14,10 @@ from periplus.base.errors import FormatError, UsageError
 from periplus.context import layout
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
-from periplus.context.model import Atom, Context, Molecule, atom_digest
+from periplus.context.memory import MemoryStore
+from periplus.context.model import Atom, ChunkLimits, Context, Molecule, atom_digest
 from periplus.context.pages import decode_atoms, encode_atoms
+from periplus.context.proof import ChunkProof, ChunkVerifier
 from periplus.context.record import Prepared, encode
 from periplus.context.remote import RemoteStore
 from periplus.context.validation import REPEATED_BYTES_MAX, prepare
@@ -183,4 +185,15 @@ def test_a_push_of_version_1_with_many_molecules_names_each_atom_once(tmp_path):
     [head] = [target for name, target in store.refs().items() if name.startswith("v1/")]
     assert store.header(head).atom_count == 500
     assert store.header(head).molecule_count == 300
+    store.close()
+
+
+def test_a_stream_cannot_go_on_for_ever_with_chunks_that_bring_nothing():
+    store = MemoryStore()
+    head = store.commit(Context(atoms=atoms(20)))
+    first = next(store.stream(head, limits=ChunkLimits(10), prove=True))
+    verifier = ChunkVerifier(head)
+    verifier.feed(first)
+    with pytest.raises(FormatError, match="brings nothing"):
+        verifier.feed(first._replace(chunk_id=1, start=10, entries=(), proof=ChunkProof(1, [], []).pack()))
     store.close()

@@ -179,6 +179,8 @@ class ChunkVerifier:
         proof = read_proof(chunk.proof)
         self._chain.take_objects(proof.objects)
         rows = self._rows(chunk)
+        if not (rows or chunk.is_final or proof.objects or proof.draws):
+            raise FormatError("it brings nothing, and as many such chunks could come as anybody likes")
         self._chain.take_rows(rows, proof.draws)
         self._check_numbers(chunk, len(rows))
         self._tree.extend([row.leaf for row in rows])
