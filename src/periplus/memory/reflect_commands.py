@@ -11,6 +11,7 @@ __all__ = ["failures", "routines"]
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from periplus.memory.reflect import Act, Proposal, Seen, SessionActs
@@ -24,6 +25,8 @@ _LIKE_SHARE: Final = 0.6
 _COMMAND_CHARACTERS_MAX: Final = 160
 _ERROR_CHARACTERS_MAX: Final = 140
 _PATHS_TOLD: Final = 3
+_FAILURES_OF_A_SESSION: Final = 200  # the last ones: a session may be long, and fail throughout
+_ENDS_LOOKED_FOR: Final = 20
 
 _LOOKS: Final = frozenset(
     "ls cat cd echo grep egrep rg ag find fd head tail sed awk wc which type pwd test [ [[ stat file tree less more diff cmp sort "
@@ -126,7 +129,7 @@ def failures(sessions: Sequence[SessionActs], beside: Sequence[SessionActs]) -> 
         if not mine:
             continue
         trails = list(dict.fromkeys(one.session.trail for one in found))
-        ended = next((end for one in reversed(found) if (end := _ended(one, found))), None)
+        ended = next((end for one in found[: -_ENDS_LOOKED_FOR - 1 : -1] if (end := _ended(one, found))), None)
         if len(trails) > 1:
             yield _again(subject, mine, found, trails, ended)
         elif ended is not None and ended.confidence:
@@ -183,14 +186,22 @@ def _routine_kind(command: str, *, is_test: bool) -> str:
 
 
 def _failures_of(session: SessionActs) -> Iterator[_Failure]:
-    for at, act in enumerate(session.acts):
-        if act.kind in ("command", "test") and act.outcome == "failed" and len(act.text) <= _COMMAND_CHARACTERS_MAX * 4:
+    left = _FAILURES_OF_A_SESSION
+    found = []
+    for at in range(len(session.acts) - 1, -1, -1):
+        act = session.acts[at]
+        if act.kind in ("command", "test") and act.outcome == "failed":
             key = _key(act.text)
             told = _telling_line(act.error)
-            if key and told:
-                yield _Failure(key, _VARIES.sub("#", told).lower()[:_ERROR_CHARACTERS_MAX], told, session, act, at)
+            if key and told and left:
+                left -= 1
+                found.append(
+                    _Failure(key, _VARIES.sub("#", told).lower()[:_ERROR_CHARACTERS_MAX], told, session, act, at)
+                )
+    return reversed(found)
 
 
+@lru_cache(maxsize=1 << 12)
 def _key(command: str) -> str:
     """What two runs of a command have in common; empty for one that only looks around."""
     parts = [piece.text for piece in pieces(command) if not _only_looks(piece.text)]

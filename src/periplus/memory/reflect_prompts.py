@@ -129,7 +129,7 @@ def _said_in(session: SessionActs) -> Iterator[_Said]:
 
 def _directives(prompt: str) -> list[tuple[str, int]]:
     """The sentences of a prompt that say how things are to be done, each with how sure that is."""
-    prompt = _AROUND.sub("", prompt)
+    prompt = _AROUND.sub("", prompt) if "</" in prompt else prompt
     if len(prompt) > _PROMPT_CHARACTERS_MAX or _PASTED.search(prompt) or "[masked:" in prompt:
         return []
     found: list[tuple[str, int]] = []
