@@ -89,6 +89,19 @@ def test_both_ways_of_the_estimate_count_alike(text):
     assert ESTIMATE.count(text) == max((plain + 3) // 4, 1 if text else 0)
 
 
+_PIECES = ["word", "Word", "fooBar", "HTTPServer", "ABC", "A", "x" * 25, "X" * 9, "aB" * 4, "7" * 3, "12", "9" * 40, "-", "==", "(" * 6, "-" * 12,
+           "=" * 5 + "#", " ", "  ", "\n        ", "\x1d", "\x00", "é", "日本", "🎉"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=30), st.sampled_from([1, 1, 1, 97, 1_500]))
+@settings(max_examples=300, deadline=None)
+def test_all_pieces_at_once_count_as_one_by_one(pieces, times):
+    text = "".join(pieces) * times
+    assert ESTIMATE.count(text) == max((tokens._of_pieces(text) + 3) // 4, 1 if text else 0)
+    if text.isascii() and "\x00" not in text and "9" * 30 not in text and times == 1:
+        assert tokens._of_ascii(text.encode()) is not None, "counted the short way"
+
+
 def test_every_kind_that_is_stated_is_measured():
     assert SAMPLES.keys() == ESTIMATE_SHARES.keys()
 
