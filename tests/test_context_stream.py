@@ -243,6 +243,10 @@ class Listed:
     def state(self, identity):
         return True if identity in self._present else False if identity in self._removed else None
 
+    def unspoken(self, digests):
+        places = [at for at, digest in enumerate(digests) if self.state(digest) is None]
+        return None if len(places) == len(digests) else places
+
 
 @settings(max_examples=150, deadline=None)
 @given(

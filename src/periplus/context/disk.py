@@ -31,6 +31,7 @@ from periplus.base.errors import (
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.context.gc import GRACE_MS, GcReport, collect
+from periplus.context.lately import HELD_BYTES_MAX
 from periplus.context.library import LARGE_WEIGHT, ContextLibrary
 from periplus.context.refs import REF_NAME_BYTES_MAX, REFS_MAX, check_ref_name, moved
 from periplus.context.shelf import FolderObjects
@@ -182,7 +183,8 @@ class DiskStore(ContextLibrary):
         self._shelf = FolderObjects(ObjectStore(os.path.join(folder, "objects"), files), folder, files, parked)
         self._file_refs = FileRefs(os.path.join(folder, "refs"), files)
         self._files_of_cache = FolderCache(os.path.join(folder, "cache"), files)
-        super().__init__(self._shelf, self._file_refs, self._files_of_cache, self._clock, large_weight=large_weight)
+        super().__init__(self._shelf, self._file_refs, self._files_of_cache, self._clock, large_weight=large_weight,
+                         page_bytes=HELD_BYTES_MAX)  # fmt: skip
 
     def gc(
         self, *, grace_ms: int = GRACE_MS, prune_after_ms: int | None = None, patience_s: float = LOCK_PATIENCE_S

@@ -35,6 +35,8 @@ from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
 from periplus.context.entry import Below, Entered, check_entry
+from periplus.context.lately import Lately
+from periplus.context.membership import Lazily
 from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, ContextHeader, Entry, Expansion, OrderKey
 from periplus.context.molecules import MoleculeTable
 from periplus.context.proving import ProvingCutter
@@ -115,8 +117,12 @@ class ContextLibrary:
         clock: Clock | None = None,
         *,
         large_weight: int = LARGE_WEIGHT,
+        page_bytes: int = 0,
     ) -> None:
-        """``large_weight`` is when a delta is a run of its own, and when small ones together are folded into one that is kept."""
+        """``large_weight`` is when a delta is a run of its own, and when small ones together are folded into one that is kept.
+
+        ``page_bytes`` of pages that are read again and again are held in memory.
+        """
         self._large_weight = large_weight
         self._objects = objects
         self._refs = refs
@@ -130,6 +136,8 @@ class ContextLibrary:
         self._clock = clock or SystemClock()
         self._known_since_ms = self._clock.now_ms()
         self._batches = 0
+        self._heads: OrderedDict[bytes, bytes] = OrderedDict()
+        self._pages = Lately(objects.get, page_bytes) if page_bytes else None
         self._tallies = Tallies()
 
     # Contexts
@@ -249,7 +257,14 @@ class ContextLibrary:
             return Streamed(proving, proving.cut(), resume)
         # Where nothing but one context has atoms, and all of them are there, the head is the root of its own tree.
         is_single = header.base is None or self.header(header.base).live == 0
-        cutter = ChunkCutter(header.live, limits, header.atoms_root if is_single else None)
+        with self._mutex:
+            head = header.atoms_root if is_single else self._heads.get(digest)
+
+        def ended(head: bytes) -> None:
+            with self._mutex:
+                _keep(self._heads, digest, head, _HEADERS_MAX)
+
+        cutter = ChunkCutter(header.live, limits, head, ended)
         return Streamed(cutter, cutter.cut(self.stretches(digest)), resume)
 
     def added(self, digest: bytes) -> Container[bytes]:
@@ -408,6 +423,8 @@ class ContextLibrary:
             self._known.clear()
             self._tips.clear()
             self._stacks.clear()
+            if self._pages is not None:
+                self._pages.clear()
             self._known_since_ms = self._clock.now_ms()
 
     def _still_known(self) -> set[bytes]:
@@ -552,7 +569,8 @@ class ContextLibrary:
 
     def _large(self, view: RecordView) -> DeltaRun:
         sets = _LazySets(lambda: self._sets(view))
-        return DeltaRun(view, self._objects.get, sets.adds, sets.removes, self._tallies)
+        get = self._objects.get if self._pages is None else self._pages.get
+        return DeltaRun(view, get, sets.adds, sets.removes, self._tallies)
 
     def _sets(self, view: RecordView) -> Sets:
         digest = view.header.digest
@@ -591,22 +609,14 @@ class _LazySets:
     def __init__(self, find: Callable[[], Sets]) -> None:
         self._find = find
         self._found: Sets | None = None
-        self.adds = _Lazily(lambda: self.found.adds)
-        self.removes = _Lazily(lambda: self.found.removes)
+        self.adds = Lazily(lambda: self.found.adds)
+        self.removes = Lazily(lambda: self.found.removes)
 
     @property
     def found(self) -> Sets:
         if self._found is None:
             self._found = self._find()
         return self._found
-
-
-class _Lazily:
-    def __init__(self, find: Callable[[], Container[bytes]]) -> None:
-        self._find = find
-
-    def __contains__(self, digest: object) -> bool:
-        return digest in self._find()
 
 
 def _keep(held: OrderedDict[bytes, _T], digest: bytes, value: _T, most: int) -> None:

@@ -1,26 +1,27 @@
 """Sets of identities too large to hold: sorted 32-byte digests in a file, looked up by bisection.
 
 The digests stand in blocks of BLOCK_DIGESTS. Elsewhere stand the first digest and the hash of every block (the *fence*): a look-up
-bisects the fence, reads one block, and bisects that. A block is checked by its hash when it is read; the fence is for whoever reads
+bisects the fence, reads one block, and bisects the first eight bytes of each of its digests. A block is checked by its hash when it is read; the fence is for whoever reads
 it to check. Blocks are read, not mapped: what cuts a mapped file short kills its reader.
 """
 
 from __future__ import annotations
 
-__all__ = ["BLOCK_DIGESTS", "Fence", "FenceMaker", "SortedDigests"]
+__all__ = ["BLOCK_DIGESTS", "Fence", "FenceMaker", "Lazily", "SortedDigests", "unspoken_by"]
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 BLOCK_DIGESTS: Final = 1024
 _SIZE: Final = 32
-_SPREAD: Final = 48  # three times how far a digest usually stands from where it would by its first bytes
 _BLOCK_BYTES: Final = BLOCK_DIGESTS * _SIZE
-_HELD_BLOCKS_MAX: Final = 1024  # 32 MiB
+_HELD_BLOCKS_MAX: Final = 1024  # 40 MiB
 
 
 class Fence(msgspec.Struct, frozen=True, array_like=True):
@@ -63,6 +64,22 @@ class FenceMaker:
         return block
 
 
+class _Block(NamedTuple):
+    """Digests one after the other, and the first eight bytes of each as a number."""
+
+    digests: bytes
+    numbers: array[int]
+
+
+def _numbers(digests: bytes) -> array[int]:
+    found = array("Q")
+    found.frombytes(digests)
+    found = found[:: _SIZE // 8]
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found
+
+
 class SortedDigests:
     """The set of digests that lies where ``fence`` says.
 
@@ -73,47 +90,32 @@ class SortedDigests:
         self._read = read
         self._fence = fence
         self._wrong = wrong
-        self._held: dict[int, bytes] = {}
+        self._held: dict[int, _Block] = {}
 
     def __len__(self) -> int:
         return self._fence.count
 
     def __contains__(self, digest: object) -> bool:
         assert isinstance(digest, bytes)
-        number = bisect_right(self._fence.firsts, digest) - 1
-        if number < 0:
-            return False
-        block = self._held.get(number)
-        if block is None:
-            block = self._block(number)
-            if len(self._held) >= _HELD_BLOCKS_MAX:
-                self._held.clear()
-            self._held[number] = block
-        low, high = self._around(number, block, digest)
-        found = block.find(digest, low * _SIZE, high * _SIZE)
-        if found < 0 or not found % _SIZE:
-            return found >= 0
-        while low < high:
-            middle = (low + high) // 2
-            if block[middle * _SIZE : middle * _SIZE + _SIZE] < digest:
-                low = middle + 1
-            else:
-                high = middle
-        return block[low * _SIZE : low * _SIZE + _SIZE] == digest
+        return bool(self.places_of([digest]))
 
-    def _around(self, number: int, block: bytes, digest: bytes) -> tuple[int, int]:
-        """Between which places ``digest`` stands if it does: digests are spread evenly, so where is nearly known beforehand."""
-        count = len(block) // _SIZE
-        firsts = self._fence.firsts
-        first = int.from_bytes(firsts[number][:8], "big")
-        end = int.from_bytes(firsts[number + 1][:8], "big") if number + 1 < len(firsts) else 1 << 64
-        guess = (int.from_bytes(digest[:8], "big") - first) * count // max(end - first, 1)
-        low, high = max(guess - _SPREAD, 0), min(guess + _SPREAD, count)
-        if low and block[low * _SIZE : low * _SIZE + _SIZE] > digest:
-            low = 0
-        if high < count and block[high * _SIZE : high * _SIZE + _SIZE] <= digest:
-            high = count
-        return low, high
+    def places_of(self, digests: Sequence[bytes]) -> list[int]:
+        """The places of those of ``digests`` that are in the set."""
+        firsts, held = self._fence.firsts, self._held
+        places = []
+        for place, wanted in enumerate(_numbers(b"".join(digests))):
+            number = bisect_right(firsts, digests[place]) - 1
+            if number < 0:
+                continue
+            block = held.get(number) or self._hold(number)
+            numbers = block.numbers
+            at = bisect_left(numbers, wanted)
+            while at < len(numbers) and numbers[at] == wanted:
+                if block.digests[at * _SIZE : at * _SIZE + _SIZE] == digests[place]:
+                    places.append(place)
+                    break
+                at += 1
+        return places
 
     def __iter__(self) -> Iterator[bytes]:
         for number in range(len(self._fence.firsts)):
@@ -121,9 +123,38 @@ class SortedDigests:
             for at in range(0, len(block), _SIZE):
                 yield block[at : at + _SIZE]
 
+    def _hold(self, number: int) -> _Block:
+        digests = self._block(number)
+        if len(self._held) >= _HELD_BLOCKS_MAX:
+            self._held.clear()
+        self._held[number] = block = _Block(digests, _numbers(digests))
+        return block
+
     def _block(self, number: int) -> bytes:
         start = number * _BLOCK_BYTES
         block = self._read(self._fence.offset + start, min(_BLOCK_BYTES, self._fence.count * _SIZE - start))
         if sha256(block).digest() != self._fence.hashes[number]:
             raise self._wrong(f"block {number} of its digests is not what was written")
         return block
+
+
+class Lazily:
+    """A set that is looked for when it is first asked."""
+
+    def __init__(self, find: Callable[[], Container[bytes]]) -> None:
+        self.find = find
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self.find()
+
+
+def unspoken_by(digests: Sequence[bytes], *spoken: Container[bytes]) -> Sequence[int] | None:
+    """The places of those of ``digests`` that none of ``spoken`` has; None where these are all."""
+    met: set[int] = set()
+    for one in spoken:
+        those = one.find() if isinstance(one, Lazily) else one
+        if isinstance(those, SortedDigests):
+            met.update(those.places_of(digests) if len(those) else ())
+        elif not isinstance(those, frozenset) or not those.isdisjoint(digests):
+            met.update([place for place, digest in enumerate(digests) if digest in those])
+    return [place for place in range(len(digests)) if place not in met] if met else None

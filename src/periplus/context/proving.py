@@ -76,8 +76,8 @@ class _Delta:
     def draw(self, place: int) -> Draw:
         """The stretch as a draw; the next one begins behind it."""
         if self._tree is None:
-            pages = self.view.pages(self._get)
-            self._tree = PagedTree(self.view.header.atom_count, [page.root for page in pages], self._leaves)
+            roots = self.view.page_roots(self._get)
+            self._tree = PagedTree(self.view.header.atom_count, roots, self._leaves)
         found = Draw(place, self.start, self.gone, b"".join(prove(self._tree, self.start, self.stop)))
         self.start, self.gone = self.stop, []
         return found

@@ -40,6 +40,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from periplus.context.membership import unspoken_by
 from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, Molecule, OrderKey, order_key
 from periplus.context.molecules import MoleculeTable
 from periplus.context.pages import PAGE_ATOMS, AtomPage
@@ -108,6 +109,10 @@ class Run(Protocol):
         """Whether an atom is there (True) or gone (False) after this run; None where the run does not speak of it."""
         ...
 
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        """The places of those of ``digests`` that the run does not speak of; None where these are all."""
+        ...
+
     def removed(self) -> Iterable[bytes]:
         """Digests that the run removes, ascending; of atoms that it adds again some may be among them."""
         ...
@@ -166,6 +171,11 @@ class HeldRun:
         if identity in self._by_identity:
             return True
         return False if identity in self._removed else None
+
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        if self._by_identity.keys().isdisjoint(digests) and self._removed.isdisjoint(digests):
+            return None
+        return unspoken_by(digests, self._by_identity.keys(), self._removed)
 
     def removed(self) -> Iterable[bytes]:
         return sorted(self._removed)
@@ -249,6 +259,9 @@ class DeltaRun:
         if identity in self._adds:
             return True
         return False if self._is_removing and identity in self._removes else None
+
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        return unspoken_by(digests, self._adds, self._removes if self._is_removing else ())
 
     def removed(self) -> Iterable[bytes]:
         return self._view.removed(self._get)

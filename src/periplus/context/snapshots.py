@@ -27,7 +27,7 @@ import msgspec
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
-from periplus.context.membership import Fence, FenceMaker, SortedDigests
+from periplus.context.membership import Fence, FenceMaker, SortedDigests, unspoken_by
 from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
 from periplus.context.runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
@@ -235,6 +235,9 @@ class StoredRun:
         if identity in self.adds:
             return True
         return False if identity in self.removes else None
+
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        return unspoken_by(digests, self.adds, self.removes)
 
     def removed(self) -> Iterable[bytes]:
         return self.removes

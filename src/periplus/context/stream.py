@@ -180,8 +180,8 @@ class SortedRun(Protocol):
         """The key that each page begins with, and what opens it; no page is empty."""
         ...
 
-    def state(self, identity: bytes) -> bool | None:
-        """Whether an atom is there (True) or gone (False) after this run; None where the run does not speak of it."""
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        """The places of those of ``digests`` that the run does not speak of; None where these are all."""
         ...
 
 
@@ -243,13 +243,11 @@ def _wait(
 
 def _seen(columns: Columns, newer: Sequence[SortedRun]) -> Columns:
     """What no newer run speaks of."""
-    if not newer:
-        return columns
-    places: Sequence[int] = range(len(columns.atoms))
     for run in newer:
-        state, digests = run.state, columns.digests
-        places = [at for at in places if state(digests[at]) is None]
-    return columns if len(places) == len(columns.atoms) else columns.only(places)
+        places = run.unspoken(columns.digests)
+        if places is not None:
+            columns = columns.only(places)
+    return columns
 
 
 def _together(parts: Sequence[Columns]) -> Columns | None:
@@ -300,14 +298,21 @@ def unnameable(digest: bytes, limits: ChunkLimits) -> UsageError:
 class ChunkCutter:
     """Cuts an expansion of ``live`` atoms into chunks. ``end`` is there from the last chunk on.
 
-    ``head`` is the head of the expansion where it is known already.
+    ``head`` is the head of the expansion where it is known already; where not, ``ended`` is told it at the end.
     """
 
-    def __init__(self, live: int, limits: ChunkLimits, head: bytes | None = None) -> None:
+    def __init__(
+        self,
+        live: int,
+        limits: ChunkLimits,
+        head: bytes | None = None,
+        ended: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.end: StreamEnd | None = None
         self._live = live
         self._limits = limits
         self._head = head
+        self._ended = ended
         self._tree = Frontier()
         self._number = 0
         self._sent = 0
@@ -376,7 +381,10 @@ class ChunkCutter:
         )
         self._number += 1
         if is_final:
-            self.end = StreamEnd(self._sent, self._cumulative, self._number, self._head or self._tree.root())
+            head = self._head or self._tree.root()
+            self.end = StreamEnd(self._sent, self._cumulative, self._number, head)
+            if self._ended is not None:
+                self._ended(head)
         self._begin()
         return chunk
 

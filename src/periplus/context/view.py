@@ -77,6 +77,11 @@ class RecordView:
             header.atom_count,
         )
 
+    def page_roots(self, get: GetObject) -> list[bytes]:
+        """The root of the subtree of each page of its atoms, in order."""
+        pages = self.pages(get)
+        return pages.roots() if isinstance(pages, _PageRows) else [page.root for page in pages]
+
     def page_of(self, page: PageRef, get: GetObject, *, is_checked: bool = False) -> AtomPage:
         """A page as it stands: long contents are named, not read. ``is_checked`` as in ``decode_atoms``."""
         if page.digest:
@@ -222,6 +227,11 @@ class _PageRows(Sequence[PageRef]):
 
     def __len__(self) -> int:
         return len(self._rows) // layout.ATOM_ROW
+
+    def roots(self) -> list[bytes]:
+        return [
+            self._rows[end - DIGEST_BYTES : end] for end in range(layout.ATOM_ROW, len(self._rows) + 1, layout.ATOM_ROW)
+        ]
 
     @overload
     def __getitem__(self, place: int) -> PageRef: ...
