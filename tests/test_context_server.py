@@ -304,10 +304,6 @@ def test_pushing_sends_only_what_lacks(served, tmp_path):
     local.close()
 
 
-def through(server, proxy, **given):
-    return RemoteStore(proxy.address, **given)
-
-
 def test_a_pull_that_is_cut_off_goes_on_where_it_was(tmp_path):
     head = fill(tmp_path / "served", 12_000, 3, size=300)
     local = DiskStore(str(tmp_path / "local"))
@@ -338,14 +334,18 @@ def test_a_pull_that_is_cut_off_goes_on_where_it_was(tmp_path):
             store.close()
 
 
-def test_a_push_that_is_cut_off_shows_nothing_and_goes_on_where_it_was(tmp_path):
+def test_a_push_over_tls_that_is_cut_off_shows_nothing_and_goes_on_where_it_was(tmp_path):
     head = fill(tmp_path / "local", 12_000, 3, size=300)
     local = DiskStore(str(tmp_path / "local"))
-    with ServerProcess(tmp_path / "served") as server, Proxy(server.address) as proxy:
-        remote, near = RemoteStore(proxy.address), server.client()
-        proxy.cut_after(700_000)
+    files = make_certificate(tmp_path)
+    endpoints = (tls_endpoint(files), {"path": str(tmp_path / "served" / "contexts.sock")})
+    with ServerProcess(tmp_path / "served", *endpoints) as server, Proxy(server.address) as proxy:
+        remote = RemoteStore(proxy.address, token=TOKEN, trust=Trust(files.authority))
+        near = RemoteStore(server.addresses[1])
+        proxy.cut_after(200_000)  # packed, all of it is twice that
         with pytest.raises(EnvironmentFailure):
             transfer(LocalPeer(local), remote, head)
+        kept = sum(path.is_file() for path in (tmp_path / "served" / "objects").rglob("*"))
         assert near.refs() == {}
         assert not near.has(head)
         with pytest.raises(NotFoundError):
@@ -353,7 +353,7 @@ def test_a_push_that_is_cut_off_shows_nothing_and_goes_on_where_it_was(tmp_path)
         proxy.heal()
         proxy.reset_counts()
         done = transfer(LocalPeer(local), remote, head)
-        assert 0 < done.sent < done.listed
+        assert 0 < done.sent <= done.listed - kept
         remote.set_ref("main", head)
         assert near.refs() == {"main": head}
         fresh = MemoryStore()

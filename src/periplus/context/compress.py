@@ -9,8 +9,8 @@ A delta is the smaller, the fewer things it says: one for each digest removed, e
   in its reports) nothing need be said, else its removal must;
 * each molecule of the target that did not come about so must be added.
 
-Reports of broken molecules follow from what a base had. A report of a molecule that the base never had cannot be told in one delta,
-and is left out: reports are no part of what a context stands for.
+Reports of broken molecules follow from what a base had. A report of a molecule that the base never had, or that broke by an atom which
+came back, cannot be told in one delta, and is left out: reports are no part of what a context stands for.
 """
 
 from __future__ import annotations
