@@ -77,12 +77,13 @@ def region_of(lines: Sequence[bytes], start: int, end: int) -> Region | None:
     return found._replace(copies=max(1, len(_places(lines, found))))
 
 
-def find_region(lines: Sequence[bytes], wanted: Region) -> int:
-    """The line (from 1) where ``wanted`` stands unchanged; 0 where it does not.
+def find_region(lines: Sequence[bytes], wanted: Region, sums: Sequence[int] | None = None) -> int:
+    """The line (from 1) where ``wanted`` stands unchanged; 0 where it does not. ``sums`` are the checksums of the lines, for who
+    has them.
 
     Where its text stood several times, and one of them was changed, those that are left are not taken for it.
     """
-    places = _places(lines, wanted)
+    places = _places(lines, wanted, sums)
     if not places:
         return 0
     if wanted.copies > 1:
@@ -93,12 +94,12 @@ def find_region(lines: Sequence[bytes], wanted: Region) -> int:
     return min(places, key=lambda place: (abs(place - wanted.start), place))
 
 
-def _places(lines: Sequence[bytes], wanted: Region) -> list[int]:
+def _places(lines: Sequence[bytes], wanted: Region, sums: Sequence[int] | None = None) -> list[int]:
     """All lines (from 1) at which the text of ``wanted`` begins, as far as COMPARED_LINES_MAX lines tell; its own first."""
     first, last = wanted.edges
     span = wanted.length - 1
     ends = len(lines) - span
-    sums = [crc32(line.strip()) for line in lines]
+    sums = [crc32(line.strip()) for line in lines] if sums is None else sums
     starts = [at for at in range(max(0, ends)) if sums[at] == first and sums[at + span] == last and lines[at]]
     most = max(1, COMPARED_LINES_MAX // wanted.length)
     if len(starts) > most:

@@ -15,13 +15,17 @@ __all__ = [
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.code import Region, find_region, lines_of
 from periplus.code.regions import line_sum
 from periplus.journal import Entity
+
+if TYPE_CHECKING:
+    from periplus.code import Symbols
 
 _FILE_BYTES_MAX: Final = 4 << 20
 TOLD_MAX: Final = 5
@@ -114,6 +118,29 @@ def is_intact(anchor: Anchor, data: bytes) -> bool:
     return anchor.region is not None and find_region(lines_of(data), anchor.region) > 0
 
 
+class _File:
+    """A file of the project that was read: what was found out of it, each thing once, for many anchors may be in it."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.data = data
+        self.digest = sha256(data).hex()
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        return lines_of(self.data)
+
+    @cached_property
+    def sums(self) -> list[int]:
+        return [line_sum(line) for line in self.lines]
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        from periplus.code import symbols_of
+
+        return symbols_of(self.path, self.data)
+
+
 class Ground:
     """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged.
 
@@ -126,7 +153,7 @@ class Ground:
         self.root = root
         self._changed_in = changed_in
         self._reach = reach
-        self._read: dict[str, bytes | None] = {}
+        self._read: dict[str, _File | None] = {}
         self._listed: list[str] | None = None
         self._standings: dict[tuple[str, str, str], tuple[Standing, ...]] = {}
         self._told_left = told_max
@@ -149,28 +176,33 @@ class Ground:
         return tuple(self._words(one) for one in self.standings(entity) if one.is_stale)
 
     def judge(self, anchor: Anchor) -> Standing:
-        data = self.read(anchor.path)
+        file = self._file(anchor.path)
         if anchor.region is None:
-            if data is not None and sha256(data).hex() == anchor.sha256:
+            if file is not None and file.digest == anchor.sha256:
                 return Standing(anchor, "fresh", anchor.path)
-            found = self._elsewhere(anchor) if data is None else None
-            return found or Standing(anchor, "gone" if data is None else "changed", anchor.path)
-        if data is not None:
-            if anchor.file and sha256(data).hex() == anchor.file:
+            found = self._elsewhere(anchor) if file is None else None
+            return found or Standing(anchor, "gone" if file is None else "changed", anchor.path)
+        if file is not None:
+            if anchor.file and file.digest == anchor.file:
                 return Standing(anchor, "fresh", anchor.path, anchor.region.start)
-            at = find_region(lines_of(data), anchor.region)
+            at = find_region(file.lines, anchor.region, file.sums)
             if at:
                 return Standing(anchor, "fresh", anchor.path, at)
-            if _is_still_there(anchor, data):
+            if _is_still_there(anchor, file):
                 return Standing(anchor, "changed", anchor.path)
         found = self._elsewhere(anchor)
         # Of lines without a name nobody can tell that they are gone: what stands in their place may be what became of them.
-        return found or Standing(anchor, "gone" if data is None or anchor.name else "changed", anchor.path)
+        return found or Standing(anchor, "gone" if file is None or anchor.name else "changed", anchor.path)
 
     def read(self, path: str) -> bytes | None:
         """A file of the project; None where there is none that may be read."""
+        file = self._file(path)
+        return file.data if file is not None else None
+
+    def _file(self, path: str) -> _File | None:
         if path not in self._read:
-            self._read[path] = read_file(self.root, path)
+            data = read_file(self.root, path)
+            self._read[path] = _File(path, data) if data is not None else None
         return self._read[path]
 
     def _words(self, one: Standing) -> str:
@@ -242,21 +274,14 @@ def read_file(root: str, path: str) -> bytes | None:
         return None
 
 
-def _is_still_there(anchor: Anchor, data: bytes) -> bool:
+def _is_still_there(anchor: Anchor, file: _File) -> bool:
     """Whether what the lines belong to is in its file yet, so that they were edited there and did not leave."""
-    sums = {line_sum(line) for line in lines_of(data)}
-    region = anchor.region
-    assert region is not None
+    assert anchor.region is not None
     if not anchor.name:
-        return region.edges[0] in sums
-    if anchor.name.rpartition(".")[2].encode() not in data:
+        return anchor.region.edges[0] in file.sums
+    if anchor.name.rpartition(".")[2].encode() not in file.data:
         return False
-    if anchor.mark in sums:
-        return True
-    from periplus.code import symbols_of
-
-    symbols = symbols_of(anchor.path, data)
-    return bool(symbols.why_not or symbols.named(anchor.name))
+    return anchor.mark in file.sums or bool(file.symbols.why_not or file.symbols.named(anchor.name))
 
 
 def _walk(root: str, entries_max: int) -> Iterator[str]:

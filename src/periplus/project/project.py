@@ -31,6 +31,7 @@ from periplus.journal import (
 )
 from periplus.journal.projection import no_progress
 from periplus.memory import (
+    Anchor,
     Brief,
     Filters,
     Ground,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
-    from periplus.project.reviewing import ProjectReview
+    from periplus.project.reviewing import CommitsOfGit, ProjectReview
     from periplus.project.syncing import Synced
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
@@ -252,7 +253,17 @@ class Project:
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""
-        from periplus.project.reviewing import CommitsOfGit
+        commits: CommitsOfGit | None = None
+
+        def changed_in(anchor: Anchor) -> str | None:
+            nonlocal commits
+            if commits is None:
+                from periplus.project.reviewing import CommitsOfGit
+
+                commits = CommitsOfGit(self.folder)
+            return commits.changed_in(anchor)
+
+        return Ground(self.folder, changed_in=changed_in)
 
         return Ground(self.folder, changed_in=CommitsOfGit(self.folder).changed_in)
 
