@@ -355,18 +355,20 @@ class ChunkCutter:
         return stop
 
     def _take(self, counted: _Counted, start: int, stop: int) -> None:
-        columns = counted.columns.between(start, stop)
+        whole = counted.columns
         if self._head is None:
-            self._tree.extend(columns.leaves())
-        named = [at for at in counted.over if start <= at < stop]
-        if named:
-            whole = counted.columns
+            self._tree.extend(whole.between(start, stop).leaves())
+        digests, atoms, origins = whole.digests[start:stop], whole.atoms[start:stop], whole.origins[start:stop]
+        if counted.over:
             self._over += [
                 Oversize(whole.digests[at], whole.origins[at], annotation_record(whole.digests[at], whole.atoms[at]))
-                for at in named
+                for at in sorted(counted.over)
+                if start <= at < stop
             ]
-            columns = columns.only([at - start for at in range(start, stop) if at not in counted.over])
-        self._entries += map(_new_entry, zip(columns.digests, columns.atoms, columns.origins, strict=True))
+            kept = [at for at in range(stop - start) if start + at not in counted.over]
+            digests, atoms = [digests[at] for at in kept], [atoms[at] for at in kept]
+            origins = [origins[at] for at in kept]
+        self._entries += map(_new_entry, zip(digests, atoms, origins, strict=True))
         self._atoms += stop - start
         self._tokens += counted.tokens_between(start, stop)
         self._size += counted.bytes_between(start, stop)
@@ -390,7 +392,7 @@ class ChunkCutter:
 
 
 class _Counted:
-    """A stretch with what its atoms take, counted no further than somebody asks."""
+    """A stretch with what its atoms take, counted as far as somebody asks, and at the second question twice as far."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -403,7 +405,7 @@ class _Counted:
     def fit(self, start: int, stop: int, limits: ChunkLimits, tokens: int, size_bytes: int) -> int:
         """Up to which place, ``stop`` at the most, the atoms from ``start`` on take no more than that."""
         if stop > self._done:
-            self._grow(stop, limits)
+            self._grow(min(max(stop, 2 * self._done), self.count), limits)
         stop = min(stop, bisect_right(self._tokens, self._tokens[start] + tokens, start, stop + 1) - 1)
         return min(stop, bisect_right(self._bytes, self._bytes[start] + size_bytes, start, stop + 1) - 1)
 
