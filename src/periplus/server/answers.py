@@ -90,8 +90,8 @@ class Bench:
 
 
 def is_long(body: Request | V1Request) -> bool:
-    """Whether a single step of it may take long: all of a context is searched, or checked."""
-    return isinstance(body, QueryRequest | PushContext | Prove | RefsRequest | V1Query | V1Push)
+    """Whether a single step of it may take long: all of a context is searched, or checked, or a history walked."""
+    return isinstance(body, QueryRequest | PushContext | Have | Prove | RefsRequest | V1Query | V1Push)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
