@@ -253,19 +253,16 @@ class Project:
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""
-        commits: CommitsOfGit | None = None
+        made: list[CommitsOfGit] = []
 
         def changed_in(anchor: Anchor) -> str | None:
-            nonlocal commits
-            if commits is None:
+            if not made:
                 from periplus.project.reviewing import CommitsOfGit
 
-                commits = CommitsOfGit(self.folder)
-            return commits.changed_in(anchor)
+                made.append(CommitsOfGit(self.folder))
+            return made[0].changed_in(anchor)
 
         return Ground(self.folder, changed_in=changed_in)
-
-        return Ground(self.folder, changed_in=CommitsOfGit(self.folder).changed_in)
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""
