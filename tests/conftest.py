@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support import make_store, open_journal
+
+# How long one example takes, or the making of many, says more of what else this machine does than of us. The suite tries the same
+# examples each time; PERIPLUS_EXHAUSTIVE looks for new ones.
+settings.register_profile(
+    "periplus",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="PERIPLUS_EXHAUSTIVE" not in os.environ,
+)
+settings.load_profile("periplus")
 
 
 @pytest.fixture
