@@ -87,6 +87,12 @@ class _Formatter(argparse.HelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_help_width())
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """Argparse forgets that the names of commands stand further in: the longest would have a line of its own."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse offers no other way to its subparsers
+            self._action_max_length += self._indent_increment
+
 
 class _RawFormatter(_Formatter, argparse.RawDescriptionHelpFormatter):
     """The same for a text whose lines stand as they were written."""

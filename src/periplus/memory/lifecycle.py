@@ -199,13 +199,15 @@ class _Change:
             raise UsageError(f"over {CASCADES_MAX:,} entities would change with it", safe="Nothing was written.")
         value = {**entity.value, "state": state}
         fields = row.schema.__struct_fields__
-        if "updated" in fields:
+        if (
+            "updated" in fields and not is_replaced
+        ):  # who is replaced says nothing new itself: what replaces it has the time
             value["updated"] = _time(self._journal)
         if "reason" in fields and (self._reason or "reason" in value):
             value["reason"] = self._reason
         said = f": {self._reason}" if self._reason else ""
         self._transaction.put(item_type, item_id, value, action="transition", expect=entity.version,
-                              summary=f"{item_type} {before} → {state}{said}")  # fmt: skip
+                              summary=f"{item_type} {state}" if is_replaced else f"{item_type} {before} → {state}{said}")  # fmt: skip
         self.touched.append((item_type, item_id))
         self._waiting.append((row, item_id, value, state))
 
