@@ -393,9 +393,10 @@ class LineageReader:
         return Chunk(first, self.path_of(first), [], Position(first, 0, last + 1 or first, ""), None, [damage], [], -1)
 
     def _newer(self, data: bytes) -> NewerFormatError | None:
-        line = data[: data.find(b"\n", 0, 4096)]
+        end = data.find(b"\n", 0, 4096)
+        line = data[: max(end, 0)]
         if unseal_line(line) is None or b'"segment":' not in line:
-            return None
+            return None  # a header without its line's end is damage, whatever stands in place of it
         return NewerFormatError(
             "the segment was written by a later version of Periplus",
             path=self.folder,
