@@ -191,7 +191,7 @@ def connect(address: Address, trust: Trust, timeout_s: float) -> socket.socket:
                 plain.settimeout(timeout_s)
                 with socket_path(address.path) as path:
                     plain.connect(path)
-            except BaseException:
+            except BaseException:  # whatever it is: what was opened is closed, then it goes on
                 plain.close()
                 raise
             return plain

@@ -433,7 +433,7 @@ def upload(link: Link, objects: Iterable[tuple[bytes, bytes]]) -> Call[None, int
             link.machine.send_objects(stream, batch)
         yield from _ready(link, stream)
         link.machine.end_upload(stream)
-    except BaseException:
+    except BaseException:  # whatever it is: what was opened is closed, then it goes on
         link.leave(stream)
         raise
     return (yield from _acknowledged(link, stream))

@@ -75,7 +75,7 @@ class ContextClient:
         try:
             await self._opened.wait()
             self._check_open()
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             await self.close()
             raise
         # Half of the streams that were agreed: one that was left counts until the server has said so.

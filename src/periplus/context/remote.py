@@ -85,7 +85,7 @@ class _Wire:
             while not self.link.machine.is_open:
                 self._check_open()
                 self.turn()
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             self.close()
             raise
 

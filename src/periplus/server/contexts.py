@@ -103,7 +103,7 @@ class ContextServer:
         try:
             for endpoint in self._endpoints:
                 self._listeners.append(listen(endpoint))
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             self._close_listeners()
             raise
         self.workers: Workers[Bench, Step] = Workers(self._bench, self._limits.workers)
@@ -193,7 +193,7 @@ class ContextServer:
             self.stats.refused["tls"] += 1
             accepted.close()
             self.closed(connection)
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             accepted.close()
             self.closed(connection)
             raise

@@ -105,7 +105,7 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
         lock.release()
         lock.close()
         raise environment_failure(error, "listen on", path) from error
-    except BaseException:
+    except BaseException:  # whatever it is: what was opened is closed, then it goes on
         opened.close()
         lock.release()
         lock.close()

@@ -315,7 +315,7 @@ class Connection:
         """Send what waits as far as the credit goes. What its source raises ends it, and is the caller's."""
         try:
             self._flush_frames(state)
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             state.head = state.pending = None
             raise
 
