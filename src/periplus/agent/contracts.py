@@ -1,0 +1,281 @@
+"""What the loop knows: values and protocols, and nothing else of ours.
+
+A protocol here is checked by name at run time; what an implementation must do is checked by the contract suite in
+``tests/agent_contracts.py``, which runs on each of them. A null or in-memory implementation of each is product code.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Access",
+    "AssistantMessage",
+    "Consolidation",
+    "FinishReason",
+    "Image",
+    "LLMClient",
+    "Memory",
+    "Message",
+    "Oracle",
+    "Outcome",
+    "PageRef",
+    "Retriever",
+    "Role",
+    "Snippet",
+    "StreamEvent",
+    "StreamingClient",
+    "TaskRef",
+    "TaskState",
+    "TaskStatus",
+    "Tier",
+    "ToolCall",
+    "ToolHost",
+    "ToolResult",
+    "ToolSchema",
+    "Usage",
+]
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "filter", "refusal", "error"]
+Outcome: TypeAlias = Literal["ok", "failed", "cancelled", "denied", "indeterminate"]
+TaskStatus: TypeAlias = Literal["active", "parked", "done", "abandoned"]
+Tier: TypeAlias = Literal["observed", "tool", "claim"]
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the model asks for. ``problem`` says why ``args`` could not be read; ``raw`` is then what was sent."""
+
+    id: str
+    name: str
+    args: dict[str, Any] = {}
+    raw: str = ""
+    problem: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one request, as the provider counted them. ``cached`` of ``prompt_tokens`` were read from its cache."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
+    cost: int = 0
+    """In millionths of the currency of the price table; 0 where the price is not known."""
+
+    @property
+    def fresh(self) -> int:
+        """Tokens of the prompt that were paid in full."""
+        return max(0, self.prompt_tokens - self.cached)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+
+class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer of a model."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    finish_reason: FinishReason = "stop"
+    reasoning: tuple[dict[str, Any], ...] = ()
+    """Blocks that the provider wants back, unread, with the next request of the same turn."""
+    model: str = ""
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture for the model: ``data`` as the file has it."""
+
+    media_type: str
+    data: bytes
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a request. ``breakpoint``: everything up to its end is worth keeping in the provider's cache."""
+
+    role: Role
+    content: str = ""
+    images: tuple[Image, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    outcome: Outcome = "ok"
+    reasoning: tuple[dict[str, Any], ...] = ()
+    breakpoint: bool = False
+
+
+class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as the model is told of it; ``parameters`` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a call. ``output`` is kept whatever the outcome; what was cut from it is behind ``handle``."""
+
+    outcome: Outcome
+    output: str = ""
+    images: tuple[Image, ...] = ()
+    handle: str = ""
+    untrusted: bool = True
+    exit_code: int | None = None
+    effects: tuple[dict[str, Any], ...] = ()
+    """What changed: ``{path, before, after}`` with the digests of the file's bytes, ``None`` where there is no file."""
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that a call touches: calls whose accesses do not meet may run beside each other.
+
+    ``resource``: ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``,
+    ``person:`` or ``*``, which meets everything.
+    """
+
+    resource: str
+    mode: Literal["read", "write"]
+
+
+class Snippet(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a file that answers a query."""
+
+    path: str
+    text: str
+    score: float
+
+
+class PageRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A bounded reference to one page that any backend can show. ``preview`` is raw; one layer alone fences it."""
+
+    handle: str
+    kind: str
+    preview: str
+    score: float
+    untrusted: bool = True
+
+
+class TaskRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A task in a list."""
+
+    task_id: str
+    title: str
+    status: TaskStatus
+    updated: str
+
+
+class TaskState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a task from which another process goes on: references, never the contents of files."""
+
+    task_id: str
+    session: str
+    title: str
+    status: TaskStatus = "active"
+    goal: str = ""
+    mission: str = ""
+    findings: tuple[tuple[Tier, str], ...] = ()
+    requirements: tuple[tuple[str, bool], ...] = ()
+    plan: tuple[tuple[str, str], ...] = ()
+    open_report: str = ""
+    world: tuple[tuple[str, str], ...] = ()
+    active_files: tuple[str, ...] = ()
+    edited_files: tuple[str, ...] = ()
+    anchors: tuple[tuple[str, str], ...] = ()
+    last_error: str = ""
+    links: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    resolution: str = ""
+
+
+class Consolidation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learned from a session: true counts."""
+
+    lessons: int = 0
+    skills: int = 0
+    skills_rejected: int = 0
+    errors: tuple[str, ...] = ()
+
+
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of an answer as it comes. The last one has ``message``, which is the whole of it."""
+
+    kind: Literal["text", "reasoning", "tool_call", "message"]
+    text: str = ""
+    message: AssistantMessage | None = None
+
+
+@runtime_checkable
+class LLMClient(Protocol):
+    """A model. It may also have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``."""
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage: ...
+
+
+@runtime_checkable
+class StreamingClient(LLMClient, Protocol):
+    """A model whose answers come in pieces."""
+
+    def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]: ...
+
+
+@runtime_checkable
+class ToolHost(Protocol):
+    """What the agent can do. ``read_text`` raises ``NotFoundError`` where there is no such file."""
+
+    def schemas(self) -> Sequence[ToolSchema]: ...
+
+    def run(self, name: str, args: Mapping[str, Any]) -> ToolResult: ...
+
+    def read_text(self, path: str) -> str: ...
+
+    def accesses(self, name: str, args: Mapping[str, Any]) -> Sequence[Access]: ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Finds pieces of files."""
+
+    def retrieve(self, query: str, k: int = 6) -> Sequence[Snippet]: ...
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """What outlives a turn. Where ``is_durable`` is false a host keeps no caches and no checkpoints."""
+
+    @property
+    def is_durable(self) -> bool: ...
+
+    def recall(self, query: str, k: int = 6, paths: Sequence[str] | None = None) -> Sequence[PageRef]: ...
+
+    def remember(
+        self, content: str, title: str, scope: str, tags: Sequence[str] = (), paths: Sequence[str] = ()
+    ) -> str: ...
+
+    def append_episode(self, session: str, task: str, turn: int, record: Mapping[str, Any]) -> str: ...
+
+    def read_episodes(self, session: str, limit: int = 100) -> Sequence[Mapping[str, Any]]: ...
+
+    def search_episodes(
+        self, query: str, limit: int = 5, exclude_session: str | None = None, only_session: str | None = None
+    ) -> Sequence[PageRef]: ...
+
+    def checkpoint_task(self, state: TaskState) -> None: ...
+
+    def load_task(self, task_id: str) -> TaskState | None: ...
+
+    def list_session_tasks(self, session: str) -> Sequence[TaskRef]: ...
+
+    def mark_used(self, memory_id: str) -> None: ...
+
+    def consolidate(self, session: str, llm: LLMClient | None = None, mode: str = "deterministic") -> Consolidation: ...
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """Ground truth that does not depend on what was retrieved: is the work done, and what did the check say?"""
+
+    def verify(self) -> tuple[bool, str]: ...
