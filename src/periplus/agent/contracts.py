@@ -8,19 +8,29 @@ from __future__ import annotations
 
 __all__ = [
     "Access",
+    "Answer",
+    "Approver",
     "AssistantMessage",
+    "Cancellable",
     "Consolidation",
+    "ContextOverflowError",
+    "Continue",
     "FinishReason",
     "Image",
     "LLMClient",
     "Memory",
     "Message",
+    "ModelError",
     "Oracle",
     "Outcome",
     "PageRef",
+    "PlanningHost",
     "Retriever",
     "Role",
+    "RunLog",
     "Snippet",
+    "Stop",
+    "StopReason",
     "StreamEvent",
     "StreamingClient",
     "TaskRef",
@@ -28,22 +38,32 @@ __all__ = [
     "TaskStatus",
     "Tier",
     "ToolCall",
+    "ToolDecision",
     "ToolHost",
     "ToolResult",
     "ToolSchema",
+    "TurnContext",
     "Usage",
 ]
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
+
+from periplus.base.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from periplus.agent.episodes import Ended, Episode, Noted, Requested
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "filter", "refusal", "error"]
 Outcome: TypeAlias = Literal["ok", "failed", "cancelled", "denied", "indeterminate"]
 TaskStatus: TypeAlias = Literal["active", "parked", "done", "abandoned"]
 Tier: TypeAlias = Literal["observed", "tool", "claim"]
+Answer: TypeAlias = Literal["yes", "no", "always"]
+StopReason: TypeAlias = Literal["done", "aborted", "steps", "budget", "stuck", "overflow", "length", "filter", "error"]
+"""Why a turn ended: the model said that it is done, or the turn was parked."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,9 +228,66 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
     message: AssistantMessage | None = None
 
 
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn is to end. ``note`` is the one honest sentence that a person reads."""
+
+    reason: StopReason
+    note: str = ""
+
+
+class Continue(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn is to go on though the model stopped; ``feedback`` is said to the model. ``source`` names who says it."""
+
+    feedback: str
+    source: str = ""
+
+
+class ToolDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a call may run. With ``ask`` a person is asked, where there is one; without one it is denied.
+
+    ``counts_as_stuck``: a model that keeps asking for what is denied in this way goes nowhere.
+    """
+
+    allow: bool
+    reason: str = ""
+    ask: bool = False
+    counts_as_stuck: bool = True
+
+
+class ModelError(EnvironmentFailure):
+    """A model that gave no answer. ``retry_after_s`` is what the provider asked for; ``status`` that of HTTP, 0 without one."""
+
+    code = "model"
+
+    def __init__(
+        self,
+        wrong: str,
+        *,
+        is_retryable: bool = False,
+        retry_after_s: float | None = None,
+        status: int = 0,
+        safe: str = "",
+        mend: str = "",
+    ) -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
+        self.is_retryable = is_retryable
+        self.retry_after_s = retry_after_s
+        self.status = status
+
+
+class ContextOverflowError(ModelError):
+    """The request is longer than the model's window."""
+
+    code = "overflow"
+
+
 @runtime_checkable
 class LLMClient(Protocol):
-    """A model. It may also have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``."""
+    """A model. It raises ModelError and ContextOverflowError.
+
+    For errors of other kinds it may have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``. One
+    that also is ``Cancellable`` is told when the turn is aborted; the call that it is in then raises.
+    """
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage: ...
 
@@ -233,6 +310,82 @@ class ToolHost(Protocol):
     def read_text(self, path: str) -> str: ...
 
     def accesses(self, name: str, args: Mapping[str, Any]) -> Sequence[Access]: ...
+
+
+@runtime_checkable
+class PlanningHost(ToolHost, Protocol):
+    """A host whose file steps can be judged after a crash.
+
+    ``plan`` gives what a call is going to change, ``{path, before, after}`` as in ``ToolResult.effects``, and changes nothing;
+    it is empty for a call whose effects cannot be told before (a command), and for one that would be refused. ``digest`` is that of
+    the bytes of a file, None where there is none.
+    """
+
+    def plan(self, name: str, args: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]: ...
+
+    def digest(self, path: str) -> str | None: ...
+
+
+@runtime_checkable
+class Cancellable(Protocol):
+    """``cancel`` is called from another thread: what runs now ends, its children with it, and says ``cancelled``."""
+
+    def cancel(self) -> None: ...
+
+
+@runtime_checkable
+class Approver(Protocol):
+    """The person, or who stands for one. What "always" binds is the affair of the policy that asked."""
+
+    def approve(self, call: ToolCall, decision: ToolDecision) -> Answer: ...
+
+
+@runtime_checkable
+class RunLog(Protocol):
+    """Where the episodes of a session become durable: append only, in order.
+
+    ``append`` writes all of them or none and gives them as they are kept, which is what everybody goes on with: secrets are
+    masked. With ``durable=False`` they may be lost with the machine, though never without those behind them. ``read`` gives
+    all that the session has, in order. ``close`` ends the run (its trail is sealed); the session can be taken up again.
+    """
+
+    def append(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]: ...
+
+    def read(self) -> Sequence[Episode]: ...
+
+    def close(self, reason: StopReason | None) -> None: ...
+
+
+@runtime_checkable
+class TurnContext(Protocol):
+    """What the model sees: a fold over the episodes of a session.
+
+    Everything enters by ``take``, in the order of the log, live and after a crash alike; so the same episodes give the same
+    bytes. What is not a function of the episodes (the clock, the state of the files, what memory recalled) is handed to the log
+    as ``Noted`` episodes, which come back by ``take`` like all others:
+
+    * ``begin(request)`` before the request is taken: what the tail shall say;
+    * ``seal(ended)`` before the end is taken: digest, patches as verified, and a fold where the budget is passed;
+    * ``make_room()`` when the model said that the request is too long: a fold; empty where nothing is left to leave out.
+
+    None of the three changes anything by itself. Results may be taken in another order than that of their calls;
+    ``messages`` has them in the order of the calls. ``sent`` is told what a request was (after hooks) and gives what there is to
+    measure of it, in integers.
+    """
+
+    def take(self, episode: Episode) -> None: ...
+
+    def begin(self, request: Requested) -> Sequence[Noted]: ...
+
+    def seal(self, ended: Ended) -> Sequence[Noted]: ...
+
+    def make_room(self) -> Sequence[Noted]: ...
+
+    def messages(self) -> Sequence[Message]: ...
+
+    def tools(self) -> Sequence[ToolSchema]: ...
+
+    def sent(self, messages: Sequence[Message]) -> Mapping[str, int]: ...
 
 
 @runtime_checkable

@@ -1,0 +1,171 @@
+"""Events: everything that a person sees of a run, as values that faces print and ``--json`` writes, one a line.
+
+A closed set. They tell what happens while it happens, and are not durable: what has to last is an episode.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnswerCompleted",
+    "AnswerRestarted",
+    "ContextFolded",
+    "Event",
+    "FeedbackGiven",
+    "HookRaised",
+    "PermissionAsked",
+    "PermissionDecided",
+    "ReasoningGrown",
+    "RetryScheduled",
+    "SessionResumed",
+    "Sink",
+    "StepStarted",
+    "TextGrown",
+    "ToolEnded",
+    "ToolStarted",
+    "TurnEnded",
+    "TurnStarted",
+    "encode_event",
+    "event_schema",
+]
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from periplus.agent.contracts import Answer, FinishReason, Outcome, StopReason, Usage
+
+
+class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    turn: int
+    step: int = 0
+
+
+class TurnStarted(_Base, frozen=True, kw_only=True, tag="turn_started"):
+    request: str
+
+
+class SessionResumed(_Base, frozen=True, kw_only=True, tag="session_resumed"):
+    """``turn`` was cut off; ``indeterminate`` are the calls of which nobody knows whether they ran."""
+
+    indeterminate: tuple[str, ...] = ()
+
+
+class StepStarted(_Base, frozen=True, kw_only=True, tag="step_started"):
+    """The model is asked. ``messages`` and ``characters`` are those of the request."""
+
+    messages: int
+    characters: int
+
+
+class TextGrown(_Base, frozen=True, kw_only=True, tag="text_grown"):
+    text: str
+
+
+class ReasoningGrown(_Base, frozen=True, kw_only=True, tag="reasoning_grown"):
+    text: str
+
+
+class AnswerRestarted(_Base, frozen=True, kw_only=True, tag="answer_restarted"):
+    """What has been shown of this step's answer is void: it comes anew."""
+
+
+class RetryScheduled(_Base, frozen=True, kw_only=True, tag="retry_scheduled"):
+    attempt: int
+    wait_ms: int
+    error: str
+
+
+class AnswerCompleted(_Base, frozen=True, kw_only=True, tag="answer_completed"):
+    text: str
+    calls: int
+    usage: Usage
+    finish_reason: FinishReason
+    latency_ms: int
+    retries: int = 0
+    measures: dict[str, int] = {}
+
+
+class PermissionAsked(_Base, frozen=True, kw_only=True, tag="permission_asked"):
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    reason: str
+
+
+class PermissionDecided(_Base, frozen=True, kw_only=True, tag="permission_decided"):
+    call_id: str
+    answer: Answer
+
+
+class ToolStarted(_Base, frozen=True, kw_only=True, tag="tool_started"):
+    call_id: str
+    name: str
+    args: dict[str, Any]
+
+
+class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
+    """``output`` is what the model is told, as it was before it was cut for the context."""
+
+    call_id: str
+    name: str
+    outcome: Outcome
+    output: str
+    handle: str = ""
+    exit_code: int | None = None
+    effects: tuple[dict[str, Any], ...] = ()
+    duration_ms: int = 0
+
+
+class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
+    source: str
+    text: str
+
+
+class HookRaised(_Base, frozen=True, kw_only=True, tag="hook_raised"):
+    hook: str
+    seam: str
+    error: str
+    is_closed: bool
+
+
+class ContextFolded(_Base, frozen=True, kw_only=True, tag="context_folded"):
+    """The request was too long; the context left something out, which stays behind handles."""
+
+
+class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
+    reason: StopReason
+    note: str
+    text: str
+    usage: Usage
+
+
+Event: TypeAlias = (
+    TurnStarted
+    | SessionResumed
+    | StepStarted
+    | TextGrown
+    | ReasoningGrown
+    | AnswerRestarted
+    | RetryScheduled
+    | AnswerCompleted
+    | PermissionAsked
+    | PermissionDecided
+    | ToolStarted
+    | ToolEnded
+    | FeedbackGiven
+    | HookRaised
+    | ContextFolded
+    | TurnEnded
+)
+Sink: TypeAlias = Callable[[Event], None]
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as one line of JSON, without its line's end."""
+    return msgspec.json.encode(event)
+
+
+def event_schema() -> dict[str, Any]:
+    """The JSON Schema of an event."""
+    return msgspec.json.schema(Event)
