@@ -35,6 +35,8 @@ RIGHT = {
     "remember": ("writes", ["A new thing is known"]),
     "recall": ("reads", ["thing"]),
     "brief": ("reads", ["count the things"]),
+    "related": ("reads", ["src/a.py", "--task", "count the things"]),
+    "changed": ("reads", ["--since", "0"]),
     "show": ("reads", ["{note}"]),
     "log": ("reads", []),
     "blame": ("reads", ["{note}"]),
@@ -169,6 +171,18 @@ WRONG = {
         (["x", "--offset", "-1"], 2, "-1"),
     ],
     "brief": [([], 2, "required: TASK"), ([""], 2, "task"), (["x", "--budget", "-5"], 2, "-5")],
+    "related": [
+        ([], 2, "neither files nor a task"),
+        (["--task", " "], 2, "neither files nor a task"),
+        (["/etc/passwd"], 2, "outside"),
+        (["x", "--limit", "0"], 2, "0 is too small"),
+    ],
+    "changed": [
+        (["--since", "yesterday"], 1, "no session that is known"),
+        (["--since", "9" * 30], 2, "no record"),
+        (["--budget", "-5"], 2, "-5"),
+        (["x"], 2, "unrecognized arguments"),
+    ],
     "show": [
         ([], 2, "required: ID"),
         (["nothing_like_it"], 1, "nothing has an id"),

@@ -45,6 +45,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("remember", "write down a decision, constraint, trap, lesson or note", "memory"),
     Command("recall", "find what is known about something", "memory"),
     Command("brief", "what an agent should know before a task, within a budget", "memory"),
+    Command("related", "files likely to change, memory and work related to files or a task", "knowing"),
+    Command("changed", "what others changed since your last session, a record or a time", "knowing"),
     Command("show", "one entity, whole, with its history", "memory"),
     Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
     Command("blame", "which record set each field of an entity, when and by whom", "history"),

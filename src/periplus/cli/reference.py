@@ -18,6 +18,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
+from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
@@ -26,6 +27,7 @@ from periplus.cli.work_schemas import WORK_SCHEMAS
 
 ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,
+    **KNOWING_SCHEMAS,
     **WORK_SCHEMAS,
     **REVIEW_SCHEMAS,
     **TRAIL_SCHEMAS,

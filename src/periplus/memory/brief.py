@@ -24,6 +24,7 @@ BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
 _CLOSING_TOKENS: Final = 40
 _FILES_MAX: Final = 10
+_CHANGES_MAX: Final = 8
 _TASK_PATHS_MAX: Final = 50
 _RULES: Final = 2  # of the sections below: what others do now stands behind them
 _SECTIONS: Final = (
@@ -81,6 +82,8 @@ def brief(
         candidates[_RULES:_RULES] = work_sections(journal, writer, now_ms)
     candidates.append(_sessions(journal, task, now_ms))
     candidates.append(_files(journal, task, ground.root))
+    if writer is not None:
+        candidates += _changes(journal, writer)
     title = f"# Brief: {' '.join(task.split())}"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
@@ -156,13 +159,33 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
 
 def _files(journal: Journal, task: str, root: str) -> BriefSection:
     """Files that earlier work says will change; those that are gone by now are left away where any is there."""
-    votes = likely_files(journal, task, most=4 * _FILES_MAX)
-    there = [vote for vote in votes if root and os.path.lexists(os.path.join(root, vote.path.replace("\0", "")))]
-    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in there or votes]
+
+    def is_there(path: str) -> bool:
+        return os.path.lexists(os.path.join(root, path.replace("\0", "")))
+
+    votes = likely_files(journal, task, is_there=is_there if root else None, most=4 * _FILES_MAX)
+    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in votes]
     left_out = max(0, len(lines) - _FILES_MAX)
     return BriefSection(
-        "Files likely to change", tuple(lines[:_FILES_MAX]), left_out, f'periplus recall "{_short(task)}"'
+        "Files likely to change", tuple(lines[:_FILES_MAX]), left_out, f'periplus related --task "{_short(task)}"'
     )
+
+
+def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
+    """What others did since the writer's last session; nothing for who has none: all of it would be new to him."""
+    from periplus.memory.changed import changed_since
+
+    found = changed_since(journal, writer, limit=_CHANGES_MAX)
+    if not found.origin.session:
+        return []
+    lines = [
+        BriefLine(
+            f"- {one.item_type} {one.what}{f' by {one.by[0]}' if one.by else ''}, {one.ts[:10]}: {_short(one.text, 160)} [{one.item_id}]",
+            one.item_id,
+        )
+        for one in found.items
+    ]
+    return [BriefSection("Changed since your last session", tuple(lines), found.left_out, "periplus changed")]
 
 
 def _short(text: str, most: int = 60) -> str:

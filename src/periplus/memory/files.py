@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["FileVote", "likely_files"]
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import log
 from typing import Final, NamedTuple
 
@@ -22,16 +22,17 @@ _CANDIDATES: Final = 100
 _RECENT_ROWS_MAX: Final = 3_000
 _RANKED_MAX: Final = 200
 _FUSION: Final = 30
-_WEIGHTS: Final = (1.0, 1.0, 1.0, 0.7)  # what changed lately says nothing of the task
+_BESIDE_MAX: Final = 100
 _FADING: Final = 0.97
 
 
 class FileVote(NamedTuple):
-    """A file and why: ``source`` is the trail, or the step ``trail#index``, that speaks for it most."""
+    """A file and why: ``source`` is the trail, or the step ``trail#index``, that speaks for it most; empty where its path alone does."""
 
     path: str
     source: str
     score: int
+    why: tuple[str, ...] = ()
 
 
 class _Recent(NamedTuple):
@@ -41,27 +42,68 @@ class _Recent(NamedTuple):
     is_commit: bool
 
 
-def likely_files(journal: Journal, task: str, *, most: int = _RANKED_MAX) -> list[FileVote]:
-    """The files that ``task`` will likely change, the likeliest first."""
+def likely_files(
+    journal: Journal,
+    task: str,
+    *,
+    paths: Sequence[str] = (),
+    is_there: Callable[[str], bool] | None = None,
+    most: int = _RANKED_MAX,
+) -> list[FileVote]:
+    """The files that ``task``, or a change of ``paths``, will likely change too, the likeliest first. Those that are not
+    there any more are left away, where any is.
+    """
     bring_up_to_date(journal)
     words = query_terms(task)
     found = search(journal.index.db, words, Filters(kinds=TRAIL_KINDS), _CANDIDATES)
     recent = _recent(journal)
     sources: dict[str, str] = {}
     rankings = [
-        _voted(journal, _like(found, is_commit=True), sources),
-        _voted(journal, _like(found, is_commit=False), sources),
-        _by_path(words, recent),
-        _lately(recent),
+        (1.0, "changed with them", _beside(journal, paths, sources)),
+        (1.0, "commits like it changed it", _voted(journal, _like(found, is_commit=True), sources)),
+        (1.0, "sessions like it touched it", _voted(journal, _like(found, is_commit=False), sources)),
+        (1.0, "its path has words of the task", _by_path(words, recent)),
+        (0.7, "it changed lately", _lately(recent) if words else []),  # says nothing of the task
     ]
     scores: dict[str, float] = {}
-    for weight, ranking in zip(_WEIGHTS, rankings, strict=True):
+    why: dict[str, list[str]] = {}
+    for weight, reason, ranking in rankings:
         for place, path in enumerate(ranking[:_RANKED_MAX], 1):
             scores[path] = scores.get(path, 0.0) + weight / (_FUSION + place)
+            why.setdefault(path, []).append(reason)
     for one in recent:
         sources.setdefault(one.path, one.source)
-    ranked = sorted(scores, key=lambda path: (-scores[path], path))[:most]
-    return [FileVote(path, sources[path], int(scores[path] * 1_000_000)) for path in ranked]
+    for path in paths:
+        scores.pop(path, None)
+    ranked = sorted(scores, key=lambda path: (-scores[path], path))
+    if is_there is not None:
+        ranked = [path for path in ranked if is_there(path)] or ranked
+    ranked = ranked[:most]
+    return [FileVote(path, sources.get(path, ""), int(scores[path] * 1_000_000), tuple(why[path])) for path in ranked]
+
+
+def _beside(journal: Journal, paths: Sequence[str], sources: dict[str, str]) -> list[str]:
+    """What commits and sessions that touched ``paths`` touched besides, those that touched little else counting most."""
+    votes: dict[str, float] = {}
+    for path in paths:
+        rows = journal.index.db.execute(
+            "SELECT item_id, part FROM touched WHERE path = ? AND item_type = 'trail' ORDER BY ts DESC, item_id, part LIMIT ?",
+            (path, _BESIDE_MAX),
+        ).fetchall()
+        for item_id, part in rows:
+            others = _touched_by(journal, item_id, part)
+            for other in others:
+                votes[other] = votes.get(other, 0.0) + 1 / len(others)
+                sources.setdefault(other, item_id if part < 0 else f"{item_id}#{part}")
+    return sorted((path for path in votes if path not in paths), key=lambda path: (-votes[path], path))
+
+
+def _touched_by(journal: Journal, item_id: str, part: int) -> list[str]:
+    rows = journal.index.db.execute(
+        "SELECT path FROM touched WHERE item_type = 'trail' AND item_id = ? AND part = ? ORDER BY path LIMIT 200",
+        (item_id, part),
+    )
+    return [str(row[0]) for row in rows]
 
 
 def _like(found: list[Candidate], *, is_commit: bool) -> list[Candidate]:
@@ -80,11 +122,8 @@ def _like(found: list[Candidate], *, is_commit: bool) -> list[Candidate]:
 def _voted(journal: Journal, like: Iterable[Candidate], sources: dict[str, str]) -> list[str]:
     votes: dict[str, float] = {}
     for one in like:
-        rows = journal.index.db.execute(
-            "SELECT path FROM touched WHERE item_type = ? AND item_id = ? AND part = ? ORDER BY path LIMIT 200",
-            (one.item_type, one.item_id, one.part),
-        ).fetchall()
-        for (path,) in rows:
+        rows = _touched_by(journal, one.item_id, one.part)
+        for path in rows:
             votes[path] = votes.get(path, 0.0) + one.bm25 / len(rows) ** 0.5
             sources.setdefault(path, one.item_id if one.part < 0 else f"{one.item_id}#{one.part}")
     return sorted(votes, key=lambda path: (-votes[path], path))

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
     from periplus.memory.candidates import Accepted
+    from periplus.memory.changed import ChangesSince
+    from periplus.memory.related import Related
     from periplus.project.contexts import ProjectContexts
     from periplus.project.following import FollowedFile
     from periplus.project.keeper import Keeper, ModeFile
@@ -199,7 +201,8 @@ class Project:
         self._look_due_ns = ended + (ended - begun) * _LOOK_SHARE
         return found
 
-    def _look_if_due(self) -> None:
+    def look_if_due(self) -> None:
+        """Look, where the last look is not so short a while ago that another would cost more than it may."""
         if time.monotonic_ns() >= self._look_due_ns:
             self.look()
 
@@ -220,7 +223,7 @@ class Project:
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
-        self._look_if_due()
+        self.look_if_due()
         return remember(self.journal, memory, self.writer, root=self.folder, key=key)
 
     def recall(
@@ -232,7 +235,7 @@ class Project:
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
-        self._look_if_due()
+        self.look_if_due()
         return recall(
             self.journal,
             question,
@@ -245,11 +248,26 @@ class Project:
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
-        self._look_if_due()
+        self.look_if_due()
         now_ms = self.journal.clock.now_ms()
         return brief(
             self.journal, task, now_ms=now_ms, ground=self.ground(), budget_tokens=budget_tokens, writer=self.writer
         )
+
+    def related(
+        self, paths: Sequence[str] = (), task: str = "", *, limit: int = 10, budget_tokens: int | None = None
+    ) -> Related:
+        """Files likely to change, memory, sessions and commits that are related to files or a task; see ``memory.related``."""
+        from periplus.project.knowing import related_to
+
+        return related_to(self, paths, task, limit=limit, budget_tokens=budget_tokens)
+
+    def changed(self, since: str | int = "", *, limit: int = 50, budget_tokens: int | None = None) -> ChangesSince:
+        """What others changed since a seq, a time or a session, by default this writer's last; see ``memory.changed``."""
+        from periplus.memory.changed import changed_since
+
+        self.look_if_due()
+        return changed_since(self.journal, self.writer, since, limit=limit, budget_tokens=budget_tokens)
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""
@@ -266,7 +284,7 @@ class Project:
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""
-        self._look_if_due()
+        self.look_if_due()
         self.journal.refresh()
         return self.journal.find(reference)
 

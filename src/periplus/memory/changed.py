@@ -1,0 +1,249 @@
+"""What changed since: entities that others wrote, and files that their sessions and commits touched.
+
+Where it begins is a record of our own lineage, a time, or a session of work; by default the last session of who asks. Records of
+other clones carry numbers of their own, so of those what was written since the time of that record counts. What the session that
+asks wrote itself is no news to it. Every entity is told once, as it is now, with what happened to it in between. The weightiest
+types come first, the newest of each first; the same store and question give the same answer.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ChangedFile", "ChangedItem", "ChangesSince", "Origin", "changed_since", "origin_of"]
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.tokens import estimate_tokens
+from periplus.journal import Entity, Journal, Writer
+from periplus.memory.recall import bring_up_to_date, is_ended
+from periplus.memory.types import MEMORY_TYPES
+
+_UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # told elsewhere, or by nobody
+_ORDER: Final = ("conflict", "constraint", "trap", "decision", "lesson", "handoff", "plan", "step", "note", "candidate")
+_TEXT_CHARACTERS: Final = 300
+_FILES_MAX: Final = 200
+_ITEM_TOKENS: Final = 16
+_SEQ_MAX: Final = 2**53
+
+
+class Origin(NamedTuple):
+    """Where it begins: behind record ``seq`` of our own lineage, and of other lineages behind the time ``ts``.
+
+    ``what`` says so in words; ``session`` is the name of the session it is the end of, if it is one.
+    """
+
+    seq: int
+    ts: str
+    what: str
+    session: str = ""
+
+
+class ChangedItem(NamedTuple):
+    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who wrote, the last first."""
+
+    item_type: str
+    item_id: str
+    what: str
+    state: str
+    text: str
+    by: tuple[str, ...]
+    ts: str
+    records: int
+    more: str
+
+
+class ChangedFile(NamedTuple):
+    """A file that sessions or commits touched since; ``source`` is the last of them, ``times`` how many there are."""
+
+    path: str
+    source: str
+    ts: str
+    times: int
+
+
+class ChangesSince(NamedTuple):
+    """``items`` and ``files`` as far as they were asked for; ``left_out`` counts the items that were not shown."""
+
+    origin: Origin
+    items: tuple[ChangedItem, ...]
+    files: tuple[ChangedFile, ...]
+    matched: int
+    left_out: int
+
+
+def changed_since(
+    journal: Journal,
+    writer: Writer,
+    since: str | int = "",
+    *,
+    limit: int = 50,
+    budget_tokens: int | None = None,
+) -> ChangesSince:
+    """What others changed since ``since``: a seq, a time, the name or id of a session, or "" for the writer's last session.
+
+    Raises UsageError for what is none of these, NotFoundError for a session that nobody had.
+    """
+    if limit < 0:
+        raise UsageError("a limit is at least 0")
+    bring_up_to_date(journal)
+    origin = origin_of(journal, writer, since)
+    found = sorted(_items(journal, writer, origin), key=lambda item: item.item_id)
+    found.sort(key=lambda item: item.ts, reverse=True)
+    found.sort(key=lambda item: _ORDER.index(item.item_type) if item.item_type in _ORDER else len(_ORDER))
+    shown = found[:limit]
+    if budget_tokens is not None:
+        shown = _fitting(shown, budget_tokens)
+    return ChangesSince(origin, tuple(shown), _files(journal, writer, origin), len(found), len(found) - len(shown))
+
+
+def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
+    """Where ``since`` is; see ``changed_since``. For a writer who never worked here before it is the beginning."""
+    from periplus.base.clock import format_ms, parse_ms
+
+    text = str(since).strip()
+    if text.isascii() and text.isdigit():
+        seq = int(text)
+        if seq >= _SEQ_MAX:
+            raise UsageError(f"there is no record {seq}", mend="See `periplus log`.")
+        return Origin(seq, _ts_of(journal, seq), f"record {seq}")
+    if not text:
+        return _last_session(journal, writer)
+    at_ms = parse_ms(text)
+    if at_ms is not None:
+        ts = format_ms(at_ms)
+        return Origin(_seq_before(journal, ts), ts, ts[:16].replace("T", " ") + "Z")
+    return _session_named(journal, text)
+
+
+def _last_session(journal: Journal, writer: Writer) -> Origin:
+    """The end of the last session in which the writer wrote anything, but for the one that goes on."""
+    from periplus.memory.claims import session_id
+    from periplus.memory.links import linked
+
+    own = {writer.session, session_id(writer.session)} - {""}
+    sessions = [
+        one for one in linked(journal, "session", "agent", writer.name)
+        if one.item_id not in own and one.value.get("name") not in own
+    ]  # fmt: skip
+    ends = {str(one.value.get("ended") or one.value.get("seen", "")): one for one in sessions}
+    if not ends:
+        return Origin(0, "", "the beginning: no earlier session of yours is known")
+    ended = max(ends)
+    name = str(ends[ended].value.get("name", ""))
+    return _end_of(journal, name, ended, f"your last session, {name}")
+
+
+def _session_named(journal: Journal, text: str) -> Origin:
+    from periplus.memory.claims import session_id
+
+    entity = None
+    if text.startswith("ses_"):
+        keys = journal.ids_with_prefix(text)
+        entity = journal.get(*keys[0]) if len(keys) == 1 and keys[0][0] == "session" else None
+    else:
+        entity = journal.get("session", session_id(text))
+    if entity is not None:
+        name = str(entity.value.get("name", ""))
+        ended = str(entity.value.get("ended") or entity.value.get("seen", ""))
+        return _end_of(journal, name, ended, f"the session {name}")
+    known = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (text,)).fetchone()
+    if known is None:
+        raise NotFoundError(f"{text[:80]!r} is no record, no time, and no session that is known",
+                            mend="Give a number from `periplus log`, a time like 2026-01-31T09:30:00Z, or a session of `periplus who`.")  # fmt: skip
+    return _end_of(journal, text, "", f"the session {text}")
+
+
+def _end_of(journal: Journal, name: str, ended: str, what: str) -> Origin:
+    """Behind the last record that a session wrote, or behind its end where it wrote nothing that is left."""
+    row = journal.index.db.execute(
+        "SELECT MAX(seq), MAX(ts) FROM records WHERE session = ? AND lineage = ?", (name, journal.lineage)
+    ).fetchone()
+    if row[0] is None:
+        return Origin(_seq_before(journal, ended), ended, what, name)
+    return Origin(int(row[0]), max(str(row[1]), ended), what, name)
+
+
+def _ts_of(journal: Journal, seq: int) -> str:
+    row = journal.index.db.execute(
+        "SELECT ts FROM records WHERE lineage = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (journal.lineage, seq)
+    ).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def _seq_before(journal: Journal, ts: str) -> int:
+    """The last record of ours that says it was written before ``ts``."""
+    row = journal.index.db.execute(
+        "SELECT seq FROM records WHERE lineage = ? AND ts < ? ORDER BY seq DESC LIMIT 1", (journal.lineage, ts)
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[ChangedItem]:
+    row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (journal.lineage,)).fetchone()
+    if row[0] is not None and origin.seq + 1 < row[0]:
+        journal.need_history()  # the index begins at a checkpoint
+    told = [name for name in (*MEMORY_TYPES, "conflict") if name not in _UNTOLD]
+    marks = ", ".join("?" * len(told))
+    rows = journal.index.db.execute(
+        "SELECT item_type, item_id, COUNT(*), MAX(ts), SUM(parents = ''), MAX(ts || char(31) || writer) FROM ("  # noqa: S608 - question marks
+        " SELECT * FROM records WHERE lineage = ? AND seq > ? UNION ALL"
+        " SELECT * FROM records WHERE lineage <> ? AND ts > ?)"
+        f" WHERE item_type IN ({marks}) AND version <> '' AND (session <> ? OR session = '')"
+        " GROUP BY item_type, item_id ORDER BY item_type, item_id",
+        (journal.lineage, origin.seq, journal.lineage, origin.ts, *told, writer.session),
+    ).fetchall()
+    for item_type, item_id, count, ts, created, last in rows:
+        entity = journal.get(item_type, item_id)
+        by = str(last).partition("\x1f")[2]
+        if entity is None:
+            if not created:
+                yield ChangedItem(item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus show {item_id}")
+            continue
+        yield _item(entity, "created" if created else "changed", by, ts, count)
+
+
+def _item(entity: Entity, what: str, by: str, ts: str, count: int) -> ChangedItem:
+    value = entity.value
+    state = str(value.get("state", ""))
+    text = " ".join(str(value.get("text") or value.get("title") or value.get("name") or "").split())
+    if is_ended(entity.item_type, state):
+        what = "ended"
+    more = f"periplus trail show {entity.item_id}" if entity.item_type == "trail" else f"periplus show {entity.item_id}"
+    return ChangedItem(
+        entity.item_type, entity.item_id, what, state, text[:_TEXT_CHARACTERS], (by,) if by else (), ts, count, more
+    )
+
+
+def _files(journal: Journal, writer: Writer, origin: Origin) -> tuple[ChangedFile, ...]:
+    """What sessions and commits touched since, the last first. The asking session's own trail is known by its name."""
+    rows = journal.index.db.execute(
+        "SELECT path, item_id, part, ts FROM touched WHERE item_type = 'trail' AND ts > ?"
+        " ORDER BY ts DESC, item_id, part, path LIMIT ?", (origin.ts, 10 * _FILES_MAX),
+    ).fetchall()  # fmt: skip
+    own = {item_id for item_id in {row[1] for row in rows} if writer.session and _is_of(journal, item_id, writer)}
+    found: dict[str, ChangedFile] = {}
+    for path, item_id, part, ts in rows:
+        if item_id in own:
+            continue
+        known = found.get(path)
+        if known is not None:
+            found[path] = known._replace(times=known.times + 1)
+        elif len(found) < _FILES_MAX:
+            found[path] = ChangedFile(path, item_id if part < 0 else f"{item_id}#{part}", ts, 1)
+    return tuple(found.values())
+
+
+def _is_of(journal: Journal, trail_id: str, writer: Writer) -> bool:
+    trail = journal.get("trail", trail_id)
+    return trail is not None and trail.value.get("session_id") == writer.session
+
+
+def _fitting(items: list[ChangedItem], budget_tokens: int) -> list[ChangedItem]:
+    kept: list[ChangedItem] = []
+    for item in items:
+        budget_tokens -= estimate_tokens(item.text) + _ITEM_TOKENS
+        if budget_tokens < 0:
+            break
+        kept.append(item)
+    return kept
