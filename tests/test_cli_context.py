@@ -207,9 +207,26 @@ def test_a_store_is_served_cloned_pushed_to_and_pulled_from(shell, tmp_path):
     assert "sound" in other("doctor").out
 
 
+def test_a_file_in_the_sockets_place_is_left_alone_and_alone(shell, tmp_path):
+    (tmp_path / "kept").write_text("mine")
+    assert "no socket" in shell("context", "serve", "--socket", tmp_path / "kept", code=2).err
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("kept")) == ["kept"]
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
 def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp_path):
     (tmp_path / "token").write_text("a token of some length\n")
+    (tmp_path / "token").chmod(0o600)
     (tmp_path / "wrong").write_text("another of some length\n")
+    (tmp_path / "wrong").chmod(0o600)
+    (tmp_path / "open").write_text("a token of some length\n")
+    (tmp_path / "open").chmod(0o640)
+    (tmp_path / "torn").write_text("a token\nof some length\n")
+    (tmp_path / "torn").chmod(0o600)
+    for name, code, told in (("open", 5, "chmod 600"), ("torn", 2, "a second line")):
+        said = shell("context", "serve", "--tcp", "127.0.0.1:0", "--token-file", tmp_path / name, code=code).err
+        assert told in said
+        assert "some length" not in said
     shell("context", "commit", "-", stdin=lines("one"))
     (tmp_path / "b").mkdir()
     other = Shell(tmp_path / "b", tmp_path / "home")

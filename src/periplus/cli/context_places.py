@@ -6,6 +6,7 @@ __all__ = ["other_store", "place_arguments", "read_token", "told_progress"]
 
 import argparse
 import os
+import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
@@ -54,17 +55,32 @@ def other_store(face: Face, arguments: argparse.Namespace) -> AbstractContextMan
 
 
 def read_token(face: Face, name: str) -> str:
-    """The text in a file without the line end behind it. Raises UsageError for none."""
-    from periplus.base.errors import UsageError
+    """The text in a file without the line end behind it.
+
+    Raises UsageError where there is none or it has characters that nobody types, RefusedError where others could have read it.
+    """
+    from periplus.base.errors import RefusedError, UsageError
     from periplus.cli.inputs import read_file
 
-    data = read_file(os.path.join(face.cwd, name), _TOKEN_BYTES_MAX)
+    path = os.path.join(face.cwd, name)
+    data = read_file(path, _TOKEN_BYTES_MAX)
     try:
         token = data.decode().strip()
     except UnicodeDecodeError as error:
         raise UsageError(f"the token in {name} is not UTF-8", safe="Nothing was changed.") from error
     if not token or len(data) > _TOKEN_BYTES_MAX:
         raise UsageError(f"{name} holds no token: {len(data):,} bytes", safe="Nothing was changed.")
+    status = os.stat(path)
+    if stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise RefusedError(
+            f"the token in {name} may be read by others than its owner: its mode is {stat.S_IMODE(status.st_mode):04o}",
+            safe="Nothing was changed.",
+            mend=f"Run `chmod 600 {name}`, and make a new token if others use this machine.",
+        )
+    if not token.isprintable():
+        raise UsageError(
+            f"the token in {name} has a character that cannot be printed, or a second line", safe="Nothing was changed."
+        )
     return token
 
 

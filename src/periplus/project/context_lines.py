@@ -160,9 +160,15 @@ def _decoded(lines: Iterable[bytes], name: str, decoder: msgspec.json.Decoder[_T
         if not line.strip():
             continue
         try:
-            yield number, decoder.decode(line)
+            value = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"{name}, line {number}{_told(line, error)}", safe=_SAFE) from error
+        twice = _said_twice(line, value.__struct_fields__)
+        if twice:
+            raise UsageError(
+                f"{name}, line {number}, {twice}: said twice", safe=_SAFE, mend="Keep the one that is meant."
+            )
+        yield number, value
 
 
 def _told(line: bytes, error: Exception) -> str:
@@ -178,6 +184,24 @@ def _told(line: bytes, error: Exception) -> str:
         return f": {text}"
     found = _not_a_number(line)
     return f", {found}: neither NaN nor Infinity is a number of JSON" if found else f": not JSON: {text}"
+
+
+def _said_twice(line: bytes, fields: Sequence[str]) -> str:
+    """The field that an object of JSON has twice, of which a reader would take the last and say nothing; "" for none."""
+    if b"\\u" not in line and all(line.count(b'"%s"' % field.encode()) < 2 for field in fields):
+        return ""  # nearly always: looking closer costs as much as the rest
+    import json
+
+    found: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            found.append(next(name for name in names if names.count(name) > 1)[:80])
+        return dict(pairs)
+
+    json.loads(line, object_pairs_hook=keep)
+    return found[-1] if found else ""
 
 
 def _not_a_number(line: bytes) -> str:

@@ -84,6 +84,7 @@ def listen(endpoint: Endpoint) -> Listener:
 
 def _listen_unix(endpoint: Endpoint) -> Listener:
     path = os.path.abspath(endpoint.path)
+    _is_leftover(path)  # what is no socket is left alone, and no lock is put beside it
     lock = Lock(path + ".lock")
     if not lock.try_take():
         holder = holder_of(path + ".lock")
@@ -113,14 +114,20 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
     return Listener(opened, Address("unix", path=path), endpoint.token, None, lock)
 
 
-def _remove_leftover(path: str) -> None:
+def _is_leftover(path: str) -> bool:
+    """Whether a socket is there. Raises UsageError where something else is."""
     try:
         status = os.lstat(path)
-    except FileNotFoundError:
-        return
+    except OSError:
+        return False
     if not stat.S_ISSOCK(status.st_mode):
         raise UsageError(f"{path} is there and is no socket", safe="It was left alone.", mend="Give another path.")
-    os.unlink(path)  # its server holds no lock: it is dead
+    return True
+
+
+def _remove_leftover(path: str) -> None:
+    if _is_leftover(path):
+        os.unlink(path)  # its server holds no lock: it is dead
 
 
 def _listen_tcp(endpoint: Endpoint) -> Listener:
