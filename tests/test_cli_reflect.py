@@ -155,7 +155,7 @@ def test_a_store_may_accept_what_is_sure_enough(project):
     done = project.reflection.reflect()
     ((candidate, accepted),) = done.accepted
     assert (candidate, accepted.entity.value["text"]) == (done.written[0].item_id, RULE)
-    assert [one.value["state"] for one in project.reflection.candidates(with_decided=True)].count("open") == 1
+    assert [one.value["state"] for one in project.reflection.candidates(with_decided=True)].count("pending") == 1
     with open(os.path.join(project.root, "config.toml"), "a") as file:
         file.write("accept_at = 3\n")
     with pytest.raises(UsageError, match="accept_at"):
@@ -261,7 +261,7 @@ def test_a_crash_anywhere_leaves_candidates_whole_and_the_next_run_ends_the_work
             accepted = [one for one in held.values() if one.value["state"] == "accepted"]
             assert [one.value["accepted_as"] for one in accepted] == [one.item_id for one in known]  # both or none
             for one in held.values():
-                if one.value["state"] == "open":
+                if one.value["state"] == "pending":
                     project.reflection.accept(one.item_id)
             assert project.reflection.candidates() == []
             assert [one for one in project.examine().problems if one.severity == "error"] == []

@@ -222,7 +222,7 @@ def test_accepting_makes_it_ours_and_says_where_it_came_from(eve, people):
 def test_refusing_puts_it_away_until_it_says_something_else(eve, people):
     eve("sync", "--with", "../ada", "--candidates")
     mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "decision")
-    assert eve.json("inbox", "refuse", mine.id).state == "refused"
+    assert eve.json("inbox", "refuse", mine.id).state == "rejected"
     assert eve.json("sync", "--with", "../ada", "--candidates").candidates == []
     people["ada"]("remember", "Ports start at 9000", "--type", "decision", "--supersedes", mine.source_id)
     again = eve.json("sync", "--with", "../ada", "--candidates").candidates

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 
 from periplus.cli.face import Face, number, visible
-from periplus.cli.work_text import changed, check_typed, claim_line, claim_out
+from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
 
 _WAIT_MAX = 86_400
 
@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     take.add_argument(
         "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
     )
+    add_insist(take)
     what = "the claims that hold now"
     actions.add_parser("list", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
     what = "let go of claims"
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     drop.add_argument("ids", nargs="*", metavar="ID", help="which (default: all of your own)")
     drop.add_argument("--force", action="store_true", help="also a claim of somebody else; the record says who did")
     drop.add_argument("--reason", default="", metavar="TEXT", help="why")
+    add_insist(drop)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -59,7 +61,7 @@ def _take(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work_schemas import ClaimTakenOut
     from periplus.memory.claims import Asked
 
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scopes)
         asked = Asked(scopes, "shared" if arguments.shared else "exclusive", arguments.text, arguments.ttl)
         done = project.work.claim(asked, wait_s=arguments.wait, wait=face.wait, key=arguments.key)
@@ -89,7 +91,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _release(face: Face, arguments: argparse.Namespace) -> int:
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         done = project.work.release(arguments.ids, force=arguments.force, reason=arguments.reason)
     return changed(face, done)
 

@@ -44,7 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the context to build on, or `none` for a new ref (by default where the ref stands)",
     )
     add("-m", "--message", default="", metavar="TEXT", help="why")
-    add("--allow-secret", action="store_true", help="commit it although it looks like a secret")
+    add(
+        "--insist",
+        "--allow-secret",
+        dest="insist",
+        action="store_true",
+        help="commit it although it looks like a secret",
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -52,21 +58,21 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.secrets import find_secrets
 
     message = plain(arguments.message, "--message")
-    if not arguments.allow_secret and find_secrets(message):
+    if not arguments.insist and find_secrets(message):
         raise SecretFoundError("the message holds what looks like a secret", safe="Nothing was committed.",
-                               mend="Leave it out, or insist with --allow-secret if it is none.")  # fmt: skip
+                               mend="Leave it out, or insist with --insist if it is none.")  # fmt: skip
     origins = [_origin(words) for words in arguments.origin]
     if not (arguments.file or origins or arguments.remove or arguments.molecules):
         raise UsageError("nothing to commit", safe="Nothing was changed.",
                          mend="Name a FILE of atoms, --from memory, --from trail ID, or an atom to --remove.")  # fmt: skip
-    with face.open(allow_secrets=arguments.allow_secret) as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         given = _given(face, project, arguments, origins)
         molecules = []
         if arguments.molecules:
             from periplus.project.context_lines import read_molecules
 
             with _lines(face, arguments.molecules) as lines:
-                molecules = read_molecules(lines, arguments.molecules, given, allow_secrets=arguments.allow_secret)
+                molecules = read_molecules(lines, arguments.molecules, given, allow_secrets=arguments.insist)
         done = project.contexts.commit(
             given,
             molecules=molecules,
@@ -103,14 +109,14 @@ def _given(
     if arguments.file:
         name = "standard input" if arguments.file == "-" else arguments.file
         with _lines(face, arguments.file) as lines:
-            given += read_atoms(lines, name, now_ms=project.journal.clock.now_ms(), allow_secrets=arguments.allow_secret,
+            given += read_atoms(lines, name, now_ms=project.journal.clock.now_ms(), allow_secrets=arguments.insist,
                                 progress=face.progress("reading"))  # fmt: skip
     for kind, reference in origins:
         if kind == "memory":
-            given += atoms_of_memory(project.journal, allow_secrets=arguments.allow_secret)
+            given += atoms_of_memory(project.journal, allow_secrets=arguments.insist)
         else:
             progress = face.progress("reading the trail")
-            given += atoms_of_trail(project, reference, allow_secrets=arguments.allow_secret, progress=progress)
+            given += atoms_of_trail(project, reference, allow_secrets=arguments.insist, progress=progress)
     first: dict[bytes, GivenAtom] = {}
     for one in given:
         first.setdefault(one.digest, one)

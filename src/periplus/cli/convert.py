@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from periplus.cli.schemas import CandidateOut, ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, SeenOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
+from periplus.memory.types import state_of
 from periplus.project import ImportedTrail
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def candidate_out(entity: Entity) -> CandidateOut:
     confidence, about, evidence = payload.get("confidence"), payload.get("about"), payload.get("evidence")
     is_ours = source.get("kind") == "reflection"
     return CandidateOut(
-        entity.item_id, str(value.get("state", "")), str(value.get("source_store", "")),
+        entity.item_id, state_of("candidate", value), str(value.get("source_store", "")),
         str(value.get("source_lineage", "")), str(value.get("item_type", "")), str(value.get("item_id", "")),
         str(value.get("version", "")), str(payload.get("text", "")), str(value.get("accepted_as", "")),
         str(source.get("kind", "other_project")), confidence if isinstance(confidence, int) else 100,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.face import Face, visible
-from periplus.cli.work_text import changed, check_typed
+from periplus.cli.work_text import add_insist, changed, check_typed
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import HandoffOut
@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     write.add_argument(
         "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
     )
+    add_insist(write)
     listing = action("list", "the handoffs that are not closed, the newest first")
     listing.add_argument("--all", action="store_true", help="also those that are closed")
     take = action("accept", "take over what a handoff passes on")
@@ -55,7 +56,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _write(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.memory.handoffs import NewHandoff
 
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         files = tuple(project.work.path(path, cwd=face.cwd) for path in arguments.file)
         new = NewHandoff(arguments.text, arguments.to, files, arguments.tests, tuple(arguments.unfinished), arguments.plan,
                          arguments.trail)  # fmt: skip

@@ -19,6 +19,7 @@ _KEY = "repeat a write whose outcome is unknown: it is never written twice"
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     from periplus.cli import sync_commands
+    from periplus.cli.work_text import add_insist
 
     actions = sync_commands.configure_inbox(parser, command)
 
@@ -36,12 +37,14 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     send.add_argument("--ref", default="", metavar="ID", help="what it is about")
     send.add_argument("--needs-answer", action="store_true", help="it stays in his mail until he answers")
     send.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(send)
     read = action("read", "read a message with its thread; it is unread no more")
     read.add_argument("id", metavar="ID", help="its id, or its unique beginning")
     answer = action("answer", "answer a message, in its thread")
     answer.add_argument("id", metavar="ID", help="its id, or its unique beginning")
     answer.add_argument("text", metavar="TEXT", help="what you say (at most 8,000 characters)")
     answer.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(answer)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -52,7 +55,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work_text import check_typed
 
     check_typed(arguments)
-    with face.open() as project:
+    with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
         work = project.work
         if arguments.action == "mail":
             return _told(face, work.mail(with_read=arguments.all), "No mail.")

@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face
-from periplus.cli.work_text import changed, check_typed
+from periplus.cli.work_text import add_insist, changed, check_typed
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="ids, or their unique beginnings, and the state to bring them into",
         )
         add("--reason", default="", metavar="TEXT", help="why")
+        add("--force", action="store_true", help="also work that somebody else does now; the record says who did")
     elif command == "evolve":
         add("text", metavar="TEXT", help="what it says from now on")
         add("--set", action="append", default=[], dest="fields", metavar="FIELD=VALUE", help=f"{_FIELD} (repeatable)")
@@ -54,11 +55,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         )
         add("target", metavar="TARGET", help="the id of the other, or its unique beginning")
     add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
+    add_insist(parser)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     check_typed(arguments)
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         done = _done(project.work, arguments)
     return changed(face, done)
 
@@ -74,7 +76,7 @@ def _done(work: ProjectWork, arguments: argparse.Namespace) -> Changed:
 
             raise UsageError("an id and a state are needed", safe="Nothing was written.",
                              mend="Write: periplus state ID STATE.")  # fmt: skip
-        return work.change_state(ids, state, reason=arguments.reason, key=key)
+        return work.change_state(ids, state, reason=arguments.reason, force=arguments.force, key=key)
     if arguments.command == "evolve":
         return work.evolve(arguments.id, arguments.text, _fields(arguments.fields), key=key)
     if arguments.command == "merge":

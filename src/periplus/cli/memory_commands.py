@@ -68,7 +68,13 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add("--expires", metavar="TIME", help="of a note: a date, or RFC 3339")
     add("--supersedes", action="append", default=[], metavar="ID", help="what this replaces (repeatable)")
     add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
-    add("--allow-secret", action="store_true", help="write it although it looks like a secret")
+    add(
+        "--insist",
+        "--allow-secret",
+        dest="insist",
+        action="store_true",
+        help="write it although it looks like a secret",
+    )
 
 
 def _configure_recall(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +133,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         provenance=("agent" if agent else "person", ""),
         supersedes=tuple(arguments.supersedes),
     )
-    with face.open(allow_secrets=arguments.allow_secret) as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         done = project.remember(memory, key=arguments.key)
     entity = done.entity
     result = RememberOut(entity_out(entity), done.is_new, done.receipt.key if done.receipt else "", list(done.near),

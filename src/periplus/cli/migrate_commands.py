@@ -44,7 +44,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add("--dry-run", action="store_true", help="say what would be done, and change nothing")
     add("--heal", action="store_true", help="write files again that are gone from the folder")
     add("--take", choices=("files", "journal"), help="what counts where both sides changed; the other is kept aside")
-    add("--allow-secret", action="store_true", help="take files that look as if they held a secret")
+    add(
+        "--insist",
+        "--allow-secret",
+        dest="insist",
+        action="store_true",
+        help="take files that look as if they held a secret",
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -56,14 +62,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         raise UsageError("--from goes with --to dual", safe="Nothing was changed.",
                          mend="Look first: periplus migrate --from DIR --to dual --dry-run")  # fmt: skip
     acts = arguments.to or arguments.heal or arguments.take
-    with face.open(allow_secrets=arguments.allow_secret) as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         if not acts:
             done = migration_status(project)
         else:
             done = migrate(
                 project, arguments.to or "", source=os.path.join(face.cwd, arguments.source) if arguments.source else "",
                 take=arguments.take or "", heal=arguments.heal, is_dry=arguments.dry_run,
-                allow_secrets=arguments.allow_secret, progress=face.progress("copying the folder aside"),
+                allow_secrets=arguments.insist, progress=face.progress("copying the folder aside"),
             )  # fmt: skip
         face.clear_progress()
         backup = os.path.join(project.root, done.backup) if done.backup else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.face import Face, number, visible
-from periplus.cli.work_text import changed, check_typed, claim_line, claim_out
+from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import PlanOut, StepOut
@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     make.add_argument("--priority", type=number(0, 100), default=50, metavar="0-100", help="100 is first (default: 50)")
     make.add_argument("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
     make.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(make)
     add = action("add", "write another step of a plan")
     add.add_argument("plan", metavar="PLAN", help="the plan's id, or its unique beginning")
     add.add_argument("text", metavar="TEXT", help="what is to be done")
@@ -52,6 +53,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     )
     add.add_argument("--priority", type=number(0, 100), default=50, metavar="0-100", help="100 is first (default: 50)")
     add.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(add)
     action("list", "the plans that are open, with how far they are")
     show = action("show", "a plan with its steps, and what each waits for")
     show.add_argument("plan", metavar="PLAN", help="the plan's id, or its unique beginning")
@@ -71,6 +73,10 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         sub = action(name, what)
         sub.add_argument("ids", nargs="+", metavar="ID", help="of steps or plans")
         sub.add_argument("--reason", default="", metavar="TEXT", help="why")
+        sub.add_argument(
+            "--force", action="store_true", help="also what somebody else does now; the record says who did"
+        )
+        add_insist(sub)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -83,7 +89,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _make(face: Face, arguments: argparse.Namespace) -> int:
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         done = project.work.make_plan(
             arguments.text, [_new_step(word) for word in arguments.step], rationale=arguments.rationale,
             priority=arguments.priority, after=arguments.after, tags=arguments.tag, key=arguments.key,
@@ -94,7 +100,7 @@ def _make(face: Face, arguments: argparse.Namespace) -> int:
 def _add(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.memory.plans import NewStep
 
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scope)
         step = NewStep(arguments.text, tuple(arguments.after), arguments.priority, scopes)
         done = project.work.add_steps(arguments.plan, [step], key=arguments.key)
@@ -198,14 +204,16 @@ def _next(face: Face, arguments: argparse.Namespace) -> int:
 def _state(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import NotFoundError
 
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         project.journal.refresh()
         for one in arguments.ids:
             found = project.journal.find(one)
             if found.item_type not in ("plan", "step"):
                 raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan and no step",
                                     mend=f"Try `periplus state {found.item_id} STATE`.")  # fmt: skip
-        done = project.work.change_state(arguments.ids, _STATES[arguments.action], reason=arguments.reason)
+        done = project.work.change_state(
+            arguments.ids, _STATES[arguments.action], reason=arguments.reason, force=arguments.force
+        )
     return changed(face, done)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face, plain, visible
+from periplus.cli.work_text import add_insist
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import CandidateOut, ReflectOut
@@ -46,6 +47,8 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             sub.add_argument("--type", choices=_TYPES, default="", help="make it one of these instead")
         elif name == "refuse":
             sub.add_argument("--reason", metavar="TEXT", help="why, for who asks later")
+        if name != "show":
+            add_insist(sub)
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -135,7 +138,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
         for one in result.candidates:
-            state = "" if one.state == "open" else f", {one.state}"
+            state = "" if one.state == "pending" else f", {one.state}"
             yield f"{paint.name}{one.id}{paint.end}  {visible(one.type)}{state}, {_from(one)}"
             yield f"  {visible(one.text, width and width - 2)}"
         if not result.candidates:
@@ -172,7 +175,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"{label:12}{visible(value)}"
         for seen in one.evidence:
             yield f"{'seen':12}{visible(seen.ref)}  {visible(seen.quote)}".rstrip()
-        if one.state == "open":
+        if one.state == "pending":
             yield f"Next: periplus candidates accept {one.id}, or refuse"
 
     face.emit(CandidateShownOut(one), lines)
@@ -183,7 +186,7 @@ def _accept(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import CandidateDecidedOut
 
     text = _words(arguments.text, "--text")
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         done = project.reflection.accept(arguments.id, text=text, item_type=arguments.type)
     result = CandidateDecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
 
@@ -210,8 +213,8 @@ def _refuse(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import CandidateDecidedOut
 
     reason = _words(arguments.reason, "--reason")
-    with face.open() as project:
+    with face.open(allow_secrets=arguments.insist) as project:
         entity = project.reflection.refuse(arguments.id, reason=reason)
-    result = CandidateDecidedOut("refused", entity.item_type, entity.item_id, new=False)
+    result = CandidateDecidedOut("rejected", entity.item_type, entity.item_id, new=False)
     face.emit(result, lambda: iter([f"Refused {result.id}"]))
     return 0

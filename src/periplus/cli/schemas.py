@@ -582,7 +582,7 @@ class CandidateShownOut(msgspec.Struct, tag_field="schema", tag="periplus.candid
 
 
 class CandidateDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates.decided/1"):
-    """``state`` is accepted or refused; ``id`` that of our entity, or of the candidate that was refused. ``new`` is false
+    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
     where we knew the same already.
     """
 
@@ -637,7 +637,7 @@ class InboxOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox/1"):
 
 
 class DecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.decided/1"):
-    """``state`` is accepted or refused; ``id`` that of our entity, or of the candidate that was refused. ``new`` is false
+    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
     where we knew the same already.
     """
 

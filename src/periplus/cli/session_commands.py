@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.face import Face, visible
-from periplus.cli.work_text import check_typed, claim_line, claim_out
+from periplus.cli.work_text import add_insist, check_typed, claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import SessionOut
@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     begin.add_argument("--model", default="", metavar="NAME", help="the model that works in it")
     begin.add_argument("--tool", default="", metavar="NAME", help="the program that it runs in")
     begin.add_argument("--title", default="", metavar="TEXT", help="what it is for")
+    add_insist(begin)
     end = action("end", "end a session; what it claimed is let go")
     end.add_argument("name", nargs="?", default="", metavar="NAME", help="which (default: that of PERIPLUS_SESSION)")
 
@@ -40,7 +41,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work_schemas import SessionOneOut
     from periplus.memory.sessions import NewSession
 
-    with face.open() as project:
+    with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
         if arguments.action == "begin":
             new = NewSession(arguments.name, arguments.model, arguments.tool, arguments.title)
             session = project.work.begin_session(new)

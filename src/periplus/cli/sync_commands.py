@@ -129,7 +129,7 @@ def _list(face: Face, *, with_decided: bool) -> int:
 
     def lines() -> Iterator[str]:
         for one in result.candidates:
-            state = "" if one.state == "open" else f" ({one.state})"
+            state = "" if one.state == "pending" else f" ({one.state})"
             yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}"
             yield f"  {visible(one.text, face.width and face.width - 2)}"
         if not result.candidates:
@@ -150,7 +150,7 @@ def _decide(face: Face, action: str, reference: str) -> int:
             result = DecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
         else:
             entity = project.refuse(reference)
-            result = DecidedOut("refused", entity.item_type, entity.item_id, new=False)
+            result = DecidedOut("rejected", entity.item_type, entity.item_id, new=False)
 
     def lines() -> Iterator[str]:
         if action == "refuse":

@@ -38,11 +38,13 @@ from periplus.cli.schemas import EntityOut
 
 class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
     """The entities as they are now: what was asked for first, then what it took with it. ``key`` is empty where nothing had to
-    change.
+    change. ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
     """
 
     entities: list[EntityOut]
     key: str
+    near: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 class ClaimOut(msgspec.Struct):

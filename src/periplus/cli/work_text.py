@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["changed", "check_typed", "claim_line", "claim_out", "told_left"]
+__all__ = ["add_insist", "changed", "check_typed", "claim_line", "claim_out", "told_left"]
 
 import argparse
 from collections.abc import Iterator
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.memory.lifecycle import Changed
     from periplus.project import Project
+
+
+def add_insist(parser: argparse.ArgumentParser) -> None:
+    """Let who types a command write what looks like a secret and is none."""
+    parser.add_argument("--insist", action="store_true", help="write it although it looks like a secret")
 
 
 def check_typed(arguments: argparse.Namespace) -> None:
@@ -59,7 +64,8 @@ def changed(face: Face, done: Changed) -> int:
     from periplus.cli.convert import entity_out
     from periplus.cli.work_schemas import ChangedOut
 
-    result = ChangedOut([entity_out(one) for one in done.entities], done.receipt.key if done.receipt else "")
+    result = ChangedOut([entity_out(one) for one in done.entities], done.receipt.key if done.receipt else "", list(done.near),
+                        list(done.notes))  # fmt: skip
 
     def lines() -> Iterator[str]:
         if done.receipt is None:
@@ -68,6 +74,10 @@ def changed(face: Face, done: Changed) -> int:
             state = visible(str(one.value.get("state", "")))
             text = visible(" ".join(str(one.value.get("text", one.value.get("name", ""))).split()))
             yield f"{one.item_type} {face.palette.name}{one.item_id}{face.palette.end}{' ' + state if state else ''}: {text}"
+        for note in done.notes:
+            yield f"  {visible(note)}."
+        for near in done.near:
+            yield f"  Says almost the same: {near}. See `periplus show {near}`."
 
     face.emit(result, lines)
     return 0

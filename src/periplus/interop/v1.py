@@ -176,7 +176,7 @@ def foreign_check(payload: dict[str, JSONValue]) -> None:
             raise SecretFoundError(
                 f"{place} holds what looks like a secret ({found[0].kind}, characters {found[0].start} to {found[0].end})",
                 safe="Nothing was written.",
-                mend="Take it out of the file, or insist with --allow-secret if it is none.",
+                mend="Take it out of the file, or insist with --insist if it is none.",
             )
 
 

@@ -31,7 +31,7 @@ from periplus.base.ids import derived_id, new_id
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.index import text_digest
-from periplus.memory.types import CANDIDATE, MEMORY_TYPES
+from periplus.memory.types import CANDIDATE, MEMORY_TYPES, state_of
 
 _TYPES: Final = frozenset({"constraint", "decision", "lesson", "note", "trap"})
 _BATCH: Final = 200
@@ -106,7 +106,7 @@ def record_candidates(
 def inbox(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
     """The candidates that wait for an answer, the oldest first; with ``with_decided`` all of them."""
     journal.refresh()
-    found = [one for one in journal.entities(CANDIDATE) if with_decided or one.value.get("state") == "open"]
+    found = [one for one in journal.entities(CANDIDATE) if with_decided or state_of(CANDIDATE, one.value) == "pending"]
     return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
 
 
@@ -152,12 +152,12 @@ def refuse(journal: Journal, reference: str, writer: Writer, *, reason: str = ""
     nearly that, is not proposed again. Raises as ``accept``.
     """
     candidate = _open_candidate(journal, reference)
-    decided: dict[str, JSONValue] = {**candidate.value, "state": "refused"}
+    decided: dict[str, JSONValue] = {**candidate.value, "state": "rejected"}
     if reason.strip():
         decided["reason"] = reason.strip()
     journal.mutate(
         lambda transaction: transaction.put(CANDIDATE, candidate.item_id, decided, action="transition",
-                                            expect=candidate.version, summary="candidate refused"),
+                                            expect=candidate.version, summary="candidate rejected"),
         writer,
     )  # fmt: skip
     entity = journal.get(CANDIDATE, candidate.item_id)
@@ -183,8 +183,8 @@ def is_of_reflection(candidate: Entity) -> bool:
 
 def _open_candidate(journal: Journal, reference: str) -> Entity:
     found = find_candidate(journal, reference)
-    state = found.value.get("state")
-    if state != "open":
+    state = state_of(CANDIDATE, found.value)
+    if state != "pending":
         raise ConflictError(f"{found.item_id} was {state} already", safe="Nothing was written.",
                             mend="See `periplus candidates list --all`.")  # fmt: skip
     return found
@@ -193,7 +193,7 @@ def _open_candidate(journal: Journal, reference: str) -> Entity:
 def _payload(journal: Journal, store: str, entity: Entity) -> dict[str, JSONValue]:
     return {
         "v": 1,
-        "state": "open",
+        "state": "pending",
         "source_store": store,
         "source_lineage": entity.lineage,
         "item_type": entity.item_type,

@@ -78,7 +78,10 @@ def links_of(entity: Entity) -> list[tuple[str, str]]:
     if row is None or not row.linked:
         return []
     value = entity.value
-    return [(field, held) for field in sorted(row.linked) if isinstance(held := value.get(field, ""), str)]
+    found = [(field, held) for field in sorted(row.linked) if isinstance(held := value.get(field, ""), str)]
+    if not row.old_states:
+        return found
+    return [(field, row.old_states.get(held, held) if field == "state" else held) for field, held in found]
 
 
 def kind_token(kind: str) -> str:
@@ -98,7 +101,7 @@ class _Pending(NamedTuple):
 class MemoryIndexer:
     """The memory's part of the index; ``read`` fetches objects by digest."""
 
-    version = 3
+    version = 4
 
     def __init__(self, read: Callable[[bytes], bytes]) -> None:
         self._read = read

@@ -5,23 +5,31 @@ with it, and nothing of it is there if any of it cannot be. The table (``memory.
 does not know is refused with what is possible instead.
 
 Lineage is kept in relations: what evolved, was merged or split *supersedes* what it came from, which goes to the state that its
-row names for that. Nothing is deleted.
+row names for that. Nothing is deleted. Where something live says the new words already, that is what supersedes.
+
+What is said anew is said of the code as it is now: its anchors are written anew where they can be found (``Ground``); where not, they stay as
+they were, so that it is told to be stale, and a note says so.
 """
 
 from __future__ import annotations
 
-__all__ = ["Changed", "bring", "change_state", "evolve", "link", "merge", "split", "supersede", "update"]
+__all__ = [
+    "Changed", "about_anchored", "bring", "change_state", "evolve", "link", "merge", "split", "supersede", "update",
+]  # fmt: skip
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.errors import ConflictError, NotFoundError, UsageError
+from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.links import linked
-from periplus.memory.types import MEMORY_TYPES, Cascade, MemoryType
+from periplus.memory.types import CANDIDATE, MEMORY_TYPES, NOT_REMEMBERED, Cascade, MemoryType, state_of
+
+if TYPE_CHECKING:
+    from periplus.memory.anchors import Ground
 
 CASCADES_MAX: Final = 10_000
 PARTS_MAX: Final = 100
@@ -32,22 +40,35 @@ _CARRIED: Final = ("tags", "about", "evidence")
 
 
 class Changed(NamedTuple):
-    """``entities`` as they are now, what was asked for first, then what it took with it; ``receipt`` is None where nothing had to change."""
+    """``entities`` as they are now, what was asked for first, then what it took with it; ``receipt`` is None where nothing had to change.
+
+    ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
+    """
 
     entities: tuple[Entity, ...]
     receipt: Receipt | None
+    near: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def change_state(
-    journal: Journal, writer: Writer, item_ids: Sequence[str], state: str, *, reason: str = "", key: str = ""
-) -> Changed:
+    journal: Journal, writer: Writer, item_ids: Sequence[str], state: str, *, reason: str = "", force: bool = False,
+    key: str = "",
+) -> Changed:  # fmt: skip
     """Bring entities (ids, or unique beginnings of them) into ``state``, with what that entails, all or none of them.
 
-    One that is in that state already is left as it is. Raises NotFoundError, and UsageError for a state that cannot follow.
+    One that is in that state already is left as it is. Raises NotFoundError, UsageError for a state that cannot follow, and unless
+    ``force`` is set RefusedError for work that somebody else does now, under a claim that holds.
     """
     asked = [_known(journal, item_id) for item_id in item_ids]
+    for one in asked:
+        if (one.item_type, state) == (CANDIDATE, "accepted"):
+            raise UsageError("a candidate is accepted by a command of its own, which makes memory of it", safe="Nothing was written.",
+                             mend=f"Write: periplus candidates accept {one.item_id}")  # fmt: skip
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
+        if not force:
+            _refuse_others_work(journal, transaction, writer, asked, state)
         change = _Change(journal, transaction, reason)
         for one in asked:
             change.enter(one.item_type, one.item_id, state)
@@ -58,9 +79,11 @@ def change_state(
 
 
 def update(
-    journal: Journal, writer: Writer, item_id: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
-) -> Changed:
-    """Set fields of an entity; None takes one away. ``expect`` is the version that the caller had read.
+    journal: Journal, writer: Writer, item_id: str, fields: Mapping[str, JSONValue], *, expect: str = "", root: str = "",
+    key: str = "",
+) -> Changed:  # fmt: skip
+    """Set fields of an entity; None takes one away. ``expect`` is the version that the caller had read. What ``about`` names is
+    anchored as it is now in the folder ``root``.
 
     Raises UsageError for a field that a plain update may not touch, ConflictError where ``expect`` is no longer what stands.
     """
@@ -75,8 +98,13 @@ def update(
                 mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
             )  # fmt: skip
 
+    fields, notes = about_anchored(row, fields, root)
+    said = fields.get("text")
+
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         entity = _now(transaction, row.name, asked.item_id)
+        if isinstance(said, str) and row.name not in NOT_REMEMBERED:
+            _refuse_duplicate(journal, row.name, said, asked.item_id)
         value = {**entity.value, **fields}
         value = {name: held for name, held in value.items() if held is not None}
         if value == entity.value:
@@ -87,7 +115,7 @@ def update(
                         expect=expect or entity.version, summary=f"{row.name} updated: {', '.join(sorted(fields))}")  # fmt: skip
         return [(row.name, asked.item_id)]
 
-    return _mutated(journal, writer, write, [asked], key)
+    return _mutated(journal, writer, write, [asked], key)._replace(notes=notes)
 
 
 def evolve(
@@ -97,27 +125,30 @@ def evolve(
     text: str,
     fields: Mapping[str, JSONValue] | None = None,
     *,
+    ground: Ground | None = None,
     key: str = "",
 ) -> Changed:
     """A new entity that says ``text`` in place of ``item_id``: with its tags, anchors and evidence, superseding it."""
-    return _replaced(journal, writer, [item_id], [text], fields or {}, key)
+    return _replaced(journal, writer, [item_id], [text], fields or {}, ground, key)
 
 
 def merge(
     journal: Journal, writer: Writer, item_ids: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *,
-    key: str = "",
+    ground: Ground | None = None, key: str = "",
 ) -> Changed:  # fmt: skip
     """One new entity in place of several of one type, with the tags, anchors and evidence of all of them."""
     if len(set(item_ids)) < 2:
         raise UsageError("to merge takes two entities or more", safe="Nothing was written.")
-    return _replaced(journal, writer, item_ids, [text], fields or {}, key)
+    return _replaced(journal, writer, item_ids, [text], fields or {}, ground, key)
 
 
-def split(journal: Journal, writer: Writer, item_id: str, texts: Sequence[str], *, key: str = "") -> Changed:
+def split(
+    journal: Journal, writer: Writer, item_id: str, texts: Sequence[str], *, ground: Ground | None = None, key: str = ""
+) -> Changed:
     """Several new entities in place of one, each with its tags, anchors and evidence."""
     if len(texts) < 2:
         raise UsageError("to split takes two texts or more", safe="Nothing was written.")
-    return _replaced(journal, writer, [item_id], texts, {}, key)
+    return _replaced(journal, writer, [item_id], texts, {}, ground, key)
 
 
 def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: str, *, key: str = "") -> Changed:
@@ -182,7 +213,7 @@ class _Change:
     def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
         row = MEMORY_TYPES[item_type]
         entity = _now(self._transaction, item_type, item_id)
-        before = str(entity.value.get("state", row.default_state))
+        before = state_of(item_type, entity.value)
         if before == state or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:
@@ -239,10 +270,56 @@ def _replaced(
     item_ids: Sequence[str],
     texts: Sequence[str],
     fields: Mapping[str, JSONValue],
+    ground: Ground | None,
     key: str,
 ) -> Changed:
+    from periplus.memory.remember import duplicate_of, near_memories
+
     olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
     row = MEMORY_TYPES[olds[0].item_type]
+    _check_replacing(row, olds, texts, fields)
+    fields, notes = about_anchored(row, fields, ground.root if ground is not None else "")
+    said = [" ".join(text.split()) for text in texts]
+    if len(texts) > 1 and (len(set(said)) < len(said) or " ".join(str(olds[0].value.get("text", "")).split()) in said):
+        raise UsageError("one of the texts is said twice, or is what it says already", safe="Nothing was written.",
+                         mend="Say each part in words of its own.")  # fmt: skip
+    anew = {old.item_id: _anew(old, ground) for old in olds} if "about" not in fields else {}
+    notes += tuple(note for _, told in anew.values() for note in told)
+    made = [new_id(row.prefix) for _ in texts]
+    standing: list[str] = []
+
+    def write(transaction: Transaction) -> list[tuple[str, str]]:
+        sources = [_now(transaction, row.name, old.item_id) for old in olds]
+        now, touched = _time(journal), list[tuple[str, str]]()
+        standing.clear()
+        for item_id, text in zip(made, texts, strict=True):
+            held = None if row.name in NOT_REMEMBERED else duplicate_of(journal, row.name, text)
+            value = _successor(row, sources, {**fields, "text": text.strip()}, writer, now, anew)
+            if held is not None and not (fields and held.item_id in anew):
+                standing.append(held.item_id)
+                others = [one for one in sources if one.item_id != held.item_id]
+                if others:
+                    _take_over(transaction, held, value, others, now)
+                    touched.append((row.name, held.item_id))
+                continue
+            transaction.put(row.name, item_id, value, expect=ABSENT, summary=f"{row.name}: {text.strip()}")
+            touched.append((row.name, item_id))
+        for old in sources:
+            if old.item_id not in standing:
+                touched += supersede(journal, transaction, old)
+        return touched
+
+    done = _mutated(journal, writer, write, [], key)
+    if not done.entities:  # all of it is said already, by what should be replaced
+        done = done._replace(entities=tuple(one for item_id in standing if (one := journal.get(row.name, item_id))))
+    known = {old.item_id for old in olds} | {one.item_id for one in done.entities}
+    near = [item_id for text in texts for item_id in near_memories(journal, text, (row.name,), known)]
+    return done._replace(near=tuple(dict.fromkeys(near)), notes=notes)
+
+
+def _check_replacing(
+    row: MemoryType, olds: Sequence[Entity], texts: Sequence[str], fields: Mapping[str, JSONValue]
+) -> None:
     if any(old.item_type != row.name for old in olds):
         raise UsageError(f"they are not all of one type: {', '.join(sorted({old.item_type for old in olds}))}",
                          safe="Nothing was written.")  # fmt: skip
@@ -253,31 +330,35 @@ def _replaced(
     strange = set(fields) - row.touchable
     if strange:
         raise UsageError(f"a {row.name} cannot be given {', '.join(sorted(strange))}", safe="Nothing was written.")
-    made = [new_id(row.prefix) for _ in texts]
 
-    def write(transaction: Transaction) -> list[tuple[str, str]]:
-        sources = [_now(transaction, row.name, old.item_id) for old in olds]
-        now = _time(journal)
-        for item_id, text in zip(made, texts, strict=True):
-            value = _successor(row, sources, {**fields, "text": text.strip()}, writer, now)
-            transaction.put(row.name, item_id, value, expect=ABSENT, summary=f"{row.name}: {text.strip()}")
-        touched = [(row.name, item_id) for item_id in made]
-        for old in sources:
-            touched += supersede(journal, transaction, old)
-        return touched
 
-    return _mutated(journal, writer, write, [], key)
+def _anew(old: Entity, ground: Ground | None) -> tuple[list[JSONValue], list[str]]:
+    """What ``old`` is about as it would be anchored now, with a note of what cannot be found again and stays as it is."""
+    from periplus.memory.reanchoring import anchored_anew
+
+    found, notes = list[JSONValue](), list[str]()
+    for item in _list(old.value.get("about")):
+        about = anchored_anew(item, ground)[0] if ground is not None else item
+        if about is None:
+            ref = item.get("ref", "") if isinstance(item, dict) else ""
+            notes.append(f"{ref} cannot be found again: it is told to be stale until it is confirmed")
+        found.append(item if about is None else about)
+    return found, notes
 
 
 def _successor(
-    row: MemoryType, sources: Sequence[Entity], fields: Mapping[str, JSONValue], writer: Writer, now: str
-) -> dict[str, JSONValue]:
+    row: MemoryType, sources: Sequence[Entity], fields: Mapping[str, JSONValue], writer: Writer, now: str,
+    anew: Mapping[str, tuple[list[JSONValue], list[str]]],
+) -> dict[str, JSONValue]:  # fmt: skip
     """What stands in place of ``sources``: the fields of the first, the lists of all, and that it supersedes them."""
     value = dict(sources[0].value)
     for name in _CARRIED:
         joined: list[JSONValue] = []
         for source in sources:
-            joined += [one for one in _list(source.value.get(name)) if one not in joined]
+            of_source = _list(source.value.get(name))
+            if name == "about" and source.item_id in anew:
+                of_source = anew[source.item_id][0]
+            joined += [one for one in of_source if one not in joined]
         if joined:
             value[name] = joined
     value |= fields
@@ -288,12 +369,101 @@ def _successor(
         "updated": now,
         "provenance": {"kind": "person", "name": writer.name},
     }
-    value.pop("session", None)
+    value = {name: part for name, part in value.items() if part is not None}
+    for name in ("session", "confirmed"):
+        value.pop(name, None)
     if writer.session:
         value["session"] = writer.session
     if row.default_state and value.get("state") in row.ended_states:
         value["state"] = row.default_state
     return value
+
+
+def _take_over(
+    transaction: Transaction, held: Entity, value: Mapping[str, JSONValue], sources: Sequence[Entity], now: str
+) -> None:
+    """Let ``held``, which says already what is to be said, stand in place of ``sources``."""
+    taken: dict[str, JSONValue] = {**held.value, "updated": now}
+    for name in (*_CARRIED, "relations"):
+        said: JSONValue = [{"kind": "supersedes", "target": one.item_id} for one in sources]
+        more = said if name == "relations" else value.get(name)
+        mine = _list(held.value.get(name))
+        joined = [*mine, *(one for one in _list(more) if one not in mine)]
+        if joined:
+            taken[name] = joined
+    transaction.put(held.item_type, held.item_id, taken, action="update", expect=held.version,
+                    summary=f"{held.item_type} stands in place of {', '.join(one.item_id for one in sources)}")  # fmt: skip
+
+
+def about_anchored(
+    row: MemoryType, fields: Mapping[str, JSONValue], root: str
+) -> tuple[dict[str, JSONValue], tuple[str, ...]]:
+    """``fields`` with what ``about`` names as it is anchored now, with notes. A step is about scopes, which have no anchor.
+
+    Items are words as people type them, or objects with a ``ref``. Raises UsageError for what names nothing.
+    """
+    about = fields.get("about")
+    if "about" not in fields or about is None:
+        return dict(fields), ()
+    from periplus.memory.anchoring import anchored
+    from periplus.memory.scopes import parse_scopes
+
+    refs = []
+    for item in about if isinstance(about, list | tuple) else [about]:
+        ref = item.get("ref") if isinstance(item, dict) else item
+        if not isinstance(ref, str) or not ref:
+            raise UsageError(f"about names nothing: {str(item)[:80]!r}", safe="Nothing was written.",
+                             mend="Name a path (with :10-20 or :symbol behind) or an id.")  # fmt: skip
+        refs.append(ref)
+    if row.name == "step":
+        found: list[JSONValue] = [
+            {"kind": "symbol" if scope.symbol else "path", "ref": scope.text} for scope in parse_scopes(refs)
+        ]
+        return {**fields, "about": found}, ()
+    made = [anchored(ref, root) for ref in refs]
+    return {**fields, "about": [one.about for one in made]}, tuple(one.note for one in made if one.note)
+
+
+def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str) -> None:
+    """Raises ConflictError where another live entity says ``text``."""
+    from periplus.memory.remember import duplicate_of
+
+    held = duplicate_of(journal, item_type, text)
+    if held is not None and held.item_id != item_id:
+        raise ConflictError(f"{held.item_id} says that already", safe="Nothing was written.",
+                            mend=f"Let it stand for both: periplus merge {item_id} {held.item_id} --text '…'")  # fmt: skip
+
+
+def _refuse_others_work(
+    journal: Journal, transaction: Transaction, writer: Writer, asked: Sequence[Entity], state: str
+) -> None:
+    """Raises RefusedError where one of ``asked`` is a claim of somebody else, or a step, or a plan that would end with
+    steps, under such a claim.
+    """
+    from periplus.memory.claims import holds, is_live
+
+    now_ms = journal.clock.now_ms()
+    for one in asked:
+        entity = transaction.get(one.item_type, one.item_id)
+        if entity is None or state_of(one.item_type, entity.value) == state:
+            continue
+        claims: list[Entity] = []
+        if one.item_type == "claim":
+            claims = [entity]
+        elif one.item_type == "step":
+            claims = linked(journal, "claim", "step", one.item_id)
+        elif one.item_type == "plan" and state in MEMORY_TYPES["plan"].ended_states:
+            steps = {step.item_id for step in linked(journal, "step", "plan", one.item_id)}
+            claims = [claim for claim in linked(journal, "claim", "state", "held") if claim.value.get("step") in steps]
+        for claim in claims:
+            if is_live(claim, now_ms) and not holds(writer, claim):
+                what = (
+                    f"{claim.value.get('step')} is being done by"
+                    if claim.value.get("step")
+                    else f"{claim.item_id} is a claim of"
+                )
+                raise RefusedError(f"{what} {claim.value.get('holder')} until {claim.value.get('expires')} [{claim.item_id}]",
+                                   safe="Nothing was written.", mend="Ask the holder, or insist with --force.")  # fmt: skip
 
 
 def _refuse_circle(transaction: Transaction, item_type: str, item_id: str, depends_on: JSONValue) -> None:

@@ -20,7 +20,7 @@ from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.candidates import Skipped
 from periplus.memory.reflect import Proposal
 from periplus.memory.remember import near_memories, says_nearly_the_same
-from periplus.memory.types import CANDIDATE, MEMORY_TYPES
+from periplus.memory.types import CANDIDATE, MEMORY_TYPES, state_of
 
 _COMPARED: Final = ("constraint", "decision", "lesson", "trap")
 _BATCH: Final = 200
@@ -114,13 +114,15 @@ def _undecided(journal: Journal) -> list[Entity]:
     """The candidates of reflection that wait or were refused; what was accepted is memory."""
     return [
         one for one in journal.entities(CANDIDATE)
-        if one.value.get("subject") and one.value.get("state") in ("open", "refused")
+        if one.value.get("subject") and state_of(CANDIDATE, one.value) in ("pending", "rejected")
     ]  # fmt: skip
 
 
 def _is_surer(one: Proposal, held: Entity) -> bool:
     confidence = _payload_of(held).get("confidence")
-    return held.value.get("state") == "open" and one.confidence > (confidence if isinstance(confidence, int) else 0)
+    return state_of(CANDIDATE, held.value) == "pending" and one.confidence > (
+        confidence if isinstance(confidence, int) else 0
+    )
 
 
 def _near(journal: Journal, one: Proposal, item_id: str, beside: dict[str, str]) -> str:
@@ -154,7 +156,7 @@ def _payload(journal: Journal, one: Proposal) -> dict[str, JSONValue]:
         draft["remedy"] = one.remedy
     return {
         "v": 1,
-        "state": "open",
+        "state": "pending",
         "item_type": one.item_type,
         "payload": draft,
         "why": one.why,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Memory", "Remembered", "near_memories", "remember", "says_nearly_the_same"]
+__all__ = ["Memory", "Remembered", "duplicate_of", "near_memories", "remember", "says_nearly_the_same"]
 
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
@@ -64,7 +64,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     payload = _payload(journal, memory, writer, anchors)
     journal.types[row.name].check(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
-    duplicate = None if key else _duplicate(journal, memory)
+    duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
     if duplicate is not None:
         return Remembered(duplicate, None, is_new=False, near=())
     replaced = {journal.find(old).item_id for old in memory.supersedes}
@@ -72,7 +72,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     item_id = new_id(row.prefix)
 
     def write(transaction: Transaction) -> None:
-        found = _duplicate(journal, memory)  # again, now that nobody else writes
+        found = duplicate_of(journal, memory.item_type, memory.text)  # again, now that nobody else writes
         if found is None:
             transaction.put(row.name, item_id, payload, expect=ABSENT, summary=f"{row.name}: {memory.text}")
             for old in memory.supersedes:
@@ -83,7 +83,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     if entity is not None:
         notes = tuple(one.note for one in anchors if one.note)
         return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
-    entity = _of_receipt(journal, receipt) if receipt.repeated else _duplicate(journal, memory)
+    entity = _of_receipt(journal, receipt) if receipt.repeated else duplicate_of(journal, memory.item_type, memory.text)
     is_same = entity is not None and (entity.item_type, entity.value.get("text")) == (row.name, payload["text"])
     if entity is None or (receipt.repeated and not is_same):
         raise ConflictError(
@@ -126,13 +126,11 @@ def _payload(journal: Journal, memory: Memory, writer: Writer, anchors: Sequence
     return {**payload, **(memory.extra or {})}
 
 
-def _duplicate(journal: Journal, memory: Memory) -> Entity | None:
+def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
     """The live entity of the same type and text, in the index or behind it."""
-    digest = text_digest(memory.item_type, memory.text)
+    digest = text_digest(item_type, text)
     rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
-    keys = [(str(row[0]), str(row[1])) for row in rows] + [
-        key for key in journal.unindexed() if key[0] == memory.item_type
-    ]
+    keys = [(str(row[0]), str(row[1])) for row in rows] + [key for key in journal.unindexed() if key[0] == item_type]
     for key in keys:
         entity = journal.get(*key)
         if entity is not None and text_digest(key[0], str(entity.value.get("text", ""))) == digest:

@@ -13,15 +13,13 @@ from typing import Final, NamedTuple
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
-from periplus.base.digests import sha256
 from periplus.base.errors import UsageError
-from periplus.code import Region, lines_of, symbols_of
-from periplus.code.regions import line_sum
 from periplus.journal import Entity, Journal, Transaction, Writer
-from periplus.memory.anchoring import about_lines, about_symbol, anchored
-from periplus.memory.anchors import Ground, Standing, anchor_of
+from periplus.memory.anchoring import anchored
+from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
 from periplus.memory.lifecycle import Changed
+from periplus.memory.reanchoring import anchored_anew
 from periplus.memory.recall import bring_up_to_date, is_ended
 from periplus.memory.types import MEMORY_TYPES
 
@@ -144,7 +142,7 @@ def _confirmed(
         kept = [item for item in items if isinstance(item, dict) and item.get("kind") == "entity"]
         value["about"] = [*kept, *(anchored(ref, ground.root).about for ref in about)]
     elif items:
-        value["about"] = [_anew(entity, item, ground) for item in items]
+        value["about"] = [_found_again(entity, item, ground) for item in items]
     if expires:
         value["expires"] = expires
     elif _expired(entity, now_ms):
@@ -159,72 +157,11 @@ def _expired(entity: Entity, now_ms: int) -> str:
     return str(ends) if ends_ms is not None and ends_ms <= now_ms else ""
 
 
-def _anew(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
-    """An item of ``about`` as it would be written now."""
-    anchor = anchor_of(item)
-    if anchor is None:
-        return item
-    standing = ground.judge(anchor)
-    data = ground.read(standing.path)
-    if standing.state == "gone" or data is None:
-        raise _lost(entity, anchor.ref, standing.path)
-    path = standing.path
-    if anchor.kind == "path":
-        return {"kind": "path", "ref": path, "sha256": sha256(data).hex()}
-    if anchor.kind == "symbol":
-        symbols = symbols_of(path, data)
-        if symbols.why_not or len(symbols.named(anchor.name)) == 1:
-            return about_symbol(path, data, anchor.name).about
-        if anchor.region is None or not standing.start:
-            raise _lost(entity, anchor.ref, path)
-        return _symbol_in_place(path, data, anchor.name, standing, anchor.region)
-    if anchor.region is None:
-        return {"kind": "path", "ref": path, "sha256": sha256(data).hex()}
-    if standing.start:
-        return about_lines(path, data, standing.start, standing.start + anchor.region.length - 1)
-    place = _between(lines_of(data), anchor.region)
-    if place is None:
-        raise _lost(entity, anchor.ref, path)
-    return about_lines(path, data, *place)
-
-
-def _symbol_in_place(path: str, data: bytes, name: str, standing: Standing, region: Region) -> JSONValue:
-    """Of several of that name, the one that stands unchanged where it was found."""
-    about = about_lines(path, data, standing.start, standing.start + region.length - 1)
-    lines = lines_of(data)[standing.start - 1 : standing.start - 1 + region.length]
-    last = name.rpartition(".")[2].encode()
-    mark = next((line for line in lines if last in line), b"")
-    return {**about, "kind": "symbol", "ref": f"{path}:{name}", "name": name, "mark": line_sum(mark)}
-
-
-def _between(lines: Sequence[bytes], region: Region) -> tuple[int, int] | None:
-    """The lines that stand now where an edited range stood: between those that stood around it, or its own first and last."""
-    sums = [line_sum(line) if line else -1 for line in lines]
-    start, end = 1, len(lines)
-    if region.before:
-        above = _nearest(sums, region.before[0], region.start - 1)
-        first = _nearest(sums, region.edges[0], region.start)
-        if not above and not first:
-            return None
-        start = above + 1 if above else first
-    if region.after:
-        expected = start + region.length
-        below = _nearest(sums, region.after[0], expected, start)
-        last = _nearest(sums, region.edges[1], expected - 1, start - 1)
-        if not below and not last:
-            return None
-        end = below - 1 if below else last
-    while start <= end and not lines[start - 1]:
-        start += 1
-    while start <= end and not lines[end - 1]:
-        end -= 1
-    return (start, end) if start <= end else None
-
-
-def _nearest(sums: Sequence[int], wanted: int, place: int, behind: int = 0) -> int:
-    """The line (from 1) with that checksum behind line ``behind`` that is nearest to ``place``; 0 where there is none."""
-    found = [at + 1 for at, one in enumerate(sums) if one == wanted and at + 1 > behind]
-    return min(found, key=lambda at: (abs(at - place), at), default=0)
+def _found_again(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
+    about, path = anchored_anew(item, ground)
+    if about is None:
+        raise _lost(entity, str(item.get("ref", "")) if isinstance(item, dict) else "", path)
+    return about
 
 
 def _lost(entity: Entity, ref: str, path: str) -> UsageError:

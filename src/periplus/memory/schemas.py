@@ -136,11 +136,12 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Proposed memory: an entity of another project as it was there, or what reflection made of trails.
 
     Of the first, ``source_store`` to ``rev`` say where it stood; of the second, ``why`` says what it rests on and ``subject`` what it is
-    about. ``accepted_as`` is the id of ours that was made of it, ``reason`` why it was refused.
+    about. ``accepted_as`` is the id of ours that was made of it, ``reason`` why it was rejected. What was written first says ``open``
+    for pending and ``refused`` for rejected: these are read for ever and written no more.
     """
 
     v: int = PAYLOAD_VERSION
-    state: Literal["open", "accepted", "refused"] = "open"
+    state: Literal["pending", "accepted", "rejected", "open", "refused"] = "pending"
     source_store: str = ""
     source_lineage: str = ""
     item_type: str

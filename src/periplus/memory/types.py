@@ -19,6 +19,7 @@ __all__ = [
     "MemoryType",
     "initial_states",
     "memory_types",
+    "state_of",
 ]
 
 from collections.abc import Callable, Mapping
@@ -77,6 +78,7 @@ class MemoryType(NamedTuple):
     ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept. ``transitions`` says
     which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
     goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
+    ``old_states`` are names that states had in earlier versions, with those that they have now.
     """
 
     name: str
@@ -95,6 +97,7 @@ class MemoryType(NamedTuple):
     stale_when: str = ""
     linked: frozenset[str] = frozenset()
     reads_through: bool = False
+    old_states: Mapping[str, str] = {}
 
 
 def _states(text: str) -> dict[str, frozenset[str]]:
@@ -127,9 +130,10 @@ NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handof
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
                frozenset({"capabilities"}), transitions=_states("active > retired; retired > active")),
-    MemoryType(CANDIDATE, "cnd", Candidate, False, "open", frozenset({"accepted", "refused"}), 0,
+    MemoryType(CANDIDATE, "cnd", Candidate, False, "pending", frozenset({"accepted", "rejected"}), 0,
                "proposed memory, of another project or of reflection, to accept or refuse",
-               transitions=_states("open > accepted refused; refused > open; accepted >"), linked=frozenset({"state"})),
+               transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
+               old_states={"open": "pending", "refused": "rejected"}),
     MemoryType("claim", "clm", Claim, False, "held", frozenset({"released", "expired"}), 0, "who works on which paths now",
                transitions=_states("held > released expired; released >; expired >"),
                touchable=frozenset({"text", "tags"}),
@@ -178,6 +182,14 @@ TYPES: Final[tuple[MemoryType, ...]] = (
 )  # fmt: skip
 
 MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
+
+
+def state_of(item_type: str, value: Mapping[str, JSONValue]) -> str:
+    """The state that a payload says, by the name that it has now; empty where a type has none."""
+    row = MEMORY_TYPES.get(item_type)
+    state = value.get("state", row.default_state if row is not None else "")
+    said = state if isinstance(state, str) else ""
+    return said if row is None else row.old_states.get(said, said)
 
 
 def initial_states(row: MemoryType) -> frozenset[str]:
@@ -248,7 +260,7 @@ def _check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
             raise SecretFoundError(
                 f"the {name}'s {field} holds what looks like a secret ({secret.kind}, characters {secret.start} to {secret.end})",
                 safe="Nothing was written.",
-                mend="Leave it out, or insist with --allow-secret if it is none.",
+                mend="Leave it out, or insist with --insist if it is none.",
             )
 
 

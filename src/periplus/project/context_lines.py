@@ -147,7 +147,7 @@ def _refuse_secret(text: str, where: str) -> None:
         raise SecretFoundError(
             f"{where}: what looks like a secret ({secret.kind}, characters {secret.start} to {secret.end})",
             safe=_SAFE,
-            mend="Leave it out, or insist with --allow-secret if it is none.",
+            mend="Leave it out, or insist with --insist if it is none.",
         )
 
 

@@ -247,27 +247,37 @@ class ProjectWork:
         self, reference: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
     ) -> Changed:
         self._journal.refresh()
-        return update(self._journal, self._project.writer, reference, fields, expect=expect, key=key)
+        root = self._project.folder
+        return update(self._journal, self._project.writer, reference, fields, expect=expect, root=root, key=key)
 
-    def change_state(self, references: Sequence[str], state: str, *, reason: str = "", key: str = "") -> Changed:
+    def change_state(
+        self, references: Sequence[str], state: str, *, reason: str = "", force: bool = False, key: str = ""
+    ) -> Changed:
+        """Bring entities into a state; ``force`` also for work that somebody else does now."""
         self._journal.refresh()
-        return change_state(self._journal, self._project.writer, references, state, reason=reason, key=key)
+        return change_state(
+            self._journal, self._project.writer, references, state, reason=reason, force=force, key=key
+        )  # fmt: skip
 
     def evolve(
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         self._journal.refresh()
-        return evolve(self._journal, self._project.writer, reference, text, fields, key=key)
+        return evolve(
+            self._journal, self._project.writer, reference, text, fields, ground=self._project.ground(), key=key
+        )
 
     def merge(
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         self._journal.refresh()
-        return merge(self._journal, self._project.writer, references, text, fields, key=key)
+        return merge(
+            self._journal, self._project.writer, references, text, fields, ground=self._project.ground(), key=key
+        )
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
         self._journal.refresh()
-        return split(self._journal, self._project.writer, reference, texts, key=key)
+        return split(self._journal, self._project.writer, reference, texts, ground=self._project.ground(), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
         self._journal.refresh()
