@@ -28,7 +28,7 @@ import msgspec
 from periplus.agent.contracts import Answer, AssistantMessage, StopReason, ToolResult, Usage
 
 
-class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
     turn: int
     step: int = 0
 

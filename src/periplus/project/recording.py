@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue
@@ -95,14 +95,13 @@ class Recording:
 
     def add(self, op: str, values: Mapping[str, object], *, key: str = "") -> Acknowledged:
         """As ``step``; also gives the seq of the record."""
-        opcode = BY_NAME.get(op.upper())
-        own = dict(values)
-        for operand in opcode.operands if opcode is not None else ():
-            value = own.get(operand.name)
-            if operand.kind == "path" and isinstance(value, str):
-                own[operand.name] = self._path(value)
-        live = self._maker.make(op, own, self._project.journal.clock.now_ms())
-        return self._recorder.step(self.id, live, key=key)
+        return self._recorder.step(self.id, self._made(op, values), key=key)
+
+    def add_beside(
+        self, steps: Sequence[tuple[str, Mapping[str, object]]], beside: Callable[[Transaction], None]
+    ) -> None:
+        """Record steps, each an opcode and its values, in one batch with what ``beside`` writes: all or nothing."""
+        self._recorder.steps_beside(self.id, [self._made(op, values) for op, values in steps], beside)
 
     def checkpoint(self, *, key: str = "") -> Acknowledged | None:
         """Record how the files of the worktree stand now; None outside git."""
@@ -139,6 +138,15 @@ class Recording:
             error.add_note(f"and run {self.id} could not be sealed: {trouble}")
 
     # How
+
+    def _made(self, op: str, values: Mapping[str, object]) -> LiveStep:
+        opcode = BY_NAME.get(op.upper())
+        own = dict(values)
+        for operand in opcode.operands if opcode is not None else ():
+            value = own.get(operand.name)
+            if operand.kind == "path" and isinstance(value, str):
+                own[operand.name] = self._path(value)
+        return self._maker.make(op, own, self._project.journal.clock.now_ms())
 
     def _path(self, path: str) -> str:
         """A path as it is called from the top of the worktree (else of the project); others as they are."""

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from periplus.base.canonical import JSONValue, canonical
@@ -182,16 +182,7 @@ class Recorder:
 
         def write(transaction: Transaction) -> None:
             nonlocal index
-            run = self._open_run(transaction, run_id)
-            index = self._count(run_id, run)
-            if index >= STEPS_MAX:
-                raise UsageError(f"run {run_id} has {index:,} steps; no trail holds more", safe="They are durable.",
-                                 mend=f"End it with `periplus trail seal {run_id}`.")  # fmt: skip
-            transaction.observe({**payload, "index": index}, item_type=RUN_TYPE, item_id=run_id)
-            observer = self._observers.get(live.step.code)
-            if observer is not None and live.step.outcome == "ok":
-                now_ms = journal.clock.now_ms()
-                observer(transaction, Observed(run, index, live.step, live.at_ms, now_ms, journal.lineage))
+            index = self._write_step(transaction, run_id, live, payload, 0)
 
         try:
             receipt = journal.mutate(write, self._writer, key=_journal_key(run_id, key), project=False)
@@ -201,6 +192,23 @@ class Recorder:
         if receipt.repeated:
             return Acknowledged(receipt.first_seq, self._repeated(run_id, receipt, payload, key), is_repeated=True)
         return Acknowledged(receipt.first_seq, index, is_repeated=False)
+
+    def steps_beside(self, run_id: str, lives: Sequence[LiveStep], beside: Callable[[Transaction], None]) -> None:
+        """Add steps together with what ``beside`` writes: all in one batch, there or not at all. Raises as ``step`` does."""
+        payloads = [payload_of(live) for live in lives]
+        if run_id not in self._places:
+            self._count(run_id, self.run(run_id))
+
+        def write(transaction: Transaction) -> None:
+            beside(transaction)
+            for behind, (live, payload) in enumerate(zip(lives, payloads, strict=True)):
+                self._write_step(transaction, run_id, live, payload, behind)
+
+        try:
+            self._journal.mutate(write, self._writer, project=False)
+        except BaseException:  # as in ``step``
+            self._places.pop(run_id, None)
+            raise
 
     def end(self, run_id: str, status: Status) -> Run:
         """No step comes any more. A run that has ended keeps the status that it ended with."""
@@ -286,6 +294,23 @@ class Recorder:
         return self._count(run.id, run)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _write_step(
+        self, transaction: Transaction, run_id: str, live: LiveStep, payload: dict[str, JSONValue], behind: int
+    ) -> int:
+        """Under the lock, the step with ``behind`` others of the same batch before it; gives its index."""
+        journal = self._journal
+        run = self._open_run(transaction, run_id)
+        index = self._count(run_id, run) + behind
+        if index >= STEPS_MAX:
+            raise UsageError(f"run {run_id} has {index:,} steps; no trail holds more", safe="They are durable.",
+                             mend=f"End it with `periplus trail seal {run_id}`.")  # fmt: skip
+        transaction.observe({**payload, "index": index}, item_type=RUN_TYPE, item_id=run_id)
+        observer = self._observers.get(live.step.code)
+        if observer is not None and live.step.outcome == "ok":
+            now_ms = journal.clock.now_ms()
+            observer(transaction, Observed(run, index, live.step, live.at_ms, now_ms, journal.lineage))
+        return index
 
     def _opened(self, facts: RunFacts, process: ProcessMark | None) -> dict[str, JSONValue]:
         texts = {name: self._line(value) for name, value in facts._asdict().items() if isinstance(value, str)}

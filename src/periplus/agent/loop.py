@@ -1,0 +1,460 @@
+"""The loop: context → model → authorise → schedule → outcomes, until done, parked, or continued by a hook.
+
+It knows contracts only. Every step is an episode: written to the log first, then folded into the turn (what comes next) and into the
+context (what the model sees), both of which know nothing else. That is why ``run_turn`` has no state of its own to lose: it
+looks at what comes next and does it, whether the process has just begun or has been at it for an hour.
+
+Nothing that a model or a tool does ends the loop by an exception: what cannot be run is answered, what breaks is an outcome, and
+where nothing is left to do the turn is *parked* with one honest note. What does come out as an exception is the log that cannot be
+written, for a step that is not durable must not be followed by another.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Limits", "Run", "World", "run_turn"]
+
+import functools
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from periplus.agent.calls import bounded, sane, unknown_tool, whole
+from periplus.agent.cancel import CancelToken
+from periplus.agent.contracts import (
+    Access,
+    Approver,
+    AssistantMessage,
+    ContextOverflowError,
+    LLMClient,
+    Message,
+    ModelError,
+    PlanningHost,
+    RunLog,
+    Stop,
+    StreamingClient,
+    ToolCall,
+    ToolDecision,
+    ToolHost,
+    ToolResult,
+    ToolSchema,
+    TurnContext,
+)
+from periplus.agent.episodes import Answered, Decided, Ended, Episode, Fed, HookFailed, Intended, Resulted
+from periplus.agent.events import (
+    AnswerCompleted,
+    AnswerRestarted,
+    ContextFolded,
+    Event,
+    FeedbackGiven,
+    HookRaised,
+    PermissionAsked,
+    PermissionDecided,
+    ReasoningGrown,
+    RetryScheduled,
+    Sink,
+    StepStarted,
+    TextGrown,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from periplus.agent.hooks import Composite, Hook, HookFailure
+from periplus.agent.notes import CONTINUE, EMPTY, closing_note, told
+from periplus.agent.retry import Gone, Retrying, with_retries
+from periplus.agent.scheduler import Wave, run_wave, waves
+from periplus.agent.turn import Turn
+
+_CONTINUABLE: Final = frozenset({"done", "length", "stuck"})
+
+
+def _chance() -> float:
+    return int.from_bytes(os.urandom(4)) / 2**32
+
+
+class Limits(NamedTuple):
+    """What bounds a turn whatever the hooks say."""
+
+    steps: int = 200
+    lengths: int = 3
+    empty_answers: int = 2
+    denied_steps: int = 5
+    folds: int = 3
+
+
+class World(NamedTuple):
+    """Time and chance. ``wait`` waits so many seconds or until the token is set, and gives whether it is."""
+
+    monotonic_s: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = _chance
+    wait: Callable[[CancelToken, float], bool] = CancelToken.wait
+
+
+class Run:
+    """What a turn runs with. ``steering`` gives what the person said meanwhile and forgets it."""
+
+    def __init__(
+        self,
+        *,
+        client: LLMClient,
+        host: ToolHost,
+        context: TurnContext,
+        log: RunLog,
+        hooks: Sequence[Hook],
+        token: CancelToken,
+        turn: Turn,
+        emit: Sink = lambda _: None,
+        approver: Approver | None = None,
+        steering: Callable[[], Sequence[str]] = tuple,
+        limits: Limits | None = None,
+        world: World | None = None,
+    ) -> None:
+        self.client, self.host, self.context, self.log = client, host, context, log
+        self.hooks, self.token = Composite(hooks, self._hook_failed), token
+        self.turn, self.emit, self.approver, self.steering = turn, emit, approver, steering
+        self.limits, self.world = limits or Limits(), world or World()
+        self.raw: dict[str, ToolCall] = {}  # the calls of the last answer as they were before secrets were masked
+
+    # -- what is written down ------------------------------------------------------------------------------------------
+
+    def note(self, *episodes: Episode, durable: bool = True) -> None:
+        """Make the episodes durable, then known to all; as they are kept, without secrets."""
+        for kept in self.log.append(*episodes, durable=durable):
+            self.turn.take(kept)
+            self.context.take(kept)
+
+    def tell(self, event: Callable[..., Event], **fields: object) -> None:
+        self.emit(event(turn=self.turn.number, step=self.turn.step, **fields))
+
+    def feed(self, source: str, text: str) -> None:
+        """Say something to the model in the middle of the turn."""
+        self.note(Fed(turn=self.turn.number, step=self.turn.step, source=source, text=whole(text)))
+        self.tell(FeedbackGiven, source=source, text=text)
+
+    def steer(self) -> bool:
+        """Hand on what the person said meanwhile; whether there was anything."""
+        said = self.steering()
+        for text in said:
+            self.feed("person", text)
+        return bool(said)
+
+    def _hook_failed(self, failure: HookFailure) -> None:
+        hook, seam, error, is_closed = failure
+        at = {"turn": self.turn.number, "step": self.turn.step}
+        self.note(HookFailed(**at, hook=hook, seam=seam, error=error, is_closed=is_closed))
+        self.tell(HookRaised, hook=hook, seam=seam, error=error, is_closed=is_closed)
+
+
+def run_turn(run: Run) -> Ended:
+    """Go on with the turn in progress, wherever it stands, until it ends."""
+    turn = run.turn
+    while turn.ended is None:
+        stop: Stop | None = None
+        match turn.phase:
+            case "ask":
+                run.steer()
+                stop = _may_not_step(run) or ask(run)
+            case "act":
+                stop = _after_step(run, act(run))
+            case "settle":
+                stop = _after_step(run, settle(run))
+        if run.token.is_cancelled and (stop is None or stop.reason != "done"):
+            stop = Stop(reason="aborted")
+        if stop is not None and not _goes_on(run, stop):
+            end(run, stop)
+    return turn.ended
+
+
+def _may_not_step(run: Run) -> Stop | None:
+    if run.turn.step >= run.limits.steps:
+        return Stop(reason="steps")
+    return run.hooks.before_step(run.turn.step + 1)
+
+
+def _after_step(run: Run, stop: Stop | None) -> Stop | None:
+    """What the hooks say of the step that is done. They may park what would go on, or would be done."""
+    verdict = run.hooks.after_step(run.turn.step, run.turn.usage, stop.reason if stop else None)
+    return verdict or stop if stop is None or stop.reason == "done" else stop
+
+
+def _goes_on(run: Run, stop: Stop) -> bool:
+    """Whether somebody has more to say: the person first, then the hooks. They cannot talk away a limit or an error."""
+    if stop.reason not in _CONTINUABLE or run.turn.phase == "act" or run.token.is_cancelled:
+        return False
+    if run.steer():
+        return True
+    go_on = run.hooks.should_continue_after_stop(stop)
+    if go_on is not None:
+        run.feed(go_on.source, go_on.feedback)
+    return go_on is not None
+
+
+def end(run: Run, stop: Stop) -> None:
+    """Close the turn: no call stays without an outcome, and the note says how it stands."""
+    turn = run.turn
+    why = f"Not run: the turn ended first ({stop.reason})."
+    left = [_resulted(run, call, ToolResult(outcome="cancelled", output=why)) for call in turn.open_calls]
+    if left:
+        run.note(*left)
+    ended = turn.ends_as(stop.reason, closing_note(stop, turn.step, run.token.reason))
+    run.note(ended, *run.context.seal(ended))
+    run.tell(TurnEnded, reason=ended.reason, note=ended.note, text=ended.text, usage=ended.usage)
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def ask(run: Run) -> Stop | None:
+    """One answer of the model, made durable. What it cost is weighed before its calls are run."""
+    for _ in range(run.limits.folds + 1):
+        try:
+            answered = _answer(run)
+        except ContextOverflowError as error:
+            notes = run.context.make_room()
+            if not notes:
+                return Stop(reason="overflow", note=told(error))
+            run.note(*notes)
+            run.tell(ContextFolded)
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever a client raises, the turn ends by it and the session does not
+            return Stop(reason="aborted" if run.token.is_cancelled else "error", note=told(error))
+        if isinstance(answered, Gone):
+            return Stop(reason="aborted")
+        run.raw = {call.id: call for call in answered.message.tool_calls}
+        run.note(answered)
+        message = answered.message
+        run.tell(
+            AnswerCompleted, text=message.content, calls=len(message.tool_calls), usage=message.usage,
+            finish_reason=message.finish_reason, latency_ms=answered.latency_ms, retries=answered.retries,
+            measures=answered.measures,
+        )  # fmt: skip
+        return run.hooks.record_step_usage(message.usage)
+    return Stop(reason="overflow")
+
+
+def _answer(run: Run) -> Answered | Gone:
+    messages = run.hooks.prepare_messages(run.context.messages())
+    tools = run.context.tools()
+    measures = run.context.sent(messages)
+    step = run.turn.step + 1
+    size = sum(len(message.content) for message in messages)
+    run.emit(StepStarted(turn=run.turn.number, step=step, messages=len(messages), characters=size))
+    begun_s = run.world.monotonic_s()
+    retrying = Retrying(
+        run.world.random, functools.partial(run.world.wait, run.token), functools.partial(_report_retry, run)
+    )
+    with run.token.telling(getattr(run.client, "cancel", _nothing)):
+        got = with_retries(run.client, functools.partial(_complete, run, messages, tools), retrying)
+    if isinstance(got, Gone):
+        return got
+    message, retries = got
+    latency_ms = round(1000 * (run.world.monotonic_s() - begun_s))
+    return Answered(
+        turn=run.turn.number, step=step, message=sane(message, step), latency_ms=latency_ms, retries=retries,
+        measures=dict(measures),
+    )  # fmt: skip
+
+
+def _complete(run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
+    if not isinstance(run.client, StreamingClient):
+        return run.client.complete(messages, tools)
+    answer: AssistantMessage | None = None
+    stream = run.client.stream(messages, tools)
+    try:
+        for piece in stream:
+            if piece.kind == "text":
+                run.tell(TextGrown, text=piece.text)
+            elif piece.kind == "reasoning":
+                run.tell(ReasoningGrown, text=piece.text)
+            answer = piece.message or answer
+            if run.token.is_cancelled and answer is None:
+                raise ModelError("the answer was cut off by the person")
+    finally:
+        getattr(stream, "close", _nothing)()
+    if answer is None:
+        raise ModelError("the stream ended before the answer did", is_retryable=True)
+    return answer
+
+
+def _report_retry(run: Run, attempt: int, wait_s: float, error: Exception) -> None:
+    if isinstance(run.client, StreamingClient):
+        run.tell(AnswerRestarted)
+    run.tell(RetryScheduled, attempt=attempt, wait_ms=round(1000 * wait_s), error=told(error))
+
+
+def settle(run: Run) -> Stop | None:
+    """The model asks for nothing more. Is it done, or did something else stop it?"""
+    turn = run.turn
+    assert turn.answered is not None
+    stopped = _stopped(run, turn.answered.message)
+    if stopped is not None:
+        return stopped
+    if turn.answered.message.finish_reason == "length":
+        run.feed("length", CONTINUE)
+        return None
+    if turn.empty_answers:
+        run.feed("empty", EMPTY)
+        return None
+    return Stop(reason="done")
+
+
+def _stopped(run: Run, message: AssistantMessage) -> Stop | None:
+    """What ends the turn at this answer, whether it asks for calls or not."""
+    if message.finish_reason == "filter":
+        return Stop(reason="filter", note="The provider's filter stopped the answer.")
+    if message.finish_reason == "refusal":
+        return Stop(reason="filter", note="The model refused.")
+    if message.finish_reason == "error":
+        return Stop(reason="error", note="The model's answer broke off with an error.")
+    if run.turn.length_stops > run.limits.lengths:
+        return Stop(reason="length")
+    if run.turn.empty_answers > run.limits.empty_answers:
+        return Stop(reason="stuck", note="The model said nothing, again and again.")
+    return None
+
+
+# -- the tools ---------------------------------------------------------------------------------------------------------
+
+
+def act(run: Run) -> Stop | None:
+    """Run the calls of the last answer of which no outcome is known yet."""
+    turn = run.turn
+    assert turn.answered is not None
+    stopped = _stopped(run, turn.answered.message)
+    if stopped is not None:
+        return stopped
+    calls, refused = [], []
+    for call in turn.open_calls:
+        asked_for = run.raw.get(call.id, call)
+        refusal = _refused(run, asked_for)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            calls.append(asked_for)
+        if run.token.is_cancelled:
+            return Stop(reason="aborted")
+    if refused:
+        _finish(run, refused)
+    for wave in waves([_accesses(run, call) for call in calls]):
+        if run.token.is_cancelled:
+            return Stop(reason="aborted")
+        _run_wave(run, [calls[place] for place in wave.places], wave)
+    if turn.denied_steps >= run.limits.denied_steps:
+        return Stop(reason="stuck", note="The model asked again and again for what is denied.")
+    return None
+
+
+def _refused(run: Run, call: ToolCall) -> Resulted | None:
+    """The outcome of a call that is not run: it cannot be read, is of no tool, lost its secret, or may not run."""
+    if call.problem:
+        return _resulted(run, call, ToolResult(outcome="failed", output=f"Not run: {call.problem}"))
+    names = [schema.name for schema in run.host.schemas()]
+    if call.name not in names:
+        return _resulted(run, call, ToolResult(outcome="failed", output=unknown_tool(call.name, names)))
+    answered = run.turn.answered
+    if answered is not None and call.id in answered.masked and call.id not in run.raw:
+        why = "Not run: the process ended, and a secret in the arguments was not kept. Ask for it again."
+        return _resulted(run, call, ToolResult(outcome="cancelled", output=why))
+    decision = run.hooks.authorize_tool(call.name, call.args)
+    if decision.ask:
+        decision = _asked(run, call, decision)
+    if decision.allow:
+        return None
+    denied = ToolResult(outcome="denied", output=f"Denied: {decision.reason or 'no rule allows it'}", untrusted=False)
+    return _resulted(run, call, denied, counts_as_stuck=decision.counts_as_stuck)
+
+
+def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
+    """The decision of the person; a denial where there is nobody to ask."""
+    if run.approver is None:
+        return ToolDecision(
+            allow=False, reason=f"{decision.reason or 'a person would have to allow it'}; nobody can be asked here"
+        )
+    run.tell(PermissionAsked, call_id=call.id, name=call.name, args=call.args, reason=decision.reason)
+    answer = run.approver.approve(call, decision)
+    at = {"turn": run.turn.number, "step": run.turn.step}
+    run.note(Decided(**at, call_id=call.id, answer=answer, reason=decision.reason))
+    run.tell(PermissionDecided, call_id=call.id, answer=answer)
+    if answer == "no":
+        return ToolDecision(allow=False, reason="the person said no")
+    return ToolDecision(allow=True)
+
+
+def _run_wave(run: Run, calls: Sequence[ToolCall], wave: Wave) -> None:
+    """Intents, then the calls, then their outcomes: each durable before the next. An intent to read may be lost."""
+    intents = [
+        Intended(
+            turn=run.turn.number, step=run.turn.step, call_id=call.id, name=call.name,
+            plan=() if wave.is_read else _plan(run, call), is_read=wave.is_read,
+        )
+        for call in calls
+    ]  # fmt: skip
+    run.note(*intents, durable=not wave.is_read)
+    for call in calls:
+        run.tell(ToolStarted, call_id=call.id, name=call.name, args=call.args)
+    with run.token.telling(getattr(run.host, "cancel", _nothing)):
+        done = run_wave([functools.partial(_timed, run, call) for call in calls])
+    _finish(run, [_resulted(run, call, result, took_ms) for call, (result, took_ms) in zip(calls, done, strict=True)])
+
+
+def _finish(run: Run, outcomes: Sequence[Resulted]) -> None:
+    """Outcomes as the hooks leave them: durable, then shown."""
+    calls = {call.id: call for call in run.turn.open_calls}
+    shown = []
+    for one in outcomes:
+        call = run.raw.get(one.call_id, calls[one.call_id])
+        result = bounded(run.hooks.transform_tool_result(call, one.result))
+        shown.append(Resulted(**{name: getattr(one, name) for name in one.__struct_fields__} | {"result": result}))
+    run.note(*shown)
+    for one in shown:
+        show_result(run, one)
+
+
+def show_result(run: Run, one: Resulted) -> None:
+    result = one.result
+    run.tell(
+        ToolEnded, call_id=one.call_id, name=one.name, outcome=result.outcome, output=result.output,
+        handle=result.handle, exit_code=result.exit_code, effects=result.effects, duration_ms=one.duration_ms,
+    )  # fmt: skip
+
+
+def _timed(run: Run, call: ToolCall) -> tuple[ToolResult, int]:
+    begun_s = run.world.monotonic_s()
+    try:
+        result = run.host.run(call.name, call.args)
+        if not isinstance(result, ToolResult):
+            raise TypeError(f"it gave {type(result).__name__}")  # noqa: TRY301 - a broken tool is told of in one way
+    except Exception as error:  # noqa: BLE001 - what a tool raises is its outcome, and the model can do something about it
+        outcome = ToolResult(outcome="cancelled" if run.token.is_cancelled else "failed", output=told(error))
+        return outcome, round(1000 * (run.world.monotonic_s() - begun_s))
+    return result, round(1000 * (run.world.monotonic_s() - begun_s))
+
+
+def _accesses(run: Run, call: ToolCall) -> Sequence[Access]:
+    """What the call touches; nothing known of it where the host cannot tell, and then it runs alone."""
+    try:
+        return run.host.accesses(call.name, call.args)
+    except Exception:  # noqa: BLE001 - bad arguments: the call itself says what is wrong with them
+        return ()
+
+
+def _plan(run: Run, call: ToolCall) -> tuple[dict[str, object], ...]:
+    if not isinstance(run.host, PlanningHost):
+        return ()
+    try:
+        return tuple(dict(one) for one in run.host.plan(call.name, call.args))
+    except Exception:  # noqa: BLE001 - a plan is for after a crash only; what is wrong the call itself says
+        return ()
+
+
+def _resulted(
+    run: Run, call: ToolCall, result: ToolResult, took_ms: int = 0, *, counts_as_stuck: bool = False
+) -> Resulted:
+    return Resulted(
+        turn=run.turn.number, step=run.turn.step, call_id=call.id, name=call.name, result=result, duration_ms=took_ms,
+        counts_as_stuck=counts_as_stuck,
+    )  # fmt: skip
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,48 @@
+"""What the loop says in words of its own: to the model, and to the person when a turn is parked."""
+
+from __future__ import annotations
+
+__all__ = ["CONTINUE", "EMPTY", "closing_note", "told"]
+
+from collections.abc import Mapping
+from typing import Final
+
+from periplus.agent.contracts import Stop, StopReason
+from periplus.base.errors import PeriplusError
+
+CONTINUE: Final = (
+    "Your answer was cut off by the length limit. Go on exactly where it stopped, without repeating anything."
+)
+EMPTY: Final = "Your last answer was empty. Say what you found or did, or go on with the work."
+
+_CLOSING: Final[Mapping[StopReason, str]] = {
+    "done": "",
+    "aborted": "Stopped by request.",
+    "steps": "The limit of steps is reached.",
+    "budget": "The budget of this turn is spent.",
+    "stuck": "The work was going in circles.",
+    "overflow": "The request is too long for the model, and nothing is left to leave out.",
+    "length": "The answer hit the length limit again and again.",
+    "filter": "The answer was withheld.",
+    "error": "Something failed that waiting does not mend.",
+}
+
+
+def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
+    """The one sentence or two that say how a parked turn stands; empty for one that is done."""
+    if stop.reason == "done":
+        return stop.note
+    own = stop.note or (cancelled_because if stop.reason == "aborted" else "")
+    opening = _CLOSING[stop.reason]
+    why = f"{opening} {own}" if own and own != opening else opening
+    done = (
+        "Nothing was done yet." if steps == 0 else f"{steps} step{'s' * (steps != 1)} stand; the task is not finished."
+    )
+    return f"{why} {done}"
+
+
+def told(error: BaseException) -> str:
+    """An error in words: what is wrong, what is still safe, what to do."""
+    if isinstance(error, PeriplusError):
+        return " ".join(part for part in (str(error), error.safe, error.mend) if part)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,228 @@
+"""Where episodes become durable: in memory for evaluations, in the journal of a project for work.
+
+In the store an episode is an observation of the session's entity. What a step means as a step of a trail is written in the same
+batch, so that trail and session never disagree: both have the step, or neither. A run, which is what becomes a trail, lasts from the
+first episode that a process writes until ``close``; a session that is taken up again goes on with another.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MemoryLog", "StoreLog"]
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.agent.contracts import StopReason
+from periplus.agent.episode_codec import Mask, decode_episode, encode_episode, masked_episode
+from periplus.agent.episodes import Episode
+from periplus.agent.trailing import Trailing
+from periplus.base.errors import DamageError, RefusedError
+from periplus.base.secrets import mask_secrets
+from periplus.journal import Transaction
+from periplus.journal.lineage import START
+from periplus.journal.record import Record, record_of
+from periplus.memory.claims import session_id
+
+if TYPE_CHECKING:
+    from periplus.project import Project
+    from periplus.project.recording import Recording
+
+SESSION_TYPE: Final = "session"
+_LINES_AT_ONCE: Final = 500
+_CONTENT_BYTES_MAX: Final = 8 << 20
+_STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
+
+
+class MemoryLog:
+    """Episodes in a list: a session that ends with its process, but for the log that is handed on."""
+
+    def __init__(self, episodes: Sequence[Episode] = (), mask: Mask = mask_secrets) -> None:
+        self.episodes = list(episodes)
+        self._mask = mask
+
+    def append(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]:
+        del durable
+        kept = tuple(masked_episode(episode, self._mask) for episode in episodes)
+        self.episodes += kept
+        return kept
+
+    def read(self) -> Sequence[Episode]:
+        return tuple(self.episodes)
+
+    def close(self, reason: StopReason | None) -> None:
+        del reason
+
+
+class StoreLog:
+    """The episodes of session ``name`` in the store of ``project``, with a live trail beside them.
+
+    ``name`` is that of the agent's session, as in ``memory.sessions``. Raises RefusedError where another process that lives
+    carries a run of this session.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        name: str,
+        *,
+        title: str = "",
+        model: str = "",
+        agent: str = "",
+        checkpoints: bool = True,
+        mask: Mask = mask_secrets,
+    ) -> None:
+        self._project = project
+        self._name = name
+        self._facts = {"title": title, "model": model, "agent": agent}
+        self._checkpoints = checkpoints
+        self._mask = mask
+        self._recording: Recording | None = None
+        self._trailing = Trailing(model, self._content)
+        self.item_id = session_id(name)
+        self._refuse_second()
+
+    @property
+    def run_id(self) -> str:
+        """The run that is being recorded; empty before the first episode and after ``close``."""
+        return self._recording.id if self._recording is not None else ""
+
+    def append(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]:
+        kept = tuple(masked_episode(episode, self._mask) for episode in episodes)
+        if not kept:
+            return kept
+        put = self._project.journal.objects.put
+        payloads = [encode_episode(episode, put) for episode in kept]
+
+        def beside(transaction: Transaction) -> None:
+            for episode, payload in zip(kept, payloads, strict=True):
+                summary = f"turn {episode.turn} step {episode.step}: {payload['kind']}"
+                transaction.observe(payload, item_type=SESSION_TYPE, item_id=self.item_id, summary=summary)
+
+        steps = [step for episode in kept for step in self._trailing.steps(episode)]
+        if steps:
+            self._open().add_beside(steps, beside)
+        else:
+            self._project.journal.mutate(beside, self._project.writer, durable=durable, project=False)
+        return kept
+
+    def read(self) -> Sequence[Episode]:
+        """All episodes, in order. Raises DamageError."""
+        return [self._episode(record) for record in self._records(0)]
+
+    def read_turn(self, turn: int) -> Sequence[Episode]:
+        """The episodes of one turn, found without reading those before it."""
+        found: list[Episode] = []
+        for record in self._records(self._first_seq_of(turn)):
+            episode = self._episode(record)
+            if episode.turn > turn:
+                break
+            if episode.turn == turn:
+                found.append(episode)
+        return found
+
+    def close(self, reason: StopReason | None) -> None:
+        """Seal the trail of this run; ``reason`` is why its last turn ended, None where it did not."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return
+        if self._checkpoints:
+            recording.checkpoint()
+        recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Recording:
+        if self._recording is None:
+            facts = self._facts
+            self._recording = self._project.record(
+                agent=facts["agent"], title=facts["title"], model=facts["model"], checkpoints=self._checkpoints
+            )
+        return self._recording
+
+    def _refuse_second(self) -> None:
+        from periplus.base.processes import is_gone
+        from periplus.project.recording import unsealed
+
+        for run in unsealed(self._project):
+            mark = run.process
+            if run.session != self._name or mark is None or mark.pid == os.getpid():
+                continue
+            if not is_gone(mark, self._project.journal.files):
+                raise RefusedError(f"session {self._name} is being run by process {mark.pid}", safe="Nothing was written.",
+                                   mend="End that one first, or begin another session.")  # fmt: skip
+
+    def _content(self, path: str, digest: str) -> bytes | None:
+        """What a file holds, where that is what ``digest`` says."""
+        import hashlib
+
+        full = os.path.join(self._project.folder, path)
+        try:
+            fd = self._project.journal.files.open(full, os.O_RDONLY)
+        except OSError:
+            return None
+        with open(fd, "rb") as file:
+            data = file.read(_CONTENT_BYTES_MAX + 1)
+        return data if len(data) <= _CONTENT_BYTES_MAX and hashlib.sha256(data).hexdigest() == digest else None
+
+    def _episode(self, record: Record) -> Episode:
+        import orjson
+
+        journal = self._project.journal
+        if record.is_stub:
+            raise DamageError("the record of a step of the session was redacted", seq=record.seq,
+                              safe="Other records are untouched.", mend="Begin another session.")  # fmt: skip
+        try:
+            if record.payload_ref is not None:
+                data = journal.load_object(record.payload_ref.sha256)
+            else:
+                data = bytes(record.payload)  # type: ignore[arg-type]  # an observation has a payload
+            return decode_episode(orjson.loads(data), journal.objects.get)
+        except DamageError as error:
+            error.seq = record.seq
+            raise
+
+    def _records(self, seq: int) -> Iterator[Record]:
+        """The session's records in our own lineage from ``seq`` on: those in the index, then those behind it."""
+        journal = self._project.journal
+        journal.refresh()
+        journal.project()
+        journal.need_history()
+        if journal.damage is not None:
+            raise journal.damage
+        where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"
+        lineage = journal.lineage
+        while rows := journal.index.records(where, (SESSION_TYPE, self.item_id, lineage, seq), _LINES_AT_ONCE):
+            for row in rows:
+                yield record_of(journal.line_at(row))
+            seq = rows[-1].seq + 1
+        for chunk in journal.reader(lineage).read_from(journal.index.watermarks().get(lineage, START)):
+            for entry in chunk.entries:
+                if entry.record.seq >= seq and self._is_mine(entry.record):
+                    yield entry.record
+
+    def _is_mine(self, record: Record) -> bool:
+        return record.item_id == self.item_id and record.action == "observe" and record.item_type == SESSION_TYPE
+
+    def _first_seq_of(self, turn: int) -> int:
+        """A seq at or before the first record of the turn, by halving: turns only grow."""
+        journal = self._project.journal
+        journal.refresh()
+        journal.project()
+        journal.need_history()
+        where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"
+        low, high = 0, journal.end().next_seq
+        while high - low > 1:
+            middle = (low + high) // 2
+            rows = journal.index.records(where, (SESSION_TYPE, self.item_id, journal.lineage, middle), 1)
+            if rows and _turn_of(rows[0].summary) < turn:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def _turn_of(summary: str) -> int:
+    """The turn as ``append`` wrote it."""
+    word = summary.split(" ", 2)[1] if summary.startswith("turn ") else ""
+    return int(word) if word.isdigit() else 0

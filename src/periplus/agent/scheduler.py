@@ -1,0 +1,89 @@
+"""Which calls of one answer may run beside each other: reads in parallel, writes one after another, in order.
+
+A call that only reads may run beside others that only read. A call that writes runs alone. Two calls whose accesses meet, one
+of them a write, keep the order in which they were asked for; a read that meets no write need not wait for it. A call
+whose accesses are not known meets everything.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PARALLEL_MAX", "Wave", "is_read", "meet", "run_wave", "waves"]
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from periplus.agent.contracts import Access
+
+PARALLEL_MAX: Final = 8
+T = TypeVar("T")
+
+
+class Wave(NamedTuple):
+    """The places of calls that may run at once: one that writes, or as many as there are that read."""
+
+    places: tuple[int, ...]
+    is_read: bool
+
+
+def is_read(accesses: Sequence[Access]) -> bool:
+    """Whether a call with these accesses changes nothing. One that declares none says nothing of itself."""
+    return bool(accesses) and all(access.mode == "read" for access in accesses)
+
+
+def meet(one: Access, other: Access) -> bool:
+    """Whether the order of the two may be seen: they touch the same thing, and one of them writes."""
+    if one.mode == other.mode == "read":
+        return False
+    if "*" in (one.resource, other.resource):
+        return True
+    kind, _, place = one.resource.partition(":")
+    other_kind, _, other_place = other.resource.partition(":")
+    if kind != other_kind:
+        return False
+    return kind != "file" or _is_within(place, other_place) or _is_within(other_place, place)
+
+
+def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
+    """The calls, each a list of its accesses, as waves to be run one after another; every place stands in one of them."""
+    made: list[tuple[list[int], bool]] = []
+    wave_of: list[int] = []
+    for place, accesses in enumerate(calls):
+        reads = is_read(accesses)
+        earliest = 0
+        for before in range(place):
+            if _meet_anywhere(calls[before], accesses) or not (reads or is_read(calls[before])):
+                earliest = max(earliest, wave_of[before] + 1)
+        beside = [wave for wave in range(earliest, len(made)) if made[wave][1]] if reads else []
+        found = beside[0] if beside else len(made)  # a write goes behind all that was asked for before it
+        if found == len(made):
+            made.append(([], reads))
+        made[found][0].append(place)
+        wave_of.append(found)
+    return [Wave(tuple(places), reads) for places, reads in made]
+
+
+def run_wave(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """What the jobs give, in their order. One alone runs in the thread of the caller."""
+    if len(jobs) == 1:
+        return [jobs[0]()]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(PARALLEL_MAX, len(jobs)), "read") as pool:
+        futures = [pool.submit(job) for job in jobs]
+        return [future.result() for future in futures]
+
+
+def _meet_anywhere(some: Sequence[Access], others: Sequence[Access]) -> bool:
+    if not some or not others:
+        return True
+    return any(meet(one, other) for one in some for other in others)
+
+
+def _is_within(place: str, folder: str) -> bool:
+    place, folder = _clean(place), _clean(folder)
+    return not folder or place == folder or place.startswith(f"{folder}/")
+
+
+def _clean(path: str) -> str:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return "/".join(parts)

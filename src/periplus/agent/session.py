@@ -1,0 +1,203 @@
+"""A session: turns one after another over one log, and what a crash cut off taken up again."""
+
+from __future__ import annotations
+
+__all__ = ["Parts", "Session"]
+
+import threading
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from periplus.agent.calls import whole
+from periplus.agent.cancel import CancelToken
+from periplus.agent.contracts import (
+    Approver,
+    LLMClient,
+    PlanningHost,
+    RunLog,
+    Stop,
+    StopReason,
+    ToolHost,
+    ToolResult,
+    TurnContext,
+)
+from periplus.agent.episodes import Ended, Intended, Requested, Resulted, Resumed
+from periplus.agent.events import SessionResumed, Sink, TurnStarted
+from periplus.agent.hooks import Hook
+from periplus.agent.loop import Limits, Run, World, end, run_turn, show_result
+from periplus.agent.turn import Turn
+from periplus.base.clock import Clock, SystemClock
+from periplus.base.errors import RefusedError
+
+_UNKNOWN: Final = (
+    "The process ended while this call ran. Whether it did its work is not known, and it was not repeated. "
+    "Look how things stand before you repeat it."
+)
+
+
+class Parts(NamedTuple):
+    """What a session is made of. ``context`` is new: the session gives it the episodes of the log."""
+
+    client: LLMClient
+    host: ToolHost
+    context: TurnContext
+    log: RunLog
+    hooks: Sequence[Hook] = ()
+    approver: Approver | None = None
+    emit: Sink = lambda _: None
+    limits: Limits = Limits()
+    world: World = World()
+    clock: Clock = SystemClock()
+
+
+class Session:
+    """``turn`` runs a request to its end. Where ``is_interrupted``, a turn was cut off: ``resume`` goes on with it, ``drop`` ends it.
+
+    ``steer`` and ``cancel`` may be called from any thread while a turn runs.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._turn = Turn()
+        self._lock = threading.Lock()
+        self._said: list[str] = []
+        self._token: CancelToken | None = None
+        for episode in parts.log.read():
+            self._turn.take(episode)
+            parts.context.take(episode)
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._turn.phase != "idle"
+
+    @property
+    def turns(self) -> int:
+        """How many turns were begun."""
+        return self._turn.number
+
+    def turn(self, request: str, *, topic: str = "", token: CancelToken | None = None) -> Ended:
+        """Run a request of the person to its end. Raises RefusedError where a turn was cut off, and what the log raises."""
+        self._refuse_interrupted()
+        run = self._run(token)
+        parts = self._parts
+        asked = Requested(turn=self._turn.number + 1, text=whole(request), topic=topic, at_ms=parts.clock.now_ms())
+        run.note(asked, *parts.context.begin(asked))
+        run.tell(TurnStarted, request=asked.text)
+        run.hooks.reset_for_turn()
+        return self._ended(run)
+
+    def resume(self, *, token: CancelToken | None = None) -> Ended | None:
+        """Go on with the turn that was cut off; None where none was."""
+        if not self.is_interrupted:
+            return None
+        run = self._run(token)
+        at = {"turn": self._turn.number, "step": self._turn.step}
+        run.note(Resumed(**at, at_ms=self._parts.clock.now_ms()))
+        judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
+        if judged:
+            run.note(*judged)
+        unknown = tuple(one.call_id for one in judged if one.result.outcome == "indeterminate")
+        run.tell(SessionResumed, indeterminate=unknown)
+        for one in judged:
+            show_result(run, one)
+        run.hooks.reset_for_turn()
+        for usage in self._turn.spent:
+            run.hooks.record_step_usage(usage)
+        return self._ended(run)
+
+    def drop(self) -> Ended | None:
+        """End the turn that was cut off as it stands; None where none was."""
+        if not self.is_interrupted:
+            return None
+        run = self._run(None)
+        judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
+        if judged:
+            run.note(*judged)
+        end(run, Stop(reason="aborted", note="It was cut off, and dropped later."))
+        return self._turn.ended
+
+    def steer(self, text: str) -> None:
+        """Say something to the model in the middle of a turn; it hears it before its next step."""
+        with self._lock:
+            self._said.append(text)
+
+    def cancel(self, reason: str = "") -> None:
+        """Stop the turn that runs, and whatever it runs."""
+        with self._lock:
+            token = self._token
+        if token is not None:
+            token.cancel(reason)
+
+    def close(self) -> None:
+        """End the run: its trail is sealed. The session can be taken up again later."""
+        ended = self._turn.ended
+        reason: StopReason | None = ended.reason if ended is not None else None
+        self._parts.log.close(reason)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _run(self, token: CancelToken | None) -> Run:
+        parts = self._parts
+        token = token or CancelToken()
+        with self._lock:
+            self._token = token
+        return Run(
+            client=parts.client, host=parts.host, context=parts.context, log=parts.log, hooks=parts.hooks, token=token,
+            turn=self._turn, emit=parts.emit, approver=parts.approver, steering=self._steering, limits=parts.limits,
+            world=parts.world,
+        )  # fmt: skip
+
+    def _ended(self, run: Run) -> Ended:
+        try:
+            return run_turn(run)
+        finally:
+            with self._lock:
+                self._token = None
+
+    def _steering(self) -> Sequence[str]:
+        with self._lock:
+            said, self._said = self._said, []
+        return said
+
+    def _open_intents(self) -> list[Intended]:
+        is_open = {call.id for call in self._turn.open_calls}
+        return [intent for call_id, intent in self._turn.intents.items() if call_id in is_open]
+
+    def _refuse_interrupted(self) -> None:
+        if self.is_interrupted:
+            raise RefusedError(
+                f"turn {self._turn.number} of this session was cut off", safe="Its steps are durable.",
+                mend="Resume it, or drop it, before another is begun.",
+            )  # fmt: skip
+
+
+def _judged(run: Run, intent: Intended) -> Resulted | None:
+    """What became of a call whose process ended before its outcome was written; None where it has to be run (again).
+
+    A read changes nothing. A file step is judged by the digests of its files: as they were to be, it was done; as they were before,
+    it was not. Whatever else is found, and of a command nothing can be, nobody knows.
+    """
+    if intent.is_read:
+        return None
+    standing: dict[str, tuple[str | None, bool, bool]] = {}
+    if isinstance(run.host, PlanningHost):
+        for effect in intent.plan:
+            path = str(effect["path"])
+            now = run.host.digest(path)
+            standing[path] = (now, now == effect.get("before"), now == effect.get("after"))
+    if standing and all(is_after for _, _, is_after in standing.values()):
+        done = "Done. (The process ended before this could be written down; the files are as they were to be.)"
+        return _resulted(intent, ToolResult(outcome="ok", output=done, untrusted=False, effects=intent.plan))
+    if standing and all(is_before for _, is_before, _ in standing.values()):
+        return None
+    said = [_UNKNOWN]
+    for path, (now, is_before, is_after) in sorted(standing.items()):
+        state = "done" if is_after else "not done" if is_before else "gone" if now is None else "another content"
+        said.append(f"{path}: {state}")
+    return _resulted(intent, ToolResult(outcome="indeterminate", output="\n".join(said), untrusted=False))
+
+
+def _resulted(intent: Intended, result: ToolResult) -> Resulted:
+    return Resulted(
+        turn=intent.turn, step=intent.step, call_id=intent.call_id, name=intent.name, result=result, is_judged=True
+    )

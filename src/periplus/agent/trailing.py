@@ -1,0 +1,120 @@
+"""What a step of a session is as steps of a trail: an opcode and its values, as ``trail.livestep`` takes them."""
+
+from __future__ import annotations
+
+__all__ = ["Trailing"]
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from periplus.agent.contracts import Outcome, ToolCall, ToolResult
+from periplus.agent.episodes import Answered, Decided, Ended, Episode, Fed, Requested, Resulted, Resumed
+from periplus.base.canonical import INTEGER_MAX
+
+TrailStep: TypeAlias = tuple[str, dict[str, object]]
+
+_OUTCOMES: Final[Mapping[Outcome, str]] = {
+    "ok": "ok", "failed": "failed", "denied": "denied", "cancelled": "cancelled", "indeterminate": "unknown",
+}  # fmt: skip
+# By the tool's name: the opcode, and the operands with the arguments that give them, the first that is there.
+_TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
+    "read": ("FILE_READ", {"path": ("path",)}),
+    "list": ("FILE_LIST", {"path": ("path",)}),
+    "search": ("SEARCH_CODE", {"pattern": ("pattern", "query"), "path": ("path",)}),
+    "shell": ("COMMAND_RUN", {"command": ("command",), "cwd": ("cwd",)}),
+    "web_fetch": ("WEB_FETCH", {"url": ("url",)}),
+    "web_search": ("WEB_SEARCH", {"query": ("query",)}),
+    "ask_user": ("ASK", {"question": ("question",)}),
+    "spawn_agent": ("AGENT_SPAWN", {"agent": ("agent", "name"), "task": ("task", "prompt")}),
+}
+_PATHS: Final = {"FILE_READ": ".", "FILE_LIST": "."}
+_RESULT_CHARACTERS_MAX: Final = 4_000_000
+
+
+class Trailing:
+    """Give it every episode that is written, in order. ``content`` gives what a file holds, by path and digest, if it still does."""
+
+    def __init__(self, model: str, content: Callable[[str, str], bytes | None]) -> None:
+        self._model = model
+        self._content = content
+        self._calls: dict[str, ToolCall] = {}
+
+    def steps(self, episode: Episode) -> list[TrailStep]:
+        match episode:
+            case Requested():
+                return [("PROMPT", {"text": episode.text})]
+            case Fed(source="person"):
+                return [("PROMPT", {"text": episode.text, "note": "said while it ran"})]
+            case Fed():
+                return [("COMMENT", {"text": f"{episode.source}: {episode.text}"})]
+            case Answered():
+                return self._answer(episode)
+            case Decided():
+                return [("ASK", {"question": episode.reason or "may this call run?", "answer": episode.answer})]
+            case Resulted():
+                call = self._calls.get(episode.call_id) or ToolCall(id=episode.call_id, name=episode.name)
+                return self._result(call, episode)
+            case Resumed():
+                return [("COMMENT", {"text": f"turn {episode.turn} is taken up by another process"})]
+            case Ended() if episode.reason != "done":
+                return [("COMMENT", {"text": f"parked: {episode.note or episode.reason}"})]
+        return []
+
+    def _answer(self, episode: Answered) -> list[TrailStep]:
+        message = episode.message
+        self._calls = {call.id: call for call in message.tool_calls}
+        usage = message.usage
+        called: dict[str, object] = {
+            "model": message.model or self._model or "unknown", "tokens_in": usage.prompt_tokens, "cached": usage.cached,
+            "out": usage.completion_tokens, "cost": usage.cost, "duration_ms": episode.latency_ms,
+        }  # fmt: skip
+        said: list[TrailStep] = [("SAY", {"text": message.content})] if message.content.strip() else []
+        return [("MODEL_CALL", called), *said]
+
+    def _result(self, call: ToolCall, episode: Resulted) -> list[TrailStep]:
+        result = episode.result
+        facts: dict[str, object] = {"outcome": _OUTCOMES[result.outcome], "duration_ms": episode.duration_ms}
+        if result.exit_code is not None:
+            facts["exit_code"] = result.exit_code
+        if result.outcome in ("failed", "denied", "cancelled", "indeterminate"):
+            facts["error"] = result.output[:1000]
+        if episode.is_judged:
+            facts["note"] = "found out after a crash"
+        files = [self._file(effect, facts) for effect in result.effects if effect.get("path")]
+        if files and call.name != "shell":
+            return files
+        return [self._call(call, result, facts), *files]
+
+    def _file(self, effect: Mapping[str, Any], facts: Mapping[str, object]) -> TrailStep:
+        path, after = str(effect["path"]), effect.get("after")
+        own = {name: value for name, value in facts.items() if name != "exit_code"}
+        if not after:
+            return ("FILE_DELETE", {"path": path, **own})
+        held = self._content(path, str(after))
+        content = {"content": held} if held is not None else {"content_sha256": str(after)}
+        return ("FILE_WRITE", {"path": path, **content, **own})
+
+    def _call(self, call: ToolCall, result: ToolResult, facts: dict[str, object]) -> TrailStep:
+        if result.output and result.outcome == "ok" and len(result.output) <= _RESULT_CHARACTERS_MAX:
+            facts = {**facts, "result": result.output}
+        op, operands = _TOOLS.get(call.name, ("TOOL_CALL", {}))
+        values: dict[str, object] = {}
+        for name, arguments in operands.items():
+            given = next((call.args[key] for key in arguments if isinstance(call.args.get(key), str)), _PATHS.get(op))
+            if given is not None:
+                values[name] = given
+        is_whole = all(name in values for name in operands if name not in ("path", "cwd") or op in _PATHS)
+        if op == "TOOL_CALL" or not is_whole:
+            return ("TOOL_CALL", {"server": "", "name": call.name or "?", "arguments": _bounded(call.args), **facts})
+        return (op, {**values, **facts})
+
+
+def _bounded(value: Any, depth: int = 0) -> Any:
+    """Arguments as a step can carry them: no fraction that is no number, no integer that JSON has no place for."""
+    if isinstance(value, dict):
+        return {str(key): _bounded(one, depth + 1) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_bounded(one, depth + 1) for one in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > INTEGER_MAX:
+        return str(value)
+    return value

@@ -1,0 +1,90 @@
+"""The turn in progress: a fold over its episodes, from which the loop sees what comes next.
+
+So a turn that a crash cut off needs nothing of its own: its episodes are read, and the loop goes on where they end.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Phase", "Turn"]
+
+from typing import Literal, TypeAlias
+
+from periplus.agent.contracts import StopReason, ToolCall, Usage
+from periplus.agent.episodes import Answered, Ended, Episode, Fed, Intended, Requested, Resulted
+
+Phase: TypeAlias = Literal["idle", "ask", "act", "settle"]
+
+
+class Turn:
+    """Give it every episode of the session with ``take``, in order."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.ended: Ended | None = None
+        self._begin(0)
+
+    def _begin(self, number: int) -> None:
+        self.number = number
+        self.step = 0
+        self.usage = Usage()
+        self.answered: Answered | None = None
+        self.intents: dict[str, Intended] = {}
+        self.results: dict[str, Resulted] = {}
+        self.spent: list[Usage] = []
+        self.length_stops = 0
+        self.empty_answers = 0
+        self.denied_steps = 0
+        self.text = ""
+        self._is_fed = False
+
+    @property
+    def phase(self) -> Phase:
+        """What comes next: the model is asked, its calls are run, or its last word is weighed."""
+        if self.number == 0 or self.ended is not None:
+            return "idle"
+        if self.answered is None or self._is_fed:
+            return "ask"
+        if not self.answered.message.tool_calls:
+            return "settle"
+        return "act" if self.open_calls else "ask"
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last answer of which no outcome is known, as they were asked for."""
+        calls = self.answered.message.tool_calls if self.answered is not None else ()
+        return tuple(call for call in calls if call.id not in self.results)
+
+    def take(self, episode: Episode) -> None:
+        match episode:
+            case Requested():
+                self.ended = None
+                self._begin(episode.turn)
+            case Answered():
+                self._answer(episode)
+            case Intended():
+                self.intents[episode.call_id] = episode
+            case Resulted():
+                self.results[episode.call_id] = episode
+                if not self.open_calls:
+                    is_stuck = all(one.counts_as_stuck for one in self.results.values())
+                    self.denied_steps = self.denied_steps + 1 if is_stuck else 0
+            case Fed():
+                self._is_fed = not self.open_calls
+            case Ended():
+                self.ended = episode
+            case _:
+                pass  # the others say nothing of what comes next
+
+    def _answer(self, episode: Answered) -> None:
+        message = episode.message
+        self.text = self.text + message.content if self.length_stops else message.content
+        self.length_stops = self.length_stops + 1 if message.finish_reason == "length" else 0
+        is_empty = not message.content.strip() and not message.tool_calls
+        self.empty_answers = self.empty_answers + 1 if is_empty else 0
+        self.answered, self.step = episode, episode.step
+        self.intents, self.results, self._is_fed = {}, {}, False
+        self.spent.append(message.usage)
+        self.usage += message.usage
+
+    def ends_as(self, reason: StopReason, note: str) -> Ended:
+        return Ended(turn=self.number, step=self.step, reason=reason, note=note, text=self.text, usage=self.usage)
