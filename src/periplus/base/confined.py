@@ -22,7 +22,7 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -197,6 +197,15 @@ class Confined:
 
     def read(self, path: str) -> bytes:
         """The bytes of a plain file. Nothing else is opened: a pipe would hold the reader, a device would do things."""
+        with self.opened(path) as fd:
+            try:
+                return self._contents(fd, path)
+            except OSError as error:
+                raise environment_failure(error, "read", path) from error
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[int]:
+        """A plain file open for reading, of any size: for who reads it in pieces."""
         names = self._names(path)
         with self._folder(names[:-1], path) as folder:
             status = self._plain_file(folder, names[-1], path)
@@ -206,12 +215,11 @@ class Confined:
                 fd = self._files.open_at(folder, names[-1], os.O_RDONLY)
             except OSError as error:
                 raise self._failure(error, "read", path) from error
-            try:
-                return self._contents(fd, path)
-            except OSError as error:
-                raise environment_failure(error, "read", path) from error
-            finally:
-                os.close(fd)
+        try:
+            _judge_kind(os.fstat(fd), path)  # of what was opened, whatever was swapped since it was looked at
+            yield fd
+        finally:
+            os.close(fd)
 
     def list(self, path: str = ".") -> list[Entry]:
         """What lies in a folder, by name; what is reserved, or has a name that no path may have, is left out."""
@@ -327,11 +335,22 @@ class Confined:
 
     def sweep(self) -> int:
         """Remove what writes left behind that were stopped; for who knows that nobody else writes here now."""
-        left = [
-            entry.path
-            for entry in self.walk()
-            if (name := os.path.basename(entry.path)).startswith(_TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
-        ]
+        left = [entry.path for entry in self.walk() if _is_temporary(os.path.basename(entry.path), _TEMPORARY_PREFIX)]
+        for path in left:
+            self.delete(path)
+        return len(left)
+
+    def sweep_after(self, pid: int, folders: Iterable[str]) -> int:
+        """The same in ``folders`` alone, of a process that is known to have ended, whoever else writes there now."""
+        prefix = f"{_TEMPORARY_PREFIX}{pid}."
+        left = []
+        for folder in folders:
+            try:
+                left += [
+                    entry.path for entry in self.list(folder) if _is_temporary(os.path.basename(entry.path), prefix)
+                ]
+            except NotFoundError:
+                continue  # it was not made yet
         for path in left:
             self.delete(path)
         return len(left)
@@ -414,8 +433,7 @@ class Confined:
         return found
 
     def _contents(self, fd: int, path: str) -> bytes:
-        status = os.fstat(fd)  # of what was opened, whatever was swapped since it was looked at
-        _judge_kind(status, path)
+        status = os.fstat(fd)
         limit = self.limits.file_bytes_max
         if status.st_size > limit:
             raise _refused(path, "too_large", f"{status.st_size:,} bytes, at most {limit:,}")
@@ -470,6 +488,10 @@ def _judge_kind(status: os.stat_result, path: str) -> None:
         raise _refused(path, "link", "it is, or leads over, a link")
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise _refused(path, "kind", "it is a device, a pipe or a socket")
+
+
+def _is_temporary(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and name.endswith(TEMPORARY_SUFFIX)
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

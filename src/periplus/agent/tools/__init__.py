@@ -1,0 +1,36 @@
+"""What the agent can do: files, commands, the network, memory, questions, each a row of one table."""
+
+from __future__ import annotations
+
+from periplus.agent.tools.editing import edit_tool, write_tool
+from periplus.agent.tools.host import LocalToolHost
+from periplus.agent.tools.listing import list_tool
+from periplus.agent.tools.pages import HANDLE_PREFIX, Page, PageMatch, Pages, PageSource, is_handle, search_pages
+from periplus.agent.tools.reading import read_tool
+from periplus.agent.tools.searching import find_engine, search_tool
+from periplus.agent.tools.table import Arguments, ArgumentsError, Parameter, Tool
+from periplus.agent.tools.workspace import Guard, Workspace, claims_guard
+
+__all__ = [
+    "HANDLE_PREFIX",
+    "Arguments",
+    "ArgumentsError",
+    "Guard",
+    "LocalToolHost",
+    "Page",
+    "PageMatch",
+    "PageSource",
+    "Pages",
+    "Parameter",
+    "Tool",
+    "Workspace",
+    "claims_guard",
+    "edit_tool",
+    "find_engine",
+    "is_handle",
+    "list_tool",
+    "read_tool",
+    "search_pages",
+    "search_tool",
+    "write_tool",
+]

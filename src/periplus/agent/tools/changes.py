@@ -1,0 +1,295 @@
+"""Changes of files: several at once as one, each turn's kept so that it can be undone, ``.git`` never touched.
+
+Theory of operation
+-------------------
+The log is a file of lines. Before anything is changed, the bytes before and after of every file are objects, and a line with their
+digests is on the disk; then the files are written, one after the other; then a line says that it is done. Whoever finds a
+line without that second one goes on: a file that holds the bytes before gets those after. If a file holds neither,
+somebody else changed it meanwhile, and those that were written go back to what they were: all or nothing either way.
+
+Undoing a turn is one more change, from the digests that its first and last line give for each file, and refused where a file
+is no longer what the turn left.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Change", "ChangeLog", "Recovered", "Undone", "digest_of"]
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from periplus.base.confined import Confined
+from periplus.base.digests import sha256
+from periplus.base.errors import (
+    ConflictError,
+    DamageError,
+    NotFoundError,
+    PeriplusError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import Files, read_plain, write_all
+from periplus.objects import ObjectStore
+
+_LOG_BYTES_MAX: Final = 256 << 20
+CHANGES_MAX: Final = 2_000
+
+
+class Change(NamedTuple):
+    """One file: its bytes before and after, None where there is none. ``is_executable`` of None keeps what it was."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    is_executable: bool | None = None
+
+
+class Recovered(NamedTuple):
+    """What an interrupted change came to: paths that were finished, taken back, and left because another changed them."""
+
+    finished: tuple[str, ...] = ()
+    taken_back: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+class Undone(NamedTuple):
+    """The paths that an undo gave their bytes back."""
+
+    paths: tuple[str, ...]
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    path: str
+    before: str | None = None
+    after: str | None = None
+    is_executable: bool | None = None
+    was_executable: bool = False
+
+
+class _Patch(
+    msgspec.Struct, frozen=True, tag_field="kind", tag="patch", forbid_unknown_fields=True, omit_defaults=True
+):
+    number: int
+    turn: str
+    pid: int
+    files: tuple[_File, ...]
+    undoes: str = ""
+
+
+class _Done(msgspec.Struct, frozen=True, tag_field="kind", tag="done", forbid_unknown_fields=True, omit_defaults=True):
+    number: int
+    is_taken_back: bool = False
+
+
+def digest_of(data: bytes | None) -> str | None:
+    """SHA-256 in hexadecimal, None of nothing."""
+    return None if data is None else sha256(data).hex()
+
+
+class ChangeLog:
+    """The changes of one session in ``folder``; the log and the objects lie in ``state``. One process at a time."""
+
+    def __init__(self, state: str, folder: Confined, files: Files) -> None:
+        self._folder, self._files = folder, files
+        self._path = os.path.join(state, "changes.jsonl")
+        self._patches: list[_Patch] = []
+        self._done: dict[int, _Done] = {}
+        files.make_folder(state, 0o700)
+        self.objects = ObjectStore(os.path.join(state, "objects"), files)
+        self._load()
+
+    # Making changes
+
+    def apply(self, turn: str, changes: Sequence[Change], *, undoes: str = "") -> None:
+        """All of ``changes``, or none. Raises what the folder refuses; ConflictError where a file is not what it was."""
+        if len(changes) > CHANGES_MAX:
+            raise UsageError(f"{len(changes):,} files at once, at most {CHANGES_MAX:,}", safe="Nothing was changed.")
+        if len({change.path for change in changes}) < len(changes):
+            raise UsageError("a file is named twice in one change", safe="Nothing was changed.")
+        entries = [self._folder.stat(change.path) for change in changes]
+        for change in changes:
+            self._expect(change)
+        kept = tuple(
+            _File(change.path, digest_of(change.before), digest_of(change.after), change.is_executable,
+                  entry is not None and entry.is_executable)
+            for change, entry in zip(changes, entries, strict=True)
+        )  # fmt: skip
+        for change in changes:
+            for data in (change.before, change.after):
+                if data is not None:
+                    self.objects.put(data)
+        patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept, undoes)
+        self._append(patch, is_durable=True)
+        self._patches.append(patch)
+        try:
+            for change in changes:
+                self._expect(change)  # as late as can be: what another wrote meanwhile is not written over
+                self._put(change.path, change.after, change.is_executable)
+        except PeriplusError:
+            self._take_back(patch)
+            raise
+        self._finish(patch.number, is_taken_back=False)
+
+    def _expect(self, change: Change) -> None:
+        held = self._held(change.path)
+        if held != change.before:
+            raise ConflictError(
+                f"{change.path} is not what it was when the change was made up", safe="Nothing was changed.",
+                mend="Read it again.",
+            )  # fmt: skip
+
+    def recover(self) -> Recovered:
+        """Finish, or take back, the change that was stopped in the middle; to be called before anything else is done."""
+        if not self._patches or self._patches[-1].number in self._done:
+            return Recovered()
+        patch = self._patches[-1]
+        self._folder.sweep_after(patch.pid, {os.path.dirname(file.path) or "." for file in patch.files})
+        now = {file.path: digest_of(self._held(file.path)) for file in patch.files}
+        strange = tuple(file.path for file in patch.files if now[file.path] not in (file.before, file.after))
+        if strange:
+            back = self._take_back(patch)
+            return Recovered(taken_back=back, left=strange)
+        for file in patch.files:
+            self._put(file.path, self._bytes(file.after), file.is_executable)
+        self._finish(patch.number, is_taken_back=False)
+        return Recovered(finished=tuple(file.path for file in patch.files))
+
+    def _take_back(self, patch: _Patch) -> tuple[str, ...]:
+        back = []
+        for file in reversed(patch.files):
+            if file.before != file.after and digest_of(self._held(file.path)) == file.after:
+                self._put(file.path, self._bytes(file.before), file.was_executable)
+                back.append(file.path)
+        self._finish(patch.number, is_taken_back=True)
+        return tuple(back)
+
+    def _put(self, path: str, data: bytes | None, is_executable: bool | None) -> None:  # noqa: FBT001 - None is a third answer
+        held = self._held(path)
+        if data is None:
+            if held is not None:
+                self._folder.delete(path)
+        elif held != data or is_executable is not None:
+            self._folder.write(path, data, is_executable=is_executable)
+
+    def _held(self, path: str) -> bytes | None:
+        try:
+            return self._folder.read(path)
+        except NotFoundError:
+            return None
+
+    def _bytes(self, digest: str | None) -> bytes | None:
+        return None if digest is None else self.objects.get(bytes.fromhex(digest))
+
+    # Looking back
+
+    def turns(self) -> list[str]:
+        """The turns with changes that stand, the oldest first."""
+        undone = {patch.undoes for patch in self._standing() if patch.undoes}
+        found = dict.fromkeys(patch.turn for patch in self._standing() if not patch.undoes)
+        return [turn for turn in found if turn not in undone]
+
+    def changed_in(self, turn: str) -> dict[str, tuple[str | None, str | None]]:
+        """The digests before and after the turn of each file that it changed; what came to nothing is left out."""
+        found = {path: (first.before, last.after) for path, (first, last) in self._spans(turn).items()}
+        return {path: pair for path, pair in found.items() if pair[0] != pair[1]}
+
+    def content(self, digest: str) -> bytes:
+        """The bytes of a file as it was. Raises NotFoundError."""
+        return self.objects.get(bytes.fromhex(digest))
+
+    def undo(self, turn: str) -> Undone:
+        """Give every file that ``turn`` changed the bytes that it had before. Raises ConflictError, and changes
+        nothing, where a file was changed since; NotFoundError where there is nothing to undo.
+        """
+        spans = self._spans(turn)
+        if turn not in self.turns():
+            raise NotFoundError(f"turn {turn} changed no file, or is undone already", safe="Nothing was changed.")
+        changes, later = [], []
+        for path, (first, last) in spans.items():
+            held = self._held(path)
+            if digest_of(held) != last.after:
+                later.append(path)
+            elif first.before != last.after:
+                changes.append(Change(path, held, self._bytes(first.before), first.was_executable))
+        if later:
+            raise ConflictError(
+                f"changed since that turn: {', '.join(later[:10])}{' …' if len(later) > 10 else ''}",
+                safe="Nothing was changed.", mend="Undo the later turns first, or put these files back by hand.",
+            )  # fmt: skip
+        self.apply(turn, changes, undoes=turn)
+        return Undone(tuple(change.path for change in changes))
+
+    def _standing(self) -> Iterable[_Patch]:
+        return [one for one in self._patches if not (done := self._done.get(one.number)) or not done.is_taken_back]
+
+    def _spans(self, turn: str) -> dict[str, tuple[_File, _File]]:
+        spans: dict[str, tuple[_File, _File]] = {}
+        for patch in self._standing():
+            if patch.turn == turn and not patch.undoes:
+                for file in patch.files:
+                    spans[file.path] = (spans[file.path][0] if file.path in spans else file, file)
+        return spans
+
+    # The file
+
+    def _finish(self, number: int, *, is_taken_back: bool) -> None:
+        done = _Done(number, is_taken_back)
+        self._append(done, is_durable=False)
+        self._done[number] = done
+
+    def _append(self, line: _Patch | _Done, *, is_durable: bool) -> None:
+        try:
+            fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                is_new = os.fstat(fd).st_size == 0
+                write_all(self._files, fd, msgspec.json.encode(line) + b"\n")
+                if is_durable:
+                    self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            if is_new:
+                self._files.sync_folder(os.path.dirname(self._path))
+        except OSError as error:
+            raise environment_failure(error, "write", self._path) from error
+
+    def _load(self) -> None:
+        try:
+            data = read_plain(self._path, _LOG_BYTES_MAX)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise environment_failure(error, "read", self._path) from error
+        whole, _, rest = data.rpartition(b"\n")
+        if rest:  # a line that was stopped in the middle: nothing followed from it
+            self._cut(len(data) - len(rest))
+        offset = 0
+        for line in whole.split(b"\n") if whole else []:
+            self._take(line, offset)
+            offset += len(line) + 1
+
+    def _take(self, line: bytes, offset: int) -> None:
+        try:
+            row: Any = msgspec.json.decode(line, type=_Patch | _Done)
+        except msgspec.DecodeError as error:
+            raise DamageError(
+                f"no line of a change log: {error}", path=self._path, offset=offset, safe="No file was changed.",
+                mend="Move that log away: what it could undo can then not be undone.",
+            ) from error  # fmt: skip
+        if isinstance(row, _Patch):
+            self._patches.append(row)
+        else:
+            self._done[row.number] = row
+
+    def _cut(self, size: int) -> None:
+        try:
+            fd = self._files.open(self._path, os.O_WRONLY)
+            try:
+                os.ftruncate(fd, size)
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+        except OSError as error:
+            raise environment_failure(error, "mend", self._path) from error

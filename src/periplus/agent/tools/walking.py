@@ -1,0 +1,92 @@
+"""Walking the folder: files in the order of their paths, what is ignored left out, everything bounded."""
+
+from __future__ import annotations
+
+__all__ = ["WALK_SECONDS_MAX", "Walk"]
+
+from collections.abc import Iterator
+from typing import Final
+
+from periplus.agent.tools.ignores import Ignores, parse_rules
+from periplus.base.confined import Confined, Entry
+from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
+
+WALK_SECONDS_MAX: Final = 15.0
+ENTRIES_MAX: Final = 500_000
+_IGNORE_BYTES_MAX: Final = 1 << 20
+
+
+class Walk:
+    """One walk. ``stopped`` says why it did not see everything, ``unread`` which folders could not be listed."""
+
+    def __init__(self, folder: Confined, *, with_ignored: bool = False, seconds: float = WALK_SECONDS_MAX) -> None:
+        self._folder, self._with_ignored, self._seconds = folder, with_ignored, seconds
+        self.stopped = ""
+        self.unread: list[str] = []
+
+    def entries(self, path: str = ".", depth: int | None = None) -> Iterator[Entry]:
+        """Files and folders below ``path``, a folder before what lies in it; ``depth`` 1 is what lies in it directly."""
+        import time
+
+        deadline = time.monotonic() + self._seconds
+        names = () if path == "." else tuple(path.split("/"))
+        waiting: list[Entry] = []
+        seen = 0
+        rules = self._rules_above(names)
+        known = {"/".join(names) or ".": self._within(rules, names)}
+        waiting += reversed(self._inner("/".join(names) or ".", known["/".join(names) or "."], is_asked=True))
+        while waiting:
+            entry = waiting.pop()
+            seen += 1
+            if seen > ENTRIES_MAX or time.monotonic() > deadline:
+                self.stopped = f"over {ENTRIES_MAX:,} entries" if seen > ENTRIES_MAX else f"over {self._seconds:.0f} s"
+                return
+            yield entry
+            if entry.kind == "folder" and (depth is None or entry.path.count("/") - len(names) + 1 < depth):
+                parent = entry.path.rpartition("/")[0] or "."
+                ignores = self._within(known[parent], tuple(entry.path.split("/")))
+                known[entry.path] = ignores
+                waiting += reversed(self._inner(entry.path, ignores))
+
+    def files(self, path: str = ".") -> Iterator[Entry]:
+        """The plain files below ``path``, or ``path`` itself, ignored or not, where it is one. Raises NotFoundError."""
+        entry = self._folder.stat(path)
+        if entry is None:
+            raise NotFoundError(f"no file or folder {path}")
+        if entry.kind != "folder":
+            yield entry
+            return
+        for inner in self.entries(path):
+            if inner.kind == "file":
+                yield inner
+
+    def _rules_above(self, names: tuple[str, ...]) -> Ignores:
+        ignores = Ignores()
+        for end in range(len(names)):
+            ignores = self._within(ignores, names[:end])
+        return ignores
+
+    def _within(self, ignores: Ignores, names: tuple[str, ...]) -> Ignores:
+        if self._with_ignored:
+            return ignores
+        path = "/".join((*names, ".gitignore"))
+        try:
+            entry = self._folder.stat(path)
+            if entry is None or entry.kind != "file" or entry.size > _IGNORE_BYTES_MAX:
+                return ignores
+            return ignores.within(parse_rules(self._folder.read(path).decode("utf-8", "replace"), names))
+        except (NotFoundError, ConfinementError, EnvironmentFailure):
+            return ignores  # nothing is left out on the word of a file that cannot be read
+
+    def _inner(self, path: str, ignores: Ignores, *, is_asked: bool = False) -> list[Entry]:
+        try:
+            found = self._folder.list(path)
+        except (NotFoundError, ConfinementError, EnvironmentFailure) as error:
+            if is_asked:
+                raise
+            self.unread.append(f"{path}: {error}")
+            return []
+        if self._with_ignored:
+            return found
+        return [one for one in found
+                if not ignores.leaves_out(tuple(one.path.split("/")), is_folder=one.kind == "folder")]  # fmt: skip

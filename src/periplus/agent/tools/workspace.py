@@ -1,0 +1,157 @@
+"""What the tools of a host share: the folder, the pages, what was read, the changes of the turn, and who may stop them."""
+
+from __future__ import annotations
+
+__all__ = ["Guard", "Workspace", "claims_guard"]
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of
+from periplus.agent.tools.pages import Pages, is_handle
+from periplus.base.confined import Confined, judge_path
+from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, UsageError
+from periplus.base.files import Files
+
+if TYPE_CHECKING:
+    from periplus.project import Project
+
+Guard: TypeAlias = Callable[[Sequence[str]], None]
+"""Told the paths that are to be changed; raises ClaimedError, or whatever else forbids it."""
+
+SEEN_MAX: Final = 10_000
+
+
+class Workspace:
+    """The folder ``root`` that the agent works in. ``state`` is a folder of the session's own, outside of it or in the store."""
+
+    def __init__(self, root: str, state: str, *, pages: Pages | None = None, guard: Guard | None = None,
+                 files: Files | None = None) -> None:  # fmt: skip
+        self.files = files or Files()
+        self.folder = Confined(root, files=self.files)
+        self.root = self.folder.root
+        self.state = os.path.abspath(state)
+        self.pages = pages or Pages()
+        self.changes = ChangeLog(self.state, self.folder, self.files)
+        self.turn = "0"
+        self._guard = guard
+        self._seen: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        self.folder.close()
+
+    def recover(self) -> Recovered:
+        """To be called once, before the first tool runs."""
+        return self.changes.recover()
+
+    def path(self, path: str) -> str:
+        """A path from the folder, as everything below names it; one that begins with the folder is taken too. Raises
+        ConfinementError.
+        """
+        if is_handle(path):
+            raise UsageError(
+                f"{path} is a page, not a file", mend="Pages are read, listed and searched, never changed."
+            )
+        if path.startswith("/") and (path == self.root or path.startswith(self.root + "/")):
+            path = path[len(self.root) :].strip("/") or "."
+        while path.startswith("./"):
+            path = path[2:].lstrip("/")
+        path = path.rstrip("/") or path
+        return "/".join(judge_path(path or ".")) or "."
+
+    def resource(self, path: str) -> str:
+        """How ``Access`` names a path; what is no path is named as it stands, and meets nothing."""
+        if is_handle(path):
+            return f"page:{path}"
+        try:
+            return f"file:{self.path(path)}"
+        except Exception:  # noqa: BLE001 - the call itself will say what is wrong with it
+            return f"file:{path}"
+
+    # What the model has seen of files
+
+    def note_seen(self, path: str, digest: str) -> None:
+        """The model knows the file as the bytes of that digest; also for who restores a session."""
+        with self._lock:
+            self._seen.pop(path, None)
+            self._seen[path] = digest
+            while len(self._seen) > SEEN_MAX:
+                self._seen.pop(next(iter(self._seen)))
+
+    def seen(self, path: str) -> str | None:
+        with self._lock:
+            return self._seen.get(path)
+
+    def current(self, path: str) -> bytes:
+        """The bytes of a file that is to be changed. Raises ConflictError where the model knows it as something else."""
+        data = self.folder.read(path)
+        seen = self.seen(path)
+        if seen is not None and seen != digest_of(data):
+            raise ConflictError(
+                f"{path} was changed since it was read", safe="Nothing was changed.", mend=f"read(path={path!r}) again."
+            )
+        return data
+
+    # Changing
+
+    def apply(self, changes: Sequence[Change]) -> tuple[dict[str, Any], ...]:
+        """All of ``changes`` or none, and what they did to which file. Raises ClaimedError, ConflictError, …"""
+        if self._guard is not None:
+            self._guard([change.path for change in changes])
+        self.changes.apply(self.turn, changes)
+        effects = []
+        for change in changes:
+            after = digest_of(change.after)
+            if after is not None:
+                self.note_seen(change.path, after)
+            else:
+                with self._lock:
+                    self._seen.pop(change.path, None)
+            effects.append({"path": change.path, "before": digest_of(change.before), "after": after})
+        return tuple(effects)
+
+    def undo(self, turn: str) -> tuple[str, ...]:
+        """See ``ChangeLog.undo``; files under a claim of another are refused as for any change."""
+        if self._guard is not None:
+            self._guard(list(self.changes.changed_in(turn)))
+        paths = self.changes.undo(turn).paths
+        for path in paths:
+            with self._lock:
+                self._seen.pop(path, None)
+        return paths
+
+    def read_text(self, path: str) -> str:
+        """The text of a file or a page. Raises NotFoundError, ConfinementError, BinaryFileError."""
+        if is_handle(path):
+            return self.pages.read(path)
+        from periplus.agent.tools.texts import decode
+
+        name = self.path(path)
+        entry = self.folder.stat(name)
+        if entry is None:
+            raise NotFoundError(f"no file {name}")
+        return decode(self.folder.read(name)).lines.joined()
+
+
+def claims_guard(project: Project) -> Guard:
+    """Refuses what a live claim of another agent covers, and names the claim."""
+
+    def guard(paths: Sequence[str]) -> None:
+        from periplus.memory.check import PATHS_MAX
+
+        for begin in range(0, len(paths), PATHS_MAX):
+            blocked = project.work.check(paths[begin : begin + PATHS_MAX]).blocked
+            if blocked:
+                value = blocked[0].entity.value
+                raise ClaimedError(
+                    f"{blocked[0].path} is claimed by {value.get('holder')} until {value.get('expires')}: "
+                    f"{str(value.get('text', ''))[:80]} [{blocked[0].entity.item_id}]",
+                    claims=tuple(dict.fromkeys(one.entity.item_id for one in blocked)),
+                    safe="Nothing was changed.",
+                    mend="Work on something else, or ask the holder.",
+                )
+
+    return guard
