@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from periplus.base.clock import FixedClock, parse_ms
+from cli_support import Shell
+from periplus.base.clock import FixedClock, format_ms, parse_ms
 from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
+from periplus.base.ids import new_id
+from periplus.base.processes import process_mark
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.claims import TTL_S, Asked, acquire, live_claims, renew, scopes_of, session_id, wait_for
+from periplus.memory.claims import TTL_S, Asked, acquire, live_claims, renew, scopes_of, session_id
+from periplus.memory.waiting import wait_for
 from periplus.project import Project
 from support import Stop, StoppingFiles
 
@@ -356,3 +363,138 @@ def test_a_claim_is_there_whole_or_not_at_all_wherever_the_process_stops(tmp_pat
             break
         at += 1
     assert at > 5
+
+
+# -- the line ----------------------------------------------------------------------------------------------------------
+
+EVE = Writer("eve", "who_0000000000000003", "", 3)
+
+
+def stand(project, writer, clock, scope, place, **more):
+    """A place in the line, as a waiting process writes it; by default it cannot be told whether that process lives."""
+    now = clock.now_ms()
+    value = {
+        "v": 1, "text": "waits", "state": "waiting", "scopes": [scope], "mode": "exclusive", "holder": writer.name,
+        "holder_id": writer.id, "ttl_s": 7200, "expires": format_ms(now + 60_000), "created": format_ms(now), "place": place, **more,
+    }  # fmt: skip
+    item_id = new_id("clm")
+    project.journal.mutate(lambda at: at.put("claim", item_id, value), writer)
+    return item_id
+
+
+def test_who_comes_later_stands_behind_who_waits(ada, bob, clock):
+    held = ada.work.claim(asked("src"))
+    place = stand(ada, EVE, clock, "src/a.py", 1)
+    ada.work.release([held.claim.item_id])
+    before = records(bob)
+    with pytest.raises(ClaimedError, match=rf"src overlaps src/a.py, which is waited for by eve .*{place}"):
+        bob.work.claim(asked("src"))
+    assert records(bob) == before
+    assert bob.work.claim(asked("src/b.py")).is_new, "what nobody waits for is free"
+    with Project(ada.root, EVE, clock=clock) as eve:
+        taken = acquire(eve.journal, EVE, asked("src/a.py"), place=place)
+        assert (taken.claim.item_id, taken.claim.value["state"], taken.is_new) == (place, "held", True)
+    with pytest.raises(ClaimedError, match="claimed by eve"):
+        bob.work.claim(asked("src"))
+
+
+def test_a_place_ends_with_its_time_or_its_process(ada, bob, clock):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    mark = process_mark(child.pid, ada.journal.files)._asdict()
+    dead = stand(ada, EVE, clock, "src", 1, process=mark)
+    old = stand(ada, EVE, clock, "doc", 2)
+    with pytest.raises(ClaimedError, match="waited for by eve"):
+        bob.work.claim(asked("src"))
+    assert [claim.item_id for claim in bob.work.waiting()] == [dead, old]
+    child.kill()
+    child.communicate()
+    assert [claim.item_id for claim in bob.work.waiting()] == [old]
+    assert bob.work.claim(asked("src")).is_new
+    clock.advance(60_000)
+    assert bob.work.waiting() == []
+    assert bob.work.claim(asked("doc")).is_new
+    assert {bob.show(one).value["state"] for one in (dead, old)} == {"expired"}
+
+
+def test_who_waits_for_what_one_holds_keeps_one_from_nothing(ada, bob, clock):
+    ada.work.claim(asked("src"))
+    stand(ada, EVE, clock, ".", 1)
+    with pytest.raises(ClaimedError, match="waited for by eve"):
+        bob.work.claim(asked("doc"))
+    assert ada.work.claim(asked("doc")).is_new, "else both would wait for each other"
+    assert ada.work.claim(asked("src/a.py")).is_new is False, "what one has is renewed"
+    lines = [line.text for section in ada.brief("anything").sections for line in section.lines]
+    assert any("eve waits for you to let go of ." in line for line in lines)
+
+
+def test_who_gives_up_leaves_the_line(ada, bob, clock):
+    ada.work.claim(asked("src"))
+    places = []
+
+    def rest(seconds):
+        places.extend(bob.work.waiting())
+        return True
+
+    with pytest.raises(ClaimedError):
+        wait_for(bob.journal, BOB, asked("src"), wait_s=60, wait=rest)
+    assert [claim.value["holder"] for claim in places] == ["bob"]
+    assert ada.work.waiting() == []
+    assert bob.show(places[0].item_id).value["state"] == "released"
+    with pytest.raises(UsageError, match="by a command of its own"):
+        bob.work.change_state([places[0].item_id], "held")
+
+
+def test_three_processes_are_served_in_their_order_and_a_killed_one_not_at_all(tmp_path):
+    shell = Shell(tmp_path, tmp_path)
+    shell("init")
+    shell("claim", "take", "src", "--as", "ada")
+
+    def waiting():
+        return [claim.holder for claim in shell.json("claim", "list", code=0).waiting]
+
+    line = []
+    for name in ("bob", "eve", "dan"):
+        line.append(shell.start("claim", "take", "src/a.py", "--wait", "300", "--as", name, stdout=subprocess.PIPE))
+        while waiting() != [*["bob", "eve", "dan"][: len(line)]]:
+            assert line[-1].poll() is None
+    bob, eve, dan = line
+    assert "waits for src/a.py since" in shell("claim", "list").out
+    eve.send_signal(signal.SIGKILL)
+    eve.communicate(timeout=60)
+    shell("claim", "release", "--as", "ada")
+    bob.communicate(timeout=120)
+    assert dan.poll() is None
+    shell.fails("claim", "take", "src", "--as", "zoe", code=5, wrong="claimed by bob")
+    shell("claim", "release", "--as", "bob")
+    dan.communicate(timeout=120)
+    assert (bob.returncode, dan.returncode) == (0, 0)
+    found = shell.json("claim", "list")
+    assert ([claim.holder for claim in found.claims], found.waiting) == (["dan"], [])
+
+
+def test_a_stop_at_every_call_of_standing_in_line_leaves_nobody_waiting_for_long(tmp_path, clock):
+    stops = 0
+    for number in range(1, 200):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        root = Project.init(os.fspath(folder), clock=clock).root
+        with Project(root, ADA, clock=clock) as project:
+            project.work.claim(asked("src"))
+        stopped = False
+        try:
+            with Project(root, BOB, clock=clock, files=StoppingFiles(number)) as project:
+                wait_for(project.journal, BOB, asked("src"), wait_s=60, wait=lambda _: True)
+        except Stop:
+            stopped = True
+        except ClaimedError:
+            pass
+        stops += stopped
+        with Project(root, ADA, clock=clock) as project:
+            assert states(project).count("held") == 1
+            project.work.release()
+        clock.advance(61_000)
+        with Project(root, EVE, clock=clock) as project:
+            assert project.work.claim(asked("src")).is_new
+        if not stopped:
+            break
+    assert 2 < stops < 199

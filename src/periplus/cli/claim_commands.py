@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     )  # fmt: skip
     take.add_argument(
         "--wait", type=number(0, _WAIT_MAX), default=0, metavar="SECONDS",
-        help="wait that long for who holds them (default: 0, do not wait)",
+        help="wait in line that long for who holds them (default: 0, do not wait)",
     )  # fmt: skip
     take.add_argument(
         "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
@@ -77,16 +77,20 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
     del arguments
     with face.open() as project:
         claims = [claim_out(project, claim) for claim in project.work.claims()]
+        waiting = [claim_out(project, claim) for claim in project.work.waiting()]
         now_ms = project.journal.clock.now_ms()
 
     def lines() -> Iterator[str]:
         for claim in claims:
             yield claim_line(face, claim, now_ms)
             yield "  " + visible(" ".join(claim.text.split()), face.width and face.width - 2)
-        if not claims:
+        for claim in waiting:
+            who = "you wait" if claim.own else f"{face.palette.name}{visible(claim.holder)}{face.palette.end} waits"
+            yield f"{claim.id}  {who} for {visible(', '.join(claim.scopes))} since {claim.created[:16]}Z"
+        if not claims and not waiting:
             yield "Nobody claims anything."
 
-    face.emit(ClaimListOut(claims), lines)
+    face.emit(ClaimListOut(claims, waiting), lines)
     return 0 if claims else 1
 
 

@@ -71,7 +71,10 @@ class ClaimTakenOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.take
 
 
 class ClaimListOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.list/1"):
+    """``waiting`` are those who stand in line, the first first."""
+
     claims: list[ClaimOut]
+    waiting: list[ClaimOut] = msgspec.field(default_factory=list)
 
 
 class CheckedClaimOut(msgspec.Struct):

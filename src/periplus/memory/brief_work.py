@@ -6,10 +6,11 @@ __all__ = ["work_sections"]
 
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.brief import BriefLine, BriefSection
-from periplus.memory.claims import holds, live_claims
+from periplus.memory.claims import holds, live_claims, scopes_of, waiting_claims
 from periplus.memory.handoffs import handoffs
 from periplus.memory.inbox import mail
 from periplus.memory.plans import ready_steps
+from periplus.memory.scopes import first_overlap
 
 _MOST = 6
 _CHARACTERS = 300
@@ -18,10 +19,19 @@ _CHARACTERS = 300
 def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSection]:
     """Sections for ``writer``, the most pressing first; empty ones too."""
     journal.refresh()
-    claims = [claim for claim in live_claims(journal, now_ms) if not holds(writer, claim)]
+    live = live_claims(journal, now_ms)
+    claims = [claim for claim in live if not holds(writer, claim)]
+    mine = [scope for claim in live if holds(writer, claim) for scope in scopes_of(claim)]
+    asked = [
+        one for one in waiting_claims(journal, now_ms) if not holds(writer, one) and first_overlap(mine, scopes_of(one))
+    ]
     passed_on = [one for one in handoffs(journal, recipient=writer.name) if one.value.get("state") == "open"]
     return [
-        _section("Others work here now", [(_claim(claim), claim) for claim in claims], "periplus claim list"),
+        _section(
+            "Others work here now",
+            [(_waits(one), one) for one in asked] + [(_claim(claim), claim) for claim in claims],
+            "periplus claim list",
+        ),
         _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
         _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
         _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
@@ -49,6 +59,12 @@ def _claim(claim: Entity) -> str:
     return (
         f"{value.get('holder')} ({value.get('mode', 'exclusive')}, until {str(value.get('expires', ''))[:16]}Z): {what}"
     )
+
+
+def _waits(claim: Entity) -> str:
+    scopes = claim.value.get("scopes")
+    what = ", ".join(map(str, scopes))[:_CHARACTERS] if isinstance(scopes, list) else ""
+    return f"{claim.value.get('holder')} waits for you to let go of {what}"
 
 
 def _mail(message: Entity) -> str:

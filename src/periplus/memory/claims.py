@@ -9,22 +9,25 @@ A claim is over at its ``expires``, whatever its state says: every reader looks 
 
 Who holds a claim is the writer's id and, where both have one, the session. A writer without a session is taken for any of
 his sessions: the hooks of an agent know its session, the commands that it types may not.
+
+Who waits (``memory.waiting``) stands in a line, as a claim that is ``waiting``: those who ask later for what he waits for come behind him, unless
+he waits for them. His place is good while his process lives, or for a minute after its last sign where that cannot be told.
 """
 
 from __future__ import annotations
 
 __all__ = [
-    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "claimed_error", "expire", "holds", "in_the_way",
-    "is_live", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "wait_for",
+    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "checked_scopes", "claimed_error", "expire", "holds", "in_the_way",
+    "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
 ]  # fmt: skip
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
 from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
+from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id, new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.lifecycle import Changed, bring
@@ -80,6 +83,52 @@ def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
     return [claim for claim in linked(journal, "claim", "state", "held") if is_live(claim, now_ms)]
 
 
+def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
+    """Whether somebody stands in line for a claim now: his last sign is not old, and his process has not surely ended."""
+    from periplus.base.processes import ProcessMark, is_gone
+
+    if claim.value.get("state") != "waiting" or str(claim.value.get("expires", "")) <= format_ms(now_ms):
+        return False
+    process = claim.value.get("process")
+    if not isinstance(process, dict):
+        return True
+    pid = process.get("pid")
+    texts = [str(process.get(name, "")) for name in ("started", "boot", "host", "space")]
+    return not (isinstance(pid, int) and is_gone(ProcessMark(pid, *texts), files))
+
+
+def waiting_claims(journal: Journal, now_ms: int) -> list[Entity]:
+    """The claims that somebody waits for now, in their line."""
+    found = [
+        claim for claim in linked(journal, "claim", "state", "waiting") if is_waiting(claim, now_ms, journal.files)
+    ]
+    return sorted(found, key=_in_line)
+
+
+def _in_line(claim: Entity) -> tuple[int, str]:
+    place = claim.value.get("place", 0)
+    return (place if isinstance(place, int) else 0, claim.item_id)
+
+
+def _ahead(
+    journal: Journal, writer: Writer, scopes: Sequence[Scope], mode: str, now_ms: int, live: Sequence[Entity], own: str
+) -> list[Blocked]:  # fmt: skip
+    """Who stands before ``writer``, whose place is the claim ``own``, in the line for ``scopes`` and does not wait for him."""
+    line = waiting_claims(journal, now_ms)
+    mine = next((claim for claim in line if claim.item_id == own), None)
+    before = [claim for claim in line if mine is None or _in_line(claim) < _in_line(mine)]
+    held = [claim for claim in live if holds(writer, claim)]
+    before = [
+        claim for claim in before
+        if not any(first_overlap(scopes_of(claim), scopes_of(one)) and _excludes(claim, one) for one in held)
+    ]  # fmt: skip
+    return in_the_way(journal, writer, scopes, mode, now_ms, claims=before)
+
+
+def _excludes(one: Entity, other: Entity) -> bool:
+    return not one.value.get("mode") == other.value.get("mode") == "shared"
+
+
 def holds(writer: Writer, claim: Entity) -> bool:
     """Whether ``claim`` is the writer's own."""
     theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
@@ -121,8 +170,12 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
     for one in blocked[:_NAMED_MAX]:
         value = one.claim.value
         what = f"{one.ours} is" if one.ours == one.theirs else f"{one.ours} overlaps {one.theirs}, which is"
+        is_held = value.get("state") != "waiting"
         age = _span(now_ms - (parse_ms(str(value.get("created", ""))) or now_ms))
         left = _span((parse_ms(str(value.get("expires", ""))) or now_ms) - now_ms)
+        if not is_held:
+            told.append(f"{what} waited for by {value.get('holder')} (for {age}) [{one.claim.item_id}]")
+            continue
         told.append(f"{what} claimed by {value.get('holder')} ({value.get('mode', 'exclusive')}, for {age}, expires in {left}: "
                     f"{str(value.get('text', ''))[:80]}) [{one.claim.item_id}]")  # fmt: skip
     if len(blocked) > _NAMED_MAX:
@@ -136,10 +189,12 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
     )
 
 
-def acquire(journal: Journal, writer: Writer, asked: Asked, *, key: str = "") -> Acquired:
-    """Claim what is asked for, or renew the claim of one's own that covers it. Raises ClaimedError, UsageError."""
-    scopes = _checked(asked)
-    new_claim = new_id("clm")
+def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", key: str = "") -> Acquired:
+    """Claim what is asked for, or renew the claim of one's own that covers it. ``place`` is the id of the waiting claim that
+    this one has been until now. Raises ClaimedError, UsageError.
+    """
+    scopes = checked_scopes(asked)
+    new_claim = place or new_id("clm")
     made: list[tuple[str, bool]] = []
 
     def write(transaction: Transaction) -> None:
@@ -147,10 +202,12 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, key: str = "") ->
         held = linked(journal, "claim", "state", "held")
         live = [claim for claim in held if is_live(claim, now_ms)]
         blocked = in_the_way(journal, writer, scopes, asked.mode, now_ms, claims=live)
+        mine = _covering(writer, live, asked, scopes)
+        if mine is None:
+            blocked += _ahead(journal, writer, scopes, asked.mode, now_ms, live, place)
         if blocked:
             raise claimed_error(blocked, now_ms)
         expire(journal, transaction, now_ms, held)
-        mine = _covering(writer, live, asked, scopes)
         if mine is None:
             put_claim(journal, transaction, writer, new_claim, asked, scopes, now_ms)
         else:
@@ -165,41 +222,6 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, key: str = "") ->
     if claim is None:
         raise NotFoundError(f"the claim {made[0][0]} was deleted meanwhile")
     return Acquired(claim, receipt if receipt.record_count else None, made[0][1])
-
-
-def wait_for(
-    journal: Journal, writer: Writer, asked: Asked, *, wait_s: float, wait: Callable[[float], bool], key: str = "",
-    now: Callable[[], float] = time.monotonic,
-) -> Acquired:  # fmt: skip
-    """``acquire``, trying again for ``wait_s`` seconds whenever a claim was written or one in the way is over.
-
-    ``wait`` sleeps that many seconds and says whether to give up. Who waits is not in a line: of several, the first to look wins.
-    """
-    from periplus.journal.follow import follow
-    from periplus.journal.history import RecordFilter
-
-    deadline = now() + wait_s
-    is_given_up = False
-
-    def rest(seconds: float) -> bool:
-        nonlocal is_given_up
-        is_given_up = is_given_up or wait(seconds)
-        return is_given_up
-
-    while True:
-        journal.refresh()
-        seen = {lineage: journal.end(lineage).next_seq - 1 for lineage in journal.lineages()}
-        try:
-            return acquire(journal, writer, asked, key=key)
-        except ClaimedError as error:
-            left = min(deadline - now(), _over_in_s(journal, error.claims))
-            if deadline - now() <= 0 or is_given_up:
-                raise
-        for news in follow(
-            journal, seen, RecordFilter(types=("claim",)), wait=rest, timeout_s=max(0.01, left), now=now
-        ):
-            if news.records:
-                break
 
 
 def release(
@@ -245,16 +267,22 @@ def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: in
 
 
 def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequence[Entity]) -> None:
-    """Within a mutation: note on those of ``held`` whose time is over that it is, with what that entails."""
-    over = [claim for claim in held if not is_live(claim, now_ms)][:_EXPIRED_AT_ONCE]
+    """Within a mutation: note on those of ``held`` whose time is over that it is, with what that entails; on those whose
+    holder does not wait any more, too.
+    """
+    over = [claim for claim in held if not is_live(claim, now_ms)]
+    line = linked(journal, "claim", "state", "waiting")
+    over += [claim for claim in line if not is_waiting(claim, now_ms, journal.files)]
+    over = over[:_EXPIRED_AT_ONCE]
     bring(journal, transaction, over, "expired", "")
 
 
 def put_claim(
     journal: Journal, transaction: Transaction, writer: Writer, item_id: str, asked: Asked, scopes: Sequence[Scope], now_ms: int
 ) -> None:  # fmt: skip
-    """Within a mutation: write a new claim, whatever others hold."""
+    """Within a mutation: write a claim, whatever others hold; one that waited is held from now on."""
     del journal
+    waited = transaction.get("claim", item_id)
     now = format_ms(now_ms)
     names = ", ".join(scope.text for scope in scopes[:_NAMED_MAX]) + (" …" if len(scopes) > _NAMED_MAX else "")
     value: dict[str, JSONValue] = {
@@ -267,10 +295,14 @@ def put_claim(
         value["session"] = session_id(writer.session)
     if asked.step:
         value["step"] = asked.step
-    transaction.put("claim", item_id, value, expect=ABSENT, summary=f"{writer.name} claims {names or asked.step}")
+    if waited is None:
+        transaction.put("claim", item_id, value, expect=ABSENT, summary=f"{writer.name} claims {names or asked.step}")
+    else:
+        transaction.put("claim", item_id, value, action="transition", expect=waited.version,
+                        summary=f"{writer.name} waited for {names or asked.step} and has it")  # fmt: skip
 
 
-def _checked(asked: Asked) -> tuple[Scope, ...]:
+def checked_scopes(asked: Asked) -> tuple[Scope, ...]:
     if asked.mode not in ("exclusive", "shared"):
         raise UsageError(f"a claim is exclusive or shared, not {asked.mode!r}", safe="Nothing was written.")
     if not TTL_S_MIN <= asked.ttl_s <= TTL_S_MAX:
@@ -305,14 +337,6 @@ def _claim_of(journal: Journal, receipt: Receipt) -> str:
     if not rows:
         raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
     return max(rows, key=lambda row: row.seq).item_id
-
-
-def _over_in_s(journal: Journal, claims: Sequence[str]) -> float:
-    """In how many seconds the first of ``claims`` is over."""
-    now_ms = journal.clock.now_ms()
-    found = [claim for item_id in claims if (claim := journal.get("claim", item_id)) is not None]
-    ends = [parse_ms(str(claim.value.get("expires", ""))) or now_ms for claim in found]
-    return max(0, min(ends, default=now_ms) - now_ms) / 1000
 
 
 def _span(ms: int) -> str:

@@ -36,6 +36,12 @@ PARTS_MAX: Final = 100
 _RELATIONS: Final = frozenset(
     {"supersedes", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"}
 )
+_BY_OTHERS: Final = {
+    (CANDIDATE, "accepted"): (
+        "a candidate is accepted by a command of its own, which makes memory of it", "candidates accept {id}"
+    ),
+    ("claim", "held"): ("a claim is had by a command of its own, which looks at those of others", "claim take SCOPE"),
+}  # fmt: skip
 _CARRIED: Final = ("tags", "about", "evidence")
 
 
@@ -62,9 +68,11 @@ def change_state(
     """
     asked = [_known(journal, item_id) for item_id in item_ids]
     for one in asked:
-        if (one.item_type, state) == (CANDIDATE, "accepted"):
-            raise UsageError("a candidate is accepted by a command of its own, which makes memory of it", safe="Nothing was written.",
-                             mend=f"Write: periplus candidates accept {one.item_id}")  # fmt: skip
+        if (one.item_type, state) in _BY_OTHERS:
+            wrong, command = _BY_OTHERS[one.item_type, state]
+            raise UsageError(
+                wrong, safe="Nothing was written.", mend=f"Write: periplus {command}".format(id=one.item_id)
+            )
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         if not force:

@@ -260,9 +260,12 @@ class Step(Work, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Claim(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """Who works on what now. It is over at ``expires``, whatever its state says; its holder's activity moves that on."""
+    """Who works on what now. It is over at ``expires``, whatever its state says; its holder's activity moves that on.
 
-    state: Literal["held", "released", "expired"] = "held"
+    One that is ``waiting`` holds nothing yet: ``place`` is its number in the line, ``process`` is what waits.
+    """
+
+    state: Literal["held", "waiting", "released", "expired"] = "held"
     scopes: tuple[str, ...]
     mode: Literal["exclusive", "shared"] = "exclusive"
     holder: str
@@ -270,6 +273,8 @@ class Claim(Common, frozen=True, omit_defaults=True, kw_only=True):
     ttl_s: int
     expires: str
     step: str = ""
+    place: int = 0
+    process: Process | None = None
 
 
 class Handoff(Common, frozen=True, omit_defaults=True, kw_only=True):

@@ -90,9 +90,11 @@ class ProjectWork:
         self, asked: Asked, *, wait_s: float = 0, wait: Callable[[float], bool] | None = None, key: str = ""
     ) -> Acquired:
         """Claim scopes, waiting up to ``wait_s`` seconds for who holds them. Raises ClaimedError."""
-        from periplus.memory.claims import acquire, wait_for
+        from periplus.memory.claims import acquire
 
         if wait_s > 0 and wait is not None:
+            from periplus.memory.waiting import wait_for
+
             return wait_for(self._journal, self._project.writer, asked, wait_s=wait_s, wait=wait, key=key)
         return acquire(self._journal, self._project.writer, asked, key=key)
 
@@ -103,6 +105,13 @@ class ProjectWork:
         self._journal.refresh()
         found = live_claims(self._journal, self._journal.clock.now_ms())
         return sorted(found, key=lambda claim: (str(claim.value.get("created")), claim.item_id))
+
+    def waiting(self) -> list[Entity]:
+        """The claims that somebody waits for now, in their line."""
+        from periplus.memory.claims import waiting_claims
+
+        self._journal.refresh()
+        return waiting_claims(self._journal, self._journal.clock.now_ms())
 
     def is_own(self, claim: Entity) -> bool:
         from periplus.memory.claims import holds
