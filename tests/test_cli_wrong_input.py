@@ -74,6 +74,7 @@ RIGHT = {
     "review": ("reads", []),
     "confirm": ("writes", ["{note}"]),
     "probe": ("reads", []),
+    "mcp": ("none", []),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
     "trail decode": ("reads", ["{trail}"]),
@@ -224,6 +225,14 @@ WRONG = {
         (["{note}", "tags=a", "--expect", "0" * 64], 5, "is not what you had read"),
         (["{note}", "tags=a", "tags=b"], 2, "set twice"),
         (["nothing_like_it", "tags=a"], 1, "nothing has an id"),
+    ],
+    "mcp": [
+        (["x"], 2, "unrecognized arguments: x"),
+        (["--port", "9"], 2, "--port is for --http"),
+        (["--token-file", "{file}"], 2, "--token-file is for --http"),
+        (["--http", "--port", "70000"], 2, "70000 is not between"),
+        (["--http", "--port", "0", "--token-file", "{absent}"], 1, "{absent}"),
+        (["--http", "--port", "0", "--token-file", "{file}"], 2, "token"),
     ],
     "review": [(["x"], 2, "unrecognized arguments: x")],
     "confirm": [

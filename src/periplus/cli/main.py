@@ -63,6 +63,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("session", "begin or end a session of work", "session"),
     Command("who", "who works here now, on what", "session"),
     Command("check", "whose claim paths are now, and which rules and traps are about them", "claim"),
+    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "mcp"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("review", "what of memory is stale, expired, or fails its check", "review"),
     Command("confirm", "say that something still holds, and anchor it to the code as it is now", "review"),

@@ -20,6 +20,7 @@ import msgspec
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
+from periplus.cli.mcp_schemas import MCP_SCHEMAS
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
@@ -32,6 +33,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **REVIEW_SCHEMAS,
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,
+    **MCP_SCHEMAS,
 }
 _EXIT_CODES: Final = (
     (0, "done"),

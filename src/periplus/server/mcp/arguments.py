@@ -1,0 +1,328 @@
+"""What each tool of the MCP server takes: a struct a tool, from which the JSON Schema that clients see is made and by which
+what they send is checked.
+
+Models write arguments by hand. What is plainly meant is taken for it (``"5"`` for a number, one word or a list in quotes for a
+list of words); what is not is refused with the name of the field.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BriefArguments",
+    "ClaimArguments",
+    "MessageArguments",
+    "NewStepArgument",
+    "PlanArguments",
+    "RecallArguments",
+    "RememberArguments",
+    "ReviseArguments",
+    "ShowArguments",
+    "input_schema",
+    "read_arguments",
+]
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from periplus.base.errors import UsageError
+
+BUDGET_MIN: Final = 100
+BUDGET_MAX: Final = 50_000
+_DEPTH_MAX: Final = 8
+_TOLD: Final = 200
+
+Words = Annotated[str, Meta(max_length=8_000)]
+Name = Annotated[str, Meta(max_length=200)]
+Ids = Annotated[tuple[Name, ...], Meta(max_length=100)]
+Budget = Annotated[
+    int,
+    Meta(ge=BUDGET_MIN, le=BUDGET_MAX, description="At most this many tokens of answer. What is left out is counted, "
+         "with the call that shows it."),
+]  # fmt: skip
+Paths = tuple[Annotated[str, Meta(max_length=500)], ...]
+Key = Annotated[
+    str, Meta(max_length=200, description="Your own key for this write: repeated with it, it is written once.")
+]
+MemoryKind = Literal["decision", "constraint", "trap", "lesson", "note"]
+
+
+class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    pass
+
+
+class BriefArguments(_Arguments, frozen=True):
+    task: Annotated[str, Meta(max_length=8_000, description="What you are about to do, in a sentence.")] = ""
+    paths: Annotated[
+        Paths,
+        Meta(max_length=200, description="Files or folders that you are about to change, from the project's folder: whose "
+             "they are now, and which rules and traps are about them."),
+    ] = ()  # fmt: skip
+    budget: Budget = 3_000
+
+
+class RecallArguments(_Arguments, frozen=True):
+    question: Annotated[
+        str, Meta(min_length=1, max_length=8_000, description="Words, a sentence, an error message, a path or an id.")
+    ]
+    types: Annotated[
+        tuple[Literal["decision", "constraint", "trap", "lesson", "note", "trail", "plan", "step", "handoff"], ...],
+        Meta(max_length=9, description="Only these types."),
+    ] = ()
+    kinds: Annotated[
+        tuple[Literal["prompt", "answer", "command", "commit", "session"], ...],
+        Meta(max_length=5, description="Of earlier sessions and git history, only these."),
+    ] = ()
+    tag: Annotated[str, Meta(max_length=200, description="Only what has this tag.")] = ""
+    author: Annotated[str, Meta(max_length=200, description="Only what this person or agent wrote.")] = ""
+    path: Annotated[str, Meta(max_length=500, description="Only what touched this path.")] = ""
+    since: Annotated[str, Meta(max_length=40, description="Only what is not older: a date, or an RFC 3339 time.")] = ""
+    ended: Annotated[bool, Meta(description="Superseded, resolved and expired ones too.")] = False
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    offset: Annotated[int, Meta(ge=0, le=100_000, description="Leave out the first N: the next page.")] = 0
+    budget: Budget = 2_000
+
+
+class ShowArguments(_Arguments, frozen=True):
+    id: Annotated[
+        str,
+        Meta(min_length=1, max_length=300, description="An id or its unique beginning; TRAIL#N for step N of a session's trail; "
+             "or a periplus:// address."),
+    ]  # fmt: skip
+    offset: Annotated[
+        int, Meta(ge=0, le=10_000_000, description="Of a long answer, leave out the first N entries: the next page.")
+    ] = 0
+    budget: Budget = 3_000
+
+
+class RememberArguments(_Arguments, frozen=True):
+    text: Annotated[
+        str, Meta(min_length=1, max_length=8_000, description="What is to be known, so that a stranger understands it.")
+    ]
+    type: Annotated[
+        MemoryKind,
+        Meta(description="decision: a choice and why. constraint: a rule to obey. trap: a pitfall and what to do. lesson: how "
+             "something is done here. note: an observation."),
+    ] = "note"  # fmt: skip
+    about: Annotated[
+        Paths,
+        Meta(max_length=100, description="What it is about: FILE, FILE:10-20, FILE:SYMBOL or an id. When that code changes, "
+             "the memory is shown as stale."),
+    ] = ()  # fmt: skip
+    tags: Annotated[tuple[Name, ...], Meta(max_length=100, description="Words to find it by.")] = ()
+    rationale: Annotated[str, Meta(max_length=8_000, description="Of a decision: why.")] = ""
+    alternatives: Annotated[
+        tuple[Words, ...], Meta(max_length=100, description="Of a decision: what was not chosen.")
+    ] = ()
+    severity: Annotated[Literal["", "low", "medium", "high", "critical"], Meta(description="Of a trap.")] = ""
+    remedy: Annotated[str, Meta(max_length=8_000, description="Of a trap: what to do.")] = ""
+    check: Annotated[
+        str,
+        Meta(max_length=8_000, description="Of a constraint or trap: a shell command that fails where it is broken."),
+    ] = ""
+    expires: Annotated[str, Meta(max_length=40, description="Of a note: a date, or an RFC 3339 time.")] = ""
+    evidence: Annotated[
+        tuple[Annotated[str, Meta(max_length=300)], ...],
+        Meta(max_length=100, description="Where it shows: record:SEQ, step:TRAIL#N or commit:ID."),
+    ] = ()
+    confidence: Annotated[int, Meta(ge=0, le=100, description="How sure you are.")] = 100
+    supersedes: Annotated[Ids, Meta(description="Ids of what this replaces.")] = ()
+    key: Key = ""
+
+
+class ReviseArguments(_Arguments, frozen=True):
+    ids: Annotated[Ids, Meta(min_length=1, description="Ids, or unique beginnings of them.")]
+    action: Annotated[
+        Literal["state", "replace", "split", "set", "link", "confirm"],
+        Meta(description="state: bring into a state. replace: say `text` in place of these (of several: merged). split: say each "
+             "of `texts` in place of one. set: set `fields`. link: relate to `target`. confirm: it still holds; anchor "
+             "it to the code as it is now."),
+    ]  # fmt: skip
+    state: Annotated[
+        str,
+        Meta(max_length=40, description="For state: decision proposed, accepted, rejected, deferred; constraint and trap active, "
+             "resolved, expired; plan and step todo, doing, blocked, review, done, dropped."),
+    ] = ""  # fmt: skip
+    reason: Annotated[str, Meta(max_length=2_000, description="Why the state changes.")] = ""
+    text: Annotated[str, Meta(max_length=8_000, description="For replace.")] = ""
+    texts: Annotated[tuple[Words, ...], Meta(max_length=100, description="For split: two or more.")] = ()
+    fields: Annotated[
+        dict[str, str | int | tuple[str, ...]],
+        Meta(max_length=20, description="For set: tags, confidence, priority, assignee, rationale, remedy, …"),
+    ] = msgspec.field(default_factory=dict)
+    relation: Annotated[
+        Literal["", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"],
+        Meta(description="For link."),
+    ] = ""
+    target: Annotated[str, Meta(max_length=200, description="For link: an id.")] = ""
+    key: Key = ""
+
+
+class ClaimArguments(_Arguments, frozen=True):
+    action: Annotated[
+        Literal["list", "take", "release"],
+        Meta(description="list: who works here now and holds what. take: claim `paths`. release: let go of `ids`, or of all your own."),
+    ] = "list"  # fmt: skip
+    paths: Annotated[
+        Paths,
+        Meta(
+            max_length=100, description="Files, folders, globs (src/**/*.py) or FILE:SYMBOL, from the project's folder."
+        ),
+    ] = ()
+    text: Annotated[str, Meta(max_length=2_000, description="What for; others read it when they are refused.")] = ""
+    shared: Annotated[bool, Meta(description="Let others share it; only an exclusive claim is then refused.")] = False
+    minutes: Annotated[int, Meta(ge=1, le=10_080, description="How long it holds without a sign of life.")] = 120
+    ids: Annotated[Ids, Meta(description="Claims to let go of.")] = ()
+    budget: Budget = 1_500
+    key: Key = ""
+
+
+class NewStepArgument(_Arguments, frozen=True):
+    text: Annotated[str, Meta(min_length=1, max_length=8_000)]
+    after: Annotated[
+        tuple[int | Name, ...],
+        Meta(max_length=100, description="What has to be done first: numbers of steps of this call (from 1), or ids."),
+    ] = ()
+    paths: Annotated[Paths, Meta(max_length=100, description="What it will change; claimed with the step.")] = ()
+    priority: Annotated[int, Meta(ge=0, le=100)] = 50
+
+
+class PlanArguments(_Arguments, frozen=True):
+    action: Annotated[
+        Literal["list", "show", "make", "add", "next", "done", "block", "drop", "reopen"],
+        Meta(description="list: open plans. show: one plan with its steps. make: a plan of `text` and `steps`. add: `steps` to `plan`. "
+             "next: take the next step that is ready (of `plan`, or `ids`), with a claim for it. done, block, drop, reopen: "
+             "`ids` of steps or plans."),
+    ] = "list"  # fmt: skip
+    plan: Annotated[str, Meta(max_length=200, description="The id of a plan.")] = ""
+    text: Annotated[str, Meta(max_length=8_000, description="For make: what is to be reached.")] = ""
+    rationale: Annotated[str, Meta(max_length=8_000, description="For make: why.")] = ""
+    steps: Annotated[tuple[NewStepArgument, ...], Meta(max_length=200, description="For make and add.")] = ()
+    ids: Annotated[Ids, Meta(description="Steps or plans.")] = ()
+    reason: Annotated[str, Meta(max_length=2_000, description="For block and drop: why.")] = ""
+    budget: Budget = 2_000
+    key: Key = ""
+
+
+class MessageArguments(_Arguments, frozen=True):
+    action: Annotated[
+        Literal["inbox", "send", "answer", "read", "handoff", "accept", "close"],
+        Meta(description="inbox: your mail and what was passed on. send: `text` to `to`. answer: `text` to the message `id`. "
+             "read: the message `id` with its thread. handoff: pass on the state of work. accept, close: the handoff `id`."),
+    ] = "inbox"  # fmt: skip
+    id: Annotated[str, Meta(max_length=200, description="A message or a handoff.")] = ""
+    to: Annotated[
+        str, Meta(max_length=100, description="Who it is for; a handoff without it is for whoever comes next.")
+    ] = ""
+    text: Annotated[
+        str, Meta(max_length=8_000, description="The message; of a handoff what was done and where it stands.")
+    ] = ""
+    ref: Annotated[str, Meta(max_length=200, description="For send: the id of what it is about.")] = ""
+    needs_answer: Annotated[bool, Meta(description="For send.")] = False
+    files: Annotated[Paths, Meta(max_length=200, description="For handoff: files that were changed.")] = ()
+    tests: Annotated[str, Meta(max_length=2_000, description="For handoff: what passes and what fails.")] = ""
+    unfinished: Annotated[tuple[Words, ...], Meta(max_length=100, description="For handoff: what is left to do.")] = ()
+    plan: Annotated[str, Meta(max_length=200, description="For handoff: the plan that it belongs to.")] = ""
+    corrects: Annotated[str, Meta(max_length=200, description="For handoff: the handoff that it replaces.")] = ""
+    budget: Budget = 2_000
+    key: Key = ""
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments, without references: some clients resolve none."""
+    _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
+    schema = _inlined(components[kind.__name__], components)
+    assert isinstance(schema, dict)
+    return {"type": "object", "properties": {}, **schema}
+
+
+def _inlined(value: Any, components: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        if set(value) <= {"$ref", "description"} and "$ref" in value:
+            return _inlined(components[value["$ref"][2:]], components)
+        return {name: _inlined(inner, components) for name, inner in value.items() if name != "title"}
+    if isinstance(value, (list, tuple)):
+        return [_inlined(inner, components) for inner in value]
+    return value
+
+
+def read_arguments(kind: type[_T], given: object) -> _T:
+    """``given`` as ``kind``. Raises UsageError that names the field."""
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise _wrong("the arguments are no object")
+    _check(given, "", _DEPTH_MAX)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    unknown = [name for name in given if name not in fields]
+    if unknown:
+        raise _wrong(f"there is no argument {_short(str(unknown[0]))}", f"There are: {', '.join(fields)}.")
+    lists = {
+        name for name, field in fields.items() if isinstance(field.default, tuple) or field.name in ("ids", "steps")
+    }
+    meant = {name: _as_list(value) if name in lists else value for name, value in given.items() if value is not None}
+    try:
+        return msgspec.convert(meant, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _wrong(_told(str(error))) from None
+
+
+def _told(error: str) -> str:
+    """``Expected `int` >= 1 - at `$.limit``` as ``limit: expected `int` >= 1``."""
+    what, _, where = error.partition(" - at ")
+    place = re.sub(r"^`\$\.?|`$", "", where)
+    missing = re.match(r"Object missing required field `(\w+)`", what)
+    if missing:
+        return f"the argument {missing[1]} is missing" + (f" in {place}" if place else "")
+    return f"{place or 'the arguments'}: {_short(what[:1].lower() + what[1:])}"
+
+
+def _wrong(what: str, mend: str = "") -> UsageError:
+    return UsageError(what, safe="Nothing was changed.", mend=mend or "See the schema of the tool.")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TOLD else f"{text[:_TOLD]}…"
+
+
+def _as_list(value: object) -> object:
+    """One word, or a list that was written as text, as the list that was meant."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, list):
+            _check(found, "", _DEPTH_MAX)
+            return found
+    return [value] if value else []
+
+
+def _check(value: object, place: str, depth: int) -> None:
+    """Whole characters, no NUL, and no deeper than any argument is."""
+    if depth == 0:
+        raise _wrong(f"{_short(place)} is nested too deeply")
+    if isinstance(value, str):
+        if "\0" in value:
+            raise _wrong(f"{_short(place)} holds a NUL character", "Leave it out.")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _wrong(f"{_short(place)} holds half a character (a lone surrogate)", "Leave it out.") from None
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            _check(str(name), "a name", depth - 1)
+            _check(inner, f"{place}.{name}" if place else str(name), depth - 1)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            _check(inner, f"{place}[{at}]", depth - 1)

@@ -1,0 +1,94 @@
+"""MCP over HTTP, on the loopback interface alone.
+
+Any web page can make a browser send requests to this machine. So requests are answered only where ``Host`` names the loopback
+interface and ``Origin``, if there is one, too (both checked by the SDK); and where a token was set, only with that token.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PATH", "make_app", "serve_http"]
+
+import asyncio
+import hmac
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from periplus.base.errors import environment_failure
+
+PATH: Final = "/mcp"
+_HOST: Final = "127.0.0.1"
+_GRACE_S: Final = 2
+_SESSIONS_MAX: Final = 256
+_IDLE_S: Final = 4 * 3600.0
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def make_app(server: Any, *, token: str = "") -> App:
+    """The application that serves ``server``, one of the SDK's, at ``PATH``."""
+    app: App = server.streamable_http_app(
+        streamable_http_path=PATH, host=_HOST, session_idle_timeout=_IDLE_S, max_sessions=_SESSIONS_MAX
+    )
+    return _Guard(app, token) if token else app
+
+
+class _Guard:
+    """Lets only those in who know the token."""
+
+    def __init__(self, app: App, token: str) -> None:
+        self._app = app
+        self._expected = b"bearer " + token.encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not self._is_known(scope["headers"]):
+            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b'Bearer realm="periplus"')]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send(
+                {"type": "http.response.body", "body": b"This server wants its token: Authorization: Bearer TOKEN\n"}
+            )
+            return
+        await self._app(scope, receive, send)
+
+    def _is_known(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        said = [value for name, value in headers if name == b"authorization"]
+        if len(said) != 1:
+            return False
+        scheme, _, rest = said[0].partition(b" ")
+        return hmac.compare_digest(scheme.lower() + b" " + rest.strip(), self._expected)
+
+
+def serve_http(server: Any, port: int, on_ready: Callable[[str], None], *, token: str = "") -> None:
+    """Serve until SIGTERM or SIGINT; ``on_ready`` is told the address. Raises EnvironmentFailure for a port that is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_HOST, port))
+        except OSError as error:
+            raise environment_failure(error, "listen on", f"{_HOST}:{port}") from error
+        listener.listen(128)
+        asyncio.run(_serve(make_app(server, token=token), listener, on_ready))
+    finally:
+        listener.close()
+
+
+async def _serve(app: App, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE_S, server_header=False,
+        ws="none",
+    )  # fmt: skip
+    running = uvicorn.Server(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(
+            number, lambda *_: None
+        )  # uvicorn puts its own in their place, and raises them anew when it has ended
+    task = asyncio.ensure_future(running.serve(sockets=[listener]))
+    while not running.started and not task.done():
+        await asyncio.wait({task}, timeout=0.01)  # it has no event for that
+    if not task.done():
+        on_ready(f"http://{_HOST}:{listener.getsockname()[1]}{PATH}")
+    await task

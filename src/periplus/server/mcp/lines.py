@@ -1,0 +1,89 @@
+"""Lines of JSON from a descriptor, bounded; and what can be told of one that cannot be read."""
+
+from __future__ import annotations
+
+__all__ = ["MESSAGE_BYTES_MAX", "Line", "LineReader", "error_line", "id_in", "write_all"]
+
+import json
+import os
+import re
+from typing import Final, NamedTuple
+
+MESSAGE_BYTES_MAX: Final = 4 << 20
+_CHUNK: Final = 1 << 16
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+_SCALAR: Final = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.){0,200}"|-?\d{1,18})\s*[,}]')
+
+
+class Line(NamedTuple):
+    """``is_whole`` is False for one over the limit, of which only the beginning was kept."""
+
+    data: bytes
+    is_whole: bool = True
+
+
+class LineReader:
+    """Lines of a descriptor, one at a time; what is behind the limit of one is read and thrown away."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._held = bytearray()
+        self._is_over = False
+
+    def read(self) -> Line | None:
+        """The next line without its end; None when there is nothing more. Raises OSError."""
+        held, searched, is_whole = self._held, 0, True
+        while True:
+            end = held.find(b"\n", searched)
+            if end >= 0:
+                line = (
+                    Line(bytes(held[:end]), is_whole) if end <= MESSAGE_BYTES_MAX else Line(bytes(held[:_CHUNK]), False)
+                )
+                del held[: end + 1]
+                return line
+            if self._is_over:
+                line = Line(bytes(held), is_whole)
+                held.clear()
+                return line if line.data else None
+            if len(held) > MESSAGE_BYTES_MAX:
+                is_whole = False
+                del held[_CHUNK:]
+            searched = len(held)
+            chunk = os.read(self._source, _CHUNK)
+            if chunk:
+                held += chunk
+            else:
+                self._is_over = True
+
+
+def write_all(sink: int, data: bytes) -> None:
+    """Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sink, view) :]
+
+
+def id_in(data: bytes) -> int | str | None:
+    """The id of a request that cannot be decoded, found without going into its depth; None where none can be told."""
+    depth = 0
+    for found in _TOKEN.finditer(data):
+        token = found[0]
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+        elif depth == 1 and token == b'"id"':
+            value = _SCALAR.match(data, found.end())
+            if value is not None:
+                try:
+                    told = json.loads(value[1])
+                except ValueError:
+                    return None
+                return told if isinstance(told, (int, str)) else None
+    return None
+
+
+def error_line(data: bytes, code: int, message: str) -> bytes:
+    """The answer to a line that is no message: with the id of the request that it was meant to be, if it says so."""
+    document = {"jsonrpc": "2.0", "id": id_in(data), "error": {"code": code, "message": message}}
+    return json.dumps(document).encode() + b"\n"

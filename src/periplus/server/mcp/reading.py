@@ -1,0 +1,225 @@
+"""The tools that read: ``brief``, ``recall``, ``show``."""
+
+from __future__ import annotations
+
+__all__ = ["run_brief", "run_recall", "run_show", "step_entries"]
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.tokens import estimate_tokens
+from periplus.memory import Filters
+from periplus.server.mcp.answers import Answer, Entry
+from periplus.server.mcp.arguments import BriefArguments, RecallArguments, ShowArguments
+from periplus.server.mcp.wording import call_of, for_tools, one_line
+
+if TYPE_CHECKING:
+    from periplus.base.canonical import JSONValue
+    from periplus.journal import Entity
+    from periplus.memory import Hit
+    from periplus.memory.check import Applying, Checked
+    from periplus.project import Project
+
+SCHEME: Final = "periplus://"
+_BRIEF_MIN: Final = 100
+_STEP_CHARACTERS: Final = 20_000
+
+
+def run_brief(project: Project, given: BriefArguments) -> Answer:
+    """What is known before a task, and of the paths that it will touch; what stands in the way comes first."""
+    if not given.task.strip() and not given.paths:
+        raise UsageError(
+            "neither task nor paths is given", safe="Nothing was changed.", mend="Say what you are about to do."
+        )
+    work = project.work
+    checked = work.check([work.path(path) for path in given.paths]) if given.paths else None
+    entries = list(_check_entries(checked)) if checked is not None else []
+    is_blocked = checked is not None and bool(checked.blocked)
+    head = "STOP: somebody else holds what you are about to change." if is_blocked else ""
+    task = given.task.strip() or " ".join(given.paths)
+    found = project.brief(task, budget_tokens=max(_BRIEF_MIN, given.budget))
+    # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
+    hidden = 0
+    for section in found.sections:
+        hidden += section.left_out
+        for at, line in enumerate(section.lines):
+            title = f"## {section.title}\n" if at == 0 else ""
+            is_last = at == len(section.lines) - 1
+            more = f"\n- {section.left_out} more: {for_tools(section.more)}" if is_last and section.left_out else ""
+            data = {"section": section.title, "id": line.source, "text": line.text.removeprefix("- ")}
+            entries.append(Entry(f"{title}{line.text}{more}", data))
+    if not entries:
+        return Answer(foot="Nothing is known about this yet.", data={"blocked": False})
+    return Answer(head, tuple(entries), {"blocked": is_blocked}, hidden + (checked.left_out if checked else 0),
+                  lambda _: _larger("brief", given.budget, task=given.task, paths=list(given.paths)))  # fmt: skip
+
+
+def _larger(tool: str, budget: int, **arguments: object) -> str:
+    return call_of(tool, **arguments, budget=min(50_000, budget * 2))
+
+
+def _check_entries(checked: Checked) -> Iterator[Entry]:
+    for one in checked.claims:
+        yield _claim_entry(one)
+    for one in checked.rules:
+        value = one.entity.value
+        kind = one.entity.item_type
+        remedy = f" To do: {one_line(value.get('remedy'))}" if value.get("remedy") else ""
+        text = f"{one_line(value.get('text', ''))}{remedy}"
+        yield Entry(f"- {kind} about {one.path}: {text} [{one.entity.item_id}]",
+                    {"section": kind, "id": one.entity.item_id, "path": one.path, "text": text})  # fmt: skip
+
+
+def _claim_entry(one: Applying) -> Entry:
+    value = one.entity.value
+    whose = "you hold" if one.is_own else f"{value.get('holder')} holds"
+    said = one_line(value.get("text", ""), 300)
+    until = str(value.get("expires", ""))[:16]
+    text = f"{whose} {one.path} ({value.get('mode', 'exclusive')}, until {until}Z){': ' + said if said else ''}"
+    return Entry(f"- {text} [{one.entity.item_id}]",
+                 {"section": "claim", "id": one.entity.item_id, "path": one.path, "own": one.is_own, "text": text})  # fmt: skip
+
+
+def run_recall(project: Project, given: RecallArguments) -> Answer:
+    if not given.question.strip():
+        raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
+    filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
+    found = project.recall(given.question, limit=given.limit, offset=given.offset, filters=filters)
+    if not found.hits:
+        told = f"There are only {found.matched:,} answers." if found.matched else "Nothing is known about that."
+        return Answer(foot=told)
+
+    def more(shown: int) -> str:
+        return call_of(
+            "recall", question=one_line(given.question, 200), types=list(given.types), kinds=list(given.kinds), tag=given.tag,
+            author=given.author, path=given.path, since=given.since, ended=given.ended, offset=given.offset + shown,
+        )  # fmt: skip
+
+    return Answer(entries=tuple(map(_hit_entry, found.hits)), left_out=found.left_out, more=more)
+
+
+def _hit_entry(hit: Hit) -> Entry:
+    where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
+    state = f", {hit.state}" if hit.state else ""
+    lines = [f"{hit.kind} {where} ({hit.ts[:10]}{state})", f"  {one_line(hit.text)}"]
+    lines += [f"  in conflict: {', '.join(hit.conflicts)}"] if hit.conflicts else []
+    lines += [f"  stale: {one}" for one in hit.standing]
+    lines += [f"  {hit.checked}"] if hit.checked else []
+    why = "; ".join((*hit.why, *hit.evidence))
+    lines += [f"  why: {why}"] if why else []
+    data: dict[str, Any] = {"id": where, "kind": hit.kind, "when": hit.ts[:10], "text": hit.text, "why": list(hit.why)}
+    extra = {
+        "state": hit.state, "stale": list(hit.standing), "evidence": list(hit.evidence), "checked": hit.checked,
+        "conflicts": list(hit.conflicts),
+    }  # fmt: skip
+    return Entry("\n".join(lines), data | {name: value for name, value in extra.items() if value})
+
+
+def run_show(project: Project, given: ShowArguments) -> Answer:
+    """An entity with its history, or a session's trail with its steps."""
+    reference = given.id.strip()
+    if reference.startswith(SCHEME):
+        kind, _, reference = reference.removeprefix(SCHEME).partition("/")
+        if kind not in ("entity", "trail"):
+            raise NotFoundError(f"{given.id[:80]} is not shown here", mend="Read it as a resource.")
+    reference, mark, part = reference.partition("#")
+    if mark and not (part.isascii() and part.isdigit() and len(part) < 9):
+        raise UsageError(f"{given.id[:80]!r} names no step", mend="A step is TRAIL#NUMBER.")
+    entity = project.show(reference)
+    if entity.item_type == "trail":
+        return _show_trail(project, entity, given, int(part) if mark else None)
+    return _show_entity(project, entity, given)
+
+
+def _more_of(reference: str, given: ShowArguments) -> Callable[[int], str]:
+    def more(shown: int) -> str:
+        if shown == 0:
+            return _larger("show", given.budget, id=reference, offset=given.offset)
+        return call_of("show", id=reference, offset=given.offset + shown)
+
+    return more
+
+
+def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answer:
+    standing = project.ground().told(entity)
+    entries = [Entry(f"  {name}: {_text_of(value)}", {"field": name, "text": _text_of(value)})
+               for name, value in entity.value.items() if name != "v"]  # fmt: skip
+    entries += [Entry(f"  stale: {one}", {"field": "stale", "text": one}) for one in standing]
+    for conflict, name in zip(entity.conflicts, entity.conflict_names, strict=True):
+        for rival in conflict.values:
+            text = f"{rival.version[:12]} by {rival.writer}, {rival.ts[:19]}: {_text_of(rival.value)}"
+            entries.append(Entry(f"  in conflict: {name}: {text}", {"field": "conflict", "of": name, "text": text}))
+    for record in project.history(entity):
+        text = f"{record.action} by {record.writer}, {record.ts[:19]}"
+        entries.append(Entry(f"  record {record.seq}: {text}", {"record": record.seq, "text": text}))
+    total = len(entries)
+    entries = entries[given.offset :]
+    if given.offset and not entries:
+        raise UsageError(f"there are only {total} entries", mend="Ask with a smaller offset.")
+    head = f"{entity.item_type} {entity.item_id}, rev {entity.rev}"
+    data = {"id": entity.item_id, "type": entity.item_type, "rev": entity.rev, "version": entity.version}
+    return Answer(head, tuple(entries), data, 0, _more_of(entity.item_id, given))
+
+
+def _text_of(value: JSONValue | bytes) -> str:
+    import json
+
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show_trail(project: Project, entity: Entity, given: ShowArguments, step: int | None) -> Answer:
+    from periplus.trail import TrailReader
+
+    card = entity.value
+    reader = TrailReader(project.trail_bytes(entity.item_id).data)
+    count = reader.step_count
+    begin = given.offset if step is None else step
+    if begin >= count:
+        raise NotFoundError(
+            f"{entity.item_id} has {count:,} steps, and no step {begin:,}", mend="They are counted from 0."
+        )
+    title = f": {one_line(card.get('title'), 200)}" if card.get("title") else ""
+    head = f"trail {entity.item_id} of {card.get('agent')}, {str(card.get('started'))[:16]}, {count:,} steps, {reader.status}{title}"
+    data = {
+        "id": entity.item_id,
+        "type": "trail",
+        "agent": str(card.get("agent", "")),
+        "steps": count,
+        "status": reader.status,
+    }
+    entries = step_entries(project, reader, begin, given.budget, whole=step is not None)
+    more = 0 if step is not None else count - begin - len(entries)
+    return Answer(head, tuple(entries), data, more, _more_of(entity.item_id, given))
+
+
+def step_entries(project: Project, reader: Any, begin: int, budget: int, *, whole: bool) -> list[Entry]:
+    """The steps from ``begin`` that may fit ``budget``; ``whole``: that one alone, with all that it says."""
+    from itertools import islice
+
+    from periplus.base.errors import PeriplusError
+    from periplus.trail.display import View
+    from periplus.trail.listing import listing, step_lines
+    from periplus.trail.selection import Selection, Sieve
+
+    def read(digest: bytes) -> bytes | None:
+        try:
+            return project.journal.objects.get(digest)
+        except PeriplusError:
+            return None  # the listing shows the reference; doctor says what is wrong with the object
+
+    if whole:
+        one = next(islice(reader.steps(), begin, None))
+        text = "\n".join(step_lines(begin, one, View(None, False, read, _STEP_CHARACTERS)))
+        return [Entry(text, {"step": begin, "text": text})]
+    sieve = Sieve(Selection(first=begin), reader.step_count)
+    entries: list[Entry] = []
+    spent = 0
+    for at, line in enumerate(listing(reader, "compact", read_text=read, sieve=sieve, is_bare=True)):
+        spent += estimate_tokens(line)
+        entries.append(Entry(line, {"step": begin + at, "text": line.partition(" ")[2]}))
+        if spent > budget:
+            break
+    return entries

@@ -1,0 +1,138 @@
+"""Resources: entities, trails and proofs by address, and the list of them, page by page."""
+
+from __future__ import annotations
+
+__all__ = ["PAGE", "Content", "Page", "list_page", "read_resource"]
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.server.mcp.wording import one_line
+
+if TYPE_CHECKING:
+    from periplus.journal import Entity
+    from periplus.project import Project
+
+PAGE: Final = 100
+SCHEME: Final = "periplus://"
+_URI_MAX: Final = 500
+_TRAIL_CHARACTERS_MAX: Final = 100_000
+_LISTED: Final = ("decision", "constraint", "trap", "lesson", "note", "plan", "handoff", "trail")
+
+
+class Content(NamedTuple):
+    """What stands at an address: ``text``, or ``data`` where it is no text."""
+
+    uri: str
+    mime_type: str
+    text: str = ""
+    data: bytes | None = None
+
+
+class Page(NamedTuple):
+    resources: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+def list_page(project: Project, cursor: str | None) -> Page:
+    """What is in force, by type and id; and the trails. Raises UsageError for a cursor that none of our pages gave."""
+    begin = _place(cursor) if cursor else ("", "")
+    project.journal.refresh()
+    found: list[tuple[str, str]] = []
+    for at, item_type in enumerate(_LISTED):
+        key = f"{at}"
+        if key < begin[0]:
+            continue
+        found += [(key, entity.item_id) for entity in project.journal.entities(item_type)
+                  if (key, entity.item_id) > begin and _is_open(entity)]  # fmt: skip
+    found.sort()
+    page = found[:PAGE]
+    documents = []
+    for key, item_id in page:
+        entity = project.journal.get(_LISTED[int(key)], item_id)
+        if entity is not None:
+            documents.append(_document(entity))
+    is_last = len(found) <= PAGE
+    return Page(documents, None if is_last else urlsafe_b64encode("/".join(page[-1]).encode()).decode())
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    wrong = UsageError(f"{cursor[:40]!r} is no cursor of this list", mend="Leave it out to begin anew.")
+    try:
+        key, slash, item_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition("/")
+    except (ValueError, binascii.Error):
+        raise wrong from None
+    if not slash or not key.isdigit() or int(key[:3]) >= len(_LISTED):
+        raise wrong
+    return key, item_id
+
+
+def _is_open(entity: Entity) -> bool:
+    from periplus.memory.types import MEMORY_TYPES
+
+    return not entity.deleted and entity.value.get("state") not in MEMORY_TYPES[entity.item_type].ended_states
+
+
+def _document(entity: Entity) -> dict[str, Any]:
+    value = entity.value
+    if entity.item_type == "trail":
+        said = one_line(value.get("title") or "", 200)
+        return {"uri": f"{SCHEME}trail/{entity.item_id}", "name": entity.item_id, "title": said or entity.item_id,
+                "description": f"session of {value.get('agent')}, {str(value.get('started'))[:10]}", "mimeType": "text/plain"}  # fmt: skip
+    state = f" ({value.get('state')})" if value.get("state") else ""
+    return {"uri": f"{SCHEME}entity/{entity.item_id}", "name": entity.item_id, "title": one_line(value.get("text", ""), 200),
+            "description": f"{entity.item_type}{state}", "mimeType": "application/json"}  # fmt: skip
+
+
+def read_resource(project: Project, uri: str) -> Content:
+    """What stands at ``uri``. Raises NotFoundError."""
+    kind, slash, name = uri.removeprefix(SCHEME).partition("/")
+    if len(uri) > _URI_MAX or not uri.startswith(SCHEME) or not slash or not name or "/" in name:
+        raise NotFoundError(
+            f"there is no resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
+        )
+    if kind == "entity":
+        return _entity(project, uri, name)
+    if kind == "trail":
+        return _trail(project, uri, name)
+    if kind == "proof" and name.isascii() and name.isdigit() and len(name) < 16:
+        return Content(uri, "application/octet-stream", data=project.prove(int(name)))
+    raise NotFoundError(
+        f"there is no resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
+    )
+
+
+def _entity(project: Project, uri: str, name: str) -> Content:
+    import json
+
+    entity = project.show(name)
+    document = {
+        "id": entity.item_id, "type": entity.item_type, "rev": entity.rev, "version": entity.version, "by": entity.writer,
+        "at": entity.ts, "stale": list(project.ground().told(entity)), "value": entity.value,
+    }  # fmt: skip
+    return Content(uri, "application/json", json.dumps(document, ensure_ascii=False, indent=1))
+
+
+def _trail(project: Project, uri: str, name: str) -> Content:
+    from periplus.trail import TrailReader
+    from periplus.trail.listing import listing
+
+    entity = project.show(name)
+    if entity.item_type != "trail":
+        raise NotFoundError(
+            f"{entity.item_id} is a {entity.item_type}, no trail", mend=f"Read {SCHEME}entity/{entity.item_id}."
+        )
+    reader = TrailReader(project.trail_bytes(entity.item_id).data)
+    lines: list[str] = []
+    size = 0
+    for line in listing(reader, "text"):
+        size += len(line) + 1
+        if size > _TRAIL_CHARACTERS_MAX:
+            lines.append(
+                f'; and more: {reader.step_count:,} steps in all; page with show(id="{entity.item_id}", offset=…)'
+            )
+            break
+        lines.append(line)
+    return Content(uri, "text/plain", "\n".join(lines))

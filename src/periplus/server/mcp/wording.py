@@ -1,0 +1,66 @@
+"""What the layers below say to people at a terminal, as it is said to who has these tools instead."""
+
+from __future__ import annotations
+
+__all__ = ["call_of", "for_tools", "one_line", "told_error"]
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from periplus.base.errors import PeriplusError
+
+_TOLD_MAX: Final = 800
+_COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(pattern), said)
+    for pattern, said in (
+        (r"Wait with --wait SECONDS, ask the holder \(`periplus inbox send`\), or `periplus claim release \w+ --force`\.",
+         r"Work on something else, ask the holder (message(action=\"send\", …)), or try again later."),
+        (r'periplus recall "(?P<q>[^"]*)" --type (?P<t>\w+)', r'recall(question="\g<q>", types=["\g<t>"])'),
+        (r'periplus recall "(?P<q>[^"]*)"', r'recall(question="\g<q>")'),
+        (r"periplus trail show (?P<id>\w+) --at (?P<n>\d+)", r'show(id="\g<id>#\g<n>")'),
+        (r"periplus (?:trail )?show (?P<id>\w+)", r'show(id="\g<id>")'),
+        (r"periplus (?:claim list|who)\b", "claim()"),
+        (r"periplus (?:inbox mail|handoff list)\b", "message()"),
+        (r"periplus inbox send\b", 'message(action="send", …)'),
+        (r"periplus plan (?:list|ready)\b", "plan()"),
+        (r"Ask the holder, or insist with --force\.", "Ask the holder."),
+        (r"Leave it out, or insist with --allow-secret if it is none\.",
+         "Leave it out. If it is none, a person can insist with `periplus remember … --allow-secret`."),
+        (r"a larger --budget", "a larger budget"),
+        (r"Repeat the command with --key (?P<key>\w+)", r'Repeat the call with key="\g<key>"'),
+        (r"Repeat without --key, or with one of its own\.", "Repeat without key, or with one of its own."),
+        (r"Repeat the command\b", "Repeat the call"),
+        (r"periplus confirm (?P<id>\w+) --about (?P<at>\S+)", r"remember it anew about \g<at>, superseding \g<id>"),
+        (r"--supersedes (?P<id>\w+)", r'supersedes=["\g<id>"]'),
+    )
+)  # fmt: skip
+
+
+def for_tools(text: str) -> str:
+    """``text`` with the commands that it names as calls of these tools, where there is one that does the same."""
+    if "periplus " in text or "--" in text or "Repeat the command" in text:
+        for pattern, said in _COMMANDS:
+            text = pattern.sub(said, text)
+    return text
+
+
+def told_error(error: PeriplusError) -> str:
+    """What is wrong, what is still safe and what to do next, in one paragraph."""
+    wrong = str(error)
+    if len(wrong) > _TOLD_MAX:
+        wrong = f"{wrong[: _TOLD_MAX // 2]} … {wrong[-_TOLD_MAX // 2 :]}"
+    parts = [wrong if wrong.endswith((".", "?", "!")) else f"{wrong}.", error.safe, error.mend]
+    return for_tools(" ".join(part for part in parts if part))
+
+
+def one_line(text: object, most: int = 0) -> str:
+    line = " ".join(str(text).split())
+    return line if not most or len(line) <= most else f"{line[: most - 1]}…"
+
+
+def call_of(tool: str, **arguments: object) -> str:
+    """A call as a model would write it; what is empty is left away."""
+    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items() if value)
+    return f"{tool}({given})"

@@ -1,0 +1,358 @@
+"""``periplus mcp`` through the SDK's own client, over stdio and HTTP, in both generations of the protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+
+import pytest
+from mcp.shared.exceptions import MCPDeprecationWarning
+
+from cli_support import SECRET, claude_session
+from mcp_support import MODES, Served, run, text_of
+from periplus.base.tokens import estimate_tokens
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+
+ADA = Writer("ada", "who_0000000000000000", "", 1)
+ID = re.compile(r"[a-z]{3}_[0-9a-z]{16}")
+
+
+@pytest.fixture
+def served(tmp_path):
+    return Served(tmp_path)
+
+
+async def call(client, tool, **arguments):
+    return await client.call_tool(tool, arguments)
+
+
+async def told(client, tool, **arguments):
+    """The answer of a call that has to succeed, as text and as data."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    return text_of(result), result.structured_content
+
+
+async def refused(client, tool, **arguments):
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, text_of(result)
+    return text_of(result)
+
+
+async def the_whole_story(client, mode):
+    """Everything that a session does, from the list of tools to its last word."""
+    assert client.protocol_version == {"legacy": "2025-11-25", "auto": "2026-07-28"}[mode]
+    assert client.instructions.startswith("Periplus is the memory of this project")
+    tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == [
+        "brief",
+        "recall",
+        "show",
+        "remember",
+        "revise",
+        "claim",
+        "plan",
+        "message",
+    ]
+    assert [tool.name for tool in tools if tool.annotations.read_only_hint] == ["brief", "recall", "show"]
+    assert all(tool.annotations.destructive_hint is (tool.name == "revise") for tool in tools)
+
+    assert "Nothing is known" in (await told(client, "recall", question="how are passwords hashed"))[0]
+    text, data = await told(client, "remember", type="decision", text="Passwords are hashed with argon2id",
+                            rationale="bcrypt cuts at 72 bytes", about=["src/auth.py"], tags="auth")  # fmt: skip
+    decision = data["id"]
+    assert data["new"] is True
+    assert decision in text
+    text, data = await told(client, "remember", type="decision", text="Passwords are hashed with argon2id")
+    assert (data["id"], data["new"]) == (decision, False)
+    text, data = await told(client, "recall", question="what do we hash passwords with?")
+    assert data["entries"][0]["id"] == decision
+    assert "argon2id" in text
+    text, data = await told(client, "show", id=decision[:10])
+    assert "bcrypt cuts at 72 bytes" in text
+    assert data["id"] == decision
+
+    trap = (await told(client, "remember", type="trap", text="Login is called twice by the proxy", about=["src/auth.py"],
+                       severity="high", remedy="make it idempotent"))[1]["id"]  # fmt: skip
+    text, data = await told(client, "brief", paths=["src/auth.py"])
+    assert "make it idempotent" in text
+    assert data["blocked"] is False
+    text, _ = await told(client, "brief", task="add rate limiting to login")
+    assert "Login is called twice by the proxy" in text
+    text, data = await told(
+        client, "revise", ids=[trap], action="state", state="resolved", reason="the proxy was mended"
+    )
+    assert "(resolved)" in text
+    text, data = await told(client, "revise", ids=decision, action="replace", text="Passwords are hashed with scrypt")
+    assert data["entries"][0]["text"] == "Passwords are hashed with scrypt"
+
+    text, data = await told(client, "claim", action="take", paths=["src"], text="rate limits")
+    claim = data["entries"][0]["id"]
+    assert data["entries"][0]["own"] is True
+    text, data = await told(client, "claim")
+    assert claim in text
+    text, data = await told(client, "plan", action="make", text="Rate limits", steps=[
+        {"text": "Count requests", "paths": ["src/auth.py"]}, {"text": "Refuse", "after": [1]}])  # fmt: skip
+    plan = data["id"]
+    assert [entry["state"] for entry in data["entries"]] == ["todo", "todo"]
+    step = (await told(client, "plan", action="next", plan=plan))[1]["step"]
+    assert ID.fullmatch(step)
+    assert "Nothing can be started" in (await told(client, "plan", action="next", plan=plan))[0]
+    await told(client, "plan", action="done", ids=[step])
+    assert "Refuse" in (await told(client, "plan"))[0]
+    message = (await told(client, "message", action="send", to="ada", text="Mind the proxy", needs_answer=True))[1][
+        "id"
+    ]
+    assert message.startswith("msg_")
+    text, data = await told(client, "message", action="handoff", text="Counting is done", files=["src/auth.py"],
+                            tests="none yet", unfinished=["refusing"], plan=plan)  # fmt: skip
+    assert "to do: refusing" in text
+    assert "handoff" in (await told(client, "message"))[0]
+    await told(client, "claim", action="release", ids=[claim])
+
+    templates = (await client.list_resource_templates()).resource_templates
+    assert [one.uri_template for one in templates] == [
+        "periplus://entity/{id}",
+        "periplus://trail/{id}",
+        "periplus://proof/{seq}",
+    ]
+    listed = (await client.list_resources()).resources
+    assert f"periplus://entity/{plan}" in [str(one.uri) for one in listed]
+    (content,) = (await client.read_resource(f"periplus://entity/{decision}")).contents
+    assert json.loads(content.text)["value"]["state"] == "superseded"
+    (content,) = (await client.read_resource("periplus://proof/1")).contents
+    proof = base64.b64decode(content.blob)
+    prompts = (await client.list_prompts()).prompts
+    assert [one.name for one in prompts] == ["start", "end"]
+    start = (await client.get_prompt("start", {"task": "log in faster"})).messages[0].content.text
+    assert start.startswith("The task: log in faster")
+    end = (await client.get_prompt("end")).messages[0].content.text
+    assert "remember(" in end
+    if mode == "legacy":
+        with pytest.warns(MCPDeprecationWarning):  # it is of the older generation alone
+            await client.send_ping()
+    return proof
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_over_stdio(served, mode, tmp_path):
+    async def talk():
+        async with served.client(mode, name="claude-code") as client:
+            return await the_whole_story(client, mode)
+
+    proof = run(talk)
+    (tmp_path / "one.proof").write_bytes(proof)
+    assert served.shell("verify", tmp_path / "one.proof").lines
+    with served.project(ADA) as project:
+        (found,) = [one for one in project.journal.entities("decision") if one.value["state"] == "accepted"]
+        assert found.writer == "claude-code"
+        (first,) = [one for one in project.journal.entities("decision") if one.value["state"] == "superseded"]
+        assert first.value["provenance"]["kind"] == "agent"
+        assert first.value["author"] == "claude-code"
+        (session,) = project.journal.entities("session")
+        assert (session.value["agent"], session.value["state"], session.value["tool"]) == (
+            "claude-code",
+            "sealed",
+            "mcp",
+        )
+        assert project.work.claims() == []  # the session's end let go of the step's claim
+        (mail,) = project.journal.entities("message")
+        assert mail.value["recipient"] == "ada"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_over_http(served, mode):
+    async def talk(url):
+        async with served.at(url, mode, name="codex-mcp-client") as client:
+            await the_whole_story(client, mode)
+
+    with served.listening() as (url, process):
+        run(talk, url)
+    assert process.returncode == 0
+    with served.project(ADA) as project:
+        assert {one.writer for one in project.journal.entities("decision")} == {"codex"}
+        (session,) = project.journal.entities("session")
+        assert session.value["state"] == "sealed"
+
+
+def test_two_agents_are_kept_apart(served):
+    async def talk():
+        async with served.client(name="claude-code") as one, served.client("auto", name="cursor-vscode") as other:
+            await told(one, "claim", action="take", paths=["src/auth.py"], text="rate limits")
+            said = await refused(other, "claim", action="take", paths=["src"])
+            assert "claimed by claude-code" in said
+            assert "--" not in said
+            text, data = await told(other, "brief", paths=["src/auth.py"])
+            assert text.startswith("STOP")
+            assert data["blocked"] is True
+            await told(other, "message", action="send", to="claude-code", text="Are you done?", needs_answer=True)
+            text, data = await told(one, "message")
+            (mail,) = data["entries"]
+            assert mail["from"] == "cursor"
+            await told(one, "message", action="answer", id=mail["id"], text="Now")
+            await told(one, "claim", action="release")
+            await told(other, "claim", action="take", paths=["src"])
+            assert "Now" in (await told(other, "message"))[0]
+            served.shell("remember", "Written beside two servers")
+            assert "beside two servers" in (await told(one, "recall", question="written beside servers"))[0]
+
+    run(talk)
+
+
+def test_who_it_was_started_for_writes(served):
+    async def talk():
+        async with served.client(name="probe", words=("--as", "grace"), env={"PERIPLUS_SESSION": "morning"}) as client:
+            await told(client, "remember", text="The cache is warm at nine")
+
+    run(talk)
+    with served.project(ADA) as project:
+        (note,) = project.journal.entities("note")
+        assert (note.writer, note.value["session"]) == ("grace", "morning")
+        (session,) = project.journal.entities("session")
+        assert session.value["state"] == "open", "who began it elsewhere ends it there"
+
+
+BUDGETS = (100, 250, 1_000, 4_000)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_answers_keep_their_budget(served, mode):
+    with served.project(ADA) as project:
+        for number in range(40):
+            project.remember(
+                Memory(
+                    "decision", f"Cog number {number} turns the wheel {number + 1}, " + "and so on " * (number % 7 * 20)
+                )
+            )
+        project.remember(Memory("note", "A very long note about wheels: " + "word " * 1_500, about=("src/auth.py",)))
+        project.remember(Memory("trap", "The wheel of src/auth.py squeaks", about=("src/auth.py",)))
+
+    async def talk():
+        async with served.client(mode) as client:
+            long = (await told(client, "recall", question="very long note"))[1]["entries"][0]["id"]
+            for budget in BUDGETS:
+                for tool, arguments in (
+                    ("recall", {"question": "which cog turns the wheel", "limit": 50}),
+                    ("recall", {"question": "very long note", "limit": 1}),
+                    ("brief", {"task": "turn the wheel with a cog"}),
+                    ("brief", {"paths": ["src/auth.py"]}),
+                    ("show", {"id": long}),
+                ):
+                    text, data = await told(client, tool, budget=budget, **arguments)
+                    assert estimate_tokens(text) <= budget, (tool, arguments)
+                    assert estimate_tokens(json.dumps(data, ensure_ascii=False)) <= budget, (tool, arguments)
+            text, data = await told(client, "recall", question="which cog turns the wheel", budget=300)
+            assert data["left_out"] > 0
+            assert data["more"] in text
+            seen = [entry["id"] for entry in data["entries"]]
+            offset = int(re.search(r"offset=(\d+)", data["more"])[1])
+            assert offset == len(seen)
+            following = (await told(client, "recall", question="which cog turns the wheel", budget=300, offset=offset))[
+                1
+            ]
+            assert not set(seen) & {entry["id"] for entry in following["entries"]}
+
+    run(talk)
+
+
+def test_a_trail_is_shown_and_paged(served):
+    claude_session(served.home / "s.jsonl", cwd=os.fspath(served.folder), steps=60)
+    served.shell("trail", "import", served.home / "s.jsonl")
+
+    async def talk():
+        async with served.client() as client:
+            text, data = await told(client, "recall", question="count the cogs", types=["trail"])
+            trail = data["entries"][0]["id"].partition("#")[0]
+            steps, offset = [], 0
+            while True:
+                text, data = await told(client, "show", id=trail, offset=offset, budget=400)
+                steps += [entry["step"] for entry in data["entries"]]
+                if not data["left_out"]:
+                    break
+                offset = int(re.search(r"offset=(\d+)", data["more"])[1])
+            assert steps == list(range(data["steps"]))
+            text, _ = await told(client, "show", id=f"{trail}#0")
+            assert "Count the cogs of the engine" in text
+            assert "no step" in await refused(client, "show", id=f"{trail}#9999")
+            (content,) = (await client.read_resource(f"periplus://trail/{trail}")).contents
+            assert "make cog59" in content.text
+
+    run(talk)
+
+
+def test_resources_are_listed_page_by_page(served):
+    with served.project(ADA) as project:
+        for number in range(120):
+            project.remember(Memory("note", f"Note {number} of many"))
+        project.remember(Memory("decision", "All wheels are round"))
+
+    async def talk():
+        async with served.client() as client:
+            found, cursor = [], None
+            while True:
+                page = await client.list_resources(cursor=cursor)
+                assert len(page.resources) <= 100
+                found += [str(one.uri) for one in page.resources]
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            assert len(found) == len(set(found)) == 121
+            for wrong in ("x", "!!", base64.urlsafe_b64encode(b"99/zzz").decode(), "é"):
+                with pytest.raises(Exception, match="no cursor"):
+                    await client.list_resources(cursor=wrong)
+
+    run(talk)
+
+
+def test_secrets_are_refused(served):
+    async def talk():
+        async with served.client() as client:
+            for tool, arguments in (
+                ("remember", {"text": f"The key is {SECRET}"}),
+                ("remember", {"text": "x", "rationale": f"as {SECRET} says", "type": "decision"}),
+                ("message", {"action": "send", "to": "ada", "text": f"use {SECRET}"}),
+                ("plan", {"action": "make", "text": f"rotate {SECRET}"}),
+            ):
+                said = await refused(client, tool, **arguments)
+                assert "secret" in said
+                assert SECRET not in said
+
+    run(talk)
+    assert not any(SECRET.encode() in path.read_bytes() for path in served.folder.rglob("*") if path.is_file())
+
+
+def test_the_store_may_come_later_and_be_another(tmp_path):
+    served = Served(tmp_path, store=False)
+
+    async def talk():
+        async with served.client() as client:
+            said = await refused(client, "recall", question="anything")
+            assert "periplus init" in said
+            with pytest.raises(Exception, match="periplus init"):
+                await client.list_resources()
+            Project.init(os.fspath(served.folder))
+            await told(client, "remember", text="The first store")
+            os.rename(served.folder / ".periplus", served.home / "old")
+            assert "periplus init" in await refused(client, "recall", question="store")
+            Project.init(os.fspath(served.folder))
+            assert "Nothing is known" in (await told(client, "recall", question="store"))[0]
+            await told(client, "remember", text="The second store")
+
+    run(talk)
+
+
+def test_a_damaged_index_is_built_anew(served):
+    async def talk():
+        async with served.client() as client:
+            await told(client, "remember", text="Kept in the journal")
+            (index,) = served.folder.glob(".periplus/**/index.sqlite")
+            for path in index.parent.glob("index.sqlite-*"):
+                path.unlink()
+            index.write_bytes(b"no database " * 1_000)
+            assert "Kept in the journal" in (await told(client, "recall", question="kept journal"))[0]
+
+    run(talk)
