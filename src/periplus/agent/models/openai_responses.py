@@ -1,0 +1,163 @@
+"""OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses) by the official SDK; nothing is stored there."""
+
+from __future__ import annotations
+
+__all__ = ["OpenAIResponsesClient", "body_of", "message_of"]
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from periplus.agent.contracts import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    ModelError,
+    StreamEvent,
+    ToolCall,
+    ToolSchema,
+    Usage,
+)
+from periplus.agent.models.openai_chat import open_sdk
+from periplus.agent.models.parts import Pieces, call_of, data_url, failure, known_id
+
+
+def body_of(
+    messages: Sequence[Message], tools: Sequence[ToolSchema], *, model: str, max_tokens: int, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The body of a request."""
+    items: list[dict[str, Any]] = []
+    for message in messages:
+        seen = [{"type": "input_image", "image_url": data_url(image), "detail": "auto"} for image in message.images]
+        if message.role == "tool":
+            said: Any = message.content or f"({message.outcome})"
+            if seen:
+                said = [{"type": "input_text", "text": said}, *seen]
+            items.append({"type": "function_call_output", "call_id": known_id(message.tool_call_id), "output": said})
+        elif message.role == "assistant":
+            items += [dict(item) for item in message.reasoning]
+            if message.content:
+                items.append({"type": "message", "role": "assistant",
+                              "content": [{"type": "output_text", "text": message.content}]})  # fmt: skip
+            items += [_call(call) for call in message.tool_calls]
+        else:
+            items.append({"type": "message", "role": message.role,
+                          "content": [*seen, {"type": "input_text", "text": message.content}]})  # fmt: skip
+    body: dict[str, Any] = {
+        "model": model, "input": items, "max_output_tokens": max_tokens, "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }  # fmt: skip
+    if tools:
+        body["tools"] = [
+            {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+             "strict": False}
+            for tool in tools
+        ]  # fmt: skip
+    return body | dict(extra)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    import json
+
+    arguments = json.dumps(call.args, ensure_ascii=False, separators=(",", ":"))
+    return {"type": "function_call", "call_id": known_id(call.id), "name": call.name, "arguments": arguments}
+
+
+def message_of(response: Any, cost: Callable[[Usage], int]) -> AssistantMessage:
+    """The answer that a finished response is. Raises ModelError for one that failed."""
+    import msgspec
+
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    reasoning: list[dict[str, Any]] = []
+    is_refused = False
+    for item in response.output:
+        if item.type == "message":
+            for part in item.content:
+                is_refused |= part.type == "refusal"
+                text.append(part.text if part.type == "output_text" else getattr(part, "refusal", ""))
+        elif item.type == "function_call":
+            calls.append(call_of(item.call_id, item.name, item.arguments or ""))
+        elif item.type == "reasoning":
+            reasoning.append(item.model_dump(exclude_none=True, exclude={"status"}))
+    finish: FinishReason = "tool_calls" if calls else "refusal" if is_refused else "stop"
+    if response.status == "incomplete":
+        reason = getattr(response.incomplete_details, "reason", "")
+        finish = "filter" if reason == "content_filter" else "length"
+    usage = _usage(response.usage) if response.usage is not None else Usage()
+    return AssistantMessage(
+        content="".join(text), tool_calls=tuple(calls), reasoning=tuple(reasoning), model=response.model or "",
+        finish_reason=finish, usage=msgspec.structs.replace(usage, cost=cost(usage)),
+    )  # fmt: skip
+
+
+def _usage(usage: Any) -> Usage:
+    inner = getattr(usage, "input_tokens_details", None)
+    made = getattr(usage, "output_tokens_details", None)
+    return Usage(
+        prompt_tokens=usage.input_tokens or 0,
+        completion_tokens=usage.output_tokens or 0,
+        cached=getattr(inner, "cached_tokens", 0) or 0,
+        cache_written=getattr(inner, "cache_write_tokens", 0) or 0,
+        reasoning=getattr(made, "reasoning_tokens", 0) or 0,
+    )
+
+
+class _ResponseError(Exception):
+    """A response that says itself that it failed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.body = {"code": code, "message": message}
+
+
+class OpenAIResponsesClient:
+    """A model behind a responses endpoint."""
+
+    def __init__(
+        self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str = "openai",
+        extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
+    ) -> None:  # fmt: skip
+        self._model, self._provider, self._max_tokens = model, provider, max_tokens
+        self._key, self._base_url = key, base_url
+        self._extra = dict(extra or {})
+        self._cost = cost
+        self._pieces = Pieces()
+        self._client: Any = None
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
+        for event in self.stream(messages, tools):
+            if event.message is not None:
+                return event.message
+        raise ModelError("the answer broke off before its end", is_retryable=True)
+
+    def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
+        body = body_of(messages, tools, model=self._model, max_tokens=self._max_tokens, extra=self._extra)
+        if self._client is None:
+            self._client = open_sdk(self._key, self._base_url)
+        client = self._client
+        for event in self._pieces.read(lambda: client.responses.create(**body, stream=True), self._provider):
+            kind = event.type
+            if kind in ("response.output_text.delta", "response.refusal.delta"):
+                yield StreamEvent(kind="text", text=event.delta)
+            elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+                yield StreamEvent(kind="reasoning", text=event.delta)
+            elif kind == "response.output_item.added" and event.item.type == "function_call":
+                yield StreamEvent(kind="tool_call", text=event.item.name)
+            elif kind in ("response.completed", "response.incomplete"):
+                yield StreamEvent(kind="message", message=message_of(event.response, self._cost))
+                return
+            elif kind in ("response.failed", "error"):
+                told = event.response.error if kind == "response.failed" else event
+                raise failure(
+                    _ResponseError(getattr(told, "code", "") or "", getattr(told, "message", "") or "it failed"),
+                    self._provider,
+                )
+        raise ModelError("the answer broke off before its end", is_retryable=True)
+
+    def cancel(self) -> None:
+        self._pieces.cancel()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None

@@ -1,0 +1,203 @@
+"""What the adapters of all providers have in common: arguments of calls, errors, and pieces that come from a thread.
+
+Each adapter has a pure half (messages → the body of a request, pieces of an answer → the answer) and an edge, which is
+the provider's own SDK with its retries turned off: there is one layer of retries, and it is the loop's.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ARGUMENT_CHARACTERS_MAX",
+    "CONNECT_S",
+    "IDLE_S",
+    "Pieces",
+    "call_of",
+    "data_url",
+    "failure",
+    "known_id",
+    "missing",
+]
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from periplus.agent.contracts import ContextOverflowError, Image, ModelError, ToolCall
+from periplus.base.errors import PeriplusError, UsageError
+from periplus.base.secrets import mask_secrets
+
+ARGUMENT_CHARACTERS_MAX: Final = 4 << 20  # of one call; a model that goes on is stopped here
+CONNECT_S: Final = 20.0
+IDLE_S: Final = 300.0  # between two pieces of an answer: a model may think for long before its first
+_TOLD_CHARACTERS_MAX: Final = 600
+_RETRYABLE: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_PAID_UP: Final = ("insufficient_quota", "billing", "credit balance")
+_TOO_LONG: Final = (
+    "context_length_exceeded", "context length", "context window", "prompt is too long", "input is too long",
+    "maximum context", "too many tokens", "request_too_large", "reduce the length", "exceeds the available context",
+)  # fmt: skip
+_ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def call_of(call_id: str, name: str, raw: str) -> ToolCall:
+    """A call whose arguments came as text. What cannot be read is kept, with what is wrong with it."""
+    import json
+
+    if len(raw) > ARGUMENT_CHARACTERS_MAX:
+        problem = f"the arguments have {len(raw):,} characters; the limit is {ARGUMENT_CHARACTERS_MAX:,}"
+        return ToolCall(id=call_id, name=name, raw=raw[:_TOLD_CHARACTERS_MAX], problem=problem)
+    if not raw.strip():
+        return ToolCall(id=call_id, name=name)
+    try:
+        args = json.loads(raw)
+    except ValueError as error:
+        return ToolCall(id=call_id, name=name, raw=raw, problem=f"the arguments are not JSON: {error}")
+    except RecursionError:
+        return ToolCall(
+            id=call_id, name=name, raw=raw[:_TOLD_CHARACTERS_MAX], problem="the arguments are nested too deep"
+        )
+    if not isinstance(args, dict):
+        problem = f"the arguments are a JSON {type(args).__name__}, not an object"
+        return ToolCall(id=call_id, name=name, raw=raw, problem=problem)
+    return ToolCall(id=call_id, name=name, args=args, raw=raw)
+
+
+def known_id(call_id: str) -> str:
+    """An id of a call as every provider takes it: it may come from another one, or from a loop that had to make it."""
+    if call_id and len(call_id) <= 64 and _ID_CHARACTERS.issuperset(call_id):
+        return call_id
+    import hashlib
+
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def data_url(image: Image) -> str:
+    import binascii
+
+    return f"data:{image.media_type};base64,{binascii.b2a_base64(image.data, newline=False).decode()}"
+
+
+def missing(package: str) -> UsageError:
+    """The SDK is not installed."""
+    return UsageError(f"models of this kind need the package {package}", safe="Nothing was sent.",
+                      mend=f"Install it: pip install 'periplus[{package}]'")  # fmt: skip
+
+
+def failure(error: Exception, provider: str) -> PeriplusError:
+    """What went wrong in an SDK, as the loop takes it. No key is ever repeated: what providers say of one is masked."""
+    status = getattr(error, "status_code", 0) or 0
+    body = getattr(error, "body", None)
+    told, _ = mask_secrets(_told(error, body))
+    text = f"{told} {_code(body)}".lower()
+    if status in (0, 400, 413) and any(sign in text for sign in _TOO_LONG):
+        return ContextOverflowError(f"{provider}: the request is longer than the model's window: {told}", status=status)
+    if not status:
+        kind = type(error).__name__
+        is_away = "Connection" in kind or "Timeout" in kind or isinstance(error, (OSError, TimeoutError))
+        what = (
+            "gave no answer in time"
+            if "Timeout" in kind
+            else "cannot be reached"
+            if is_away
+            else "gave no whole answer"
+        )
+        return ModelError(f"{provider} {what}: {told}", is_retryable=is_away or "Error" in kind)
+    is_retryable = (status in _RETRYABLE or _is_passing(body)) and not any(sign in text for sign in _PAID_UP)
+    mend = ""
+    if status in (401, 403):
+        mend = f"Give a key that is good: periplus models key {provider}"
+    elif status == 404:
+        mend = "See what the provider has: periplus models"
+    return ModelError(f"{provider} answered {status}: {told}", is_retryable=is_retryable, status=status,
+                      retry_after_s=_retry_after_s(getattr(error, "response", None)), mend=mend)  # fmt: skip
+
+
+def _code(body: object) -> str:
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    return f"{inner.get('type', '')} {inner.get('code', '')}" if isinstance(inner, dict) else ""
+
+
+def _is_passing(body: object) -> bool:
+    """An error in the middle of a stream has no status of its own."""
+    return any(sign in _code(body) for sign in ("overloaded_error", "rate_limit", "api_error", "server_error"))
+
+
+def _told(error: Exception, body: object) -> str:
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    message = inner.get("message") if isinstance(inner, dict) else None
+    text = str(message or "") or str(error) or type(error).__name__
+    return " ".join(text.split())[:_TOLD_CHARACTERS_MAX]
+
+
+def _retry_after_s(response: Any) -> float | None:
+    """RFC 9110 §10.2.3: seconds or a date; and the milliseconds that some providers give beside it."""
+    headers: Mapping[str, str] = getattr(response, "headers", {})
+    try:
+        if headers.get("retry-after-ms"):
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        said = headers.get("retry-after", "")
+        if said and not said[0].isdigit():
+            from datetime import UTC, datetime
+            from email.utils import parsedate_to_datetime
+
+            return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+        return float(said) if said else None
+    except (ValueError, TypeError):
+        return None
+
+
+class Pieces:
+    """The pieces of an answer, made by a thread, so that whoever waits for one can be told to stop at any moment.
+
+    A socket that nobody writes to cannot be woken on all systems; so it is left behind, and closed by its own thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current: queue.SimpleQueue[tuple[str, Any]] | None = None
+
+    def cancel(self) -> None:
+        """The answer that is being read ends with a ModelError. Without one nothing happens."""
+        with self._lock:
+            if self._current is not None:
+                self._current.put(("cancelled", None))
+
+    def read(self, open_stream: Callable[[], Any], provider: str) -> Iterator[Any]:
+        """What ``open_stream()`` gives, piece by piece. Raises ModelError and ContextOverflowError."""
+        found: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        left = threading.Event()
+        with self._lock:
+            self._current = found
+        threading.Thread(target=_feed, args=(open_stream, found, left), name="periplus-model", daemon=True).start()
+        try:
+            while True:
+                kind, value = found.get()
+                if kind == "piece":
+                    yield value
+                elif kind == "end":
+                    return
+                elif kind == "cancelled":
+                    raise ModelError("the answer was not waited for: the turn was stopped")
+                else:
+                    raise failure(value, provider) from value
+        finally:
+            left.set()
+            with self._lock:
+                if self._current is found:
+                    self._current = None
+
+
+def _feed(open_stream: Callable[[], Any], found: queue.SimpleQueue[tuple[str, Any]], left: threading.Event) -> None:
+    try:
+        stream = open_stream()
+        try:
+            for piece in stream:
+                if left.is_set():
+                    return
+                found.put(("piece", piece))
+        finally:
+            stream.close()
+        found.put(("end", None))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits is told
+        found.put(("error", error))

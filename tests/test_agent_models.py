@@ -1,0 +1,456 @@
+"""The adapters of models: real SDKs against a provider on loopback that speaks the real wire formats."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import ExitStack
+
+import msgspec
+import pytest
+from tests.fake_provider import Broken, Failure, FakeProvider, Hanging
+
+from periplus.agent.contracts import (
+    AssistantMessage,
+    ContextOverflowError,
+    Image,
+    LLMClient,
+    Message,
+    ModelError,
+    StreamingClient,
+    ToolCall,
+    ToolSchema,
+    Usage,
+)
+from periplus.agent.models.catalogue import cost_of, facts_of, known_models
+from periplus.agent.models.keys import Keys
+from periplus.agent.models.opening import (
+    KINDS,
+    PROVIDERS,
+    ModelName,
+    Provider,
+    open_model,
+    parse_model,
+    provider_models,
+)
+from periplus.agent.models.recorded import RecordedClient, RecordingClient
+from periplus.agent.models.scripted import ScriptedClient
+from periplus.base.errors import FormatError, RefusedError, UsageError
+
+pytest.importorskip("anthropic")
+pytest.importorskip("openai")
+
+KEY = "k" * 20
+TOOLS = (
+    ToolSchema(
+        name="read",
+        description="Read a file.",
+        parameters={"type": "object", "properties": {"path": {"type": "string"}}},
+    ),
+)
+ASKED = (
+    Message(role="system", content="Be brief.", breakpoint=True),
+    Message(role="user", content="What is in a.py?"),
+)
+CALLS = (
+    ToolCall(id="call_1", name="read", args={"path": "a.py"}),
+    ToolCall(id="call_2", name="read", args={"path": "bé 🐚.py"}),
+)
+USAGE = Usage(prompt_tokens=1_000, completion_tokens=50, cached=800, cache_written=100)
+
+
+@pytest.fixture
+def client_at():
+    """Makes clients, which are closed at the end."""
+    with ExitStack() as opened:
+
+        def make(url, kind, *, model="test", key=KEY, **more):
+            provider = Provider(kind=kind, base_url=url if kind == "anthropic" else url + "/v1", **more)
+            client = open_model(ModelName("fake", model), {"fake": provider}, key)[0]
+            opened.callback(client.close)
+            return client
+
+        yield make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_comes_in_pieces_and_whole(client_at, kind):
+    answer = AssistantMessage(content="It is a shell: 🐚, said plainly.", usage=USAGE)
+    with FakeProvider(answer) as fake:
+        client = client_at(fake.url, kind)
+        assert isinstance(client, StreamingClient)
+        assert isinstance(client, LLMClient)
+        events = list(client.stream(ASKED, TOOLS))
+    assert "".join(event.text for event in events if event.kind == "text") == answer.content
+    assert len([event for event in events if event.kind == "text"]) > 2
+    message = events[-1].message
+    assert (message.content, message.finish_reason) == (answer.content, "stop")
+    found = message.usage
+    assert (found.prompt_tokens, found.completion_tokens, found.cached, found.cache_written) == (1_000, 50, 800, 100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_come_with_their_arguments_and_go_back_with_their_results(client_at, kind):
+    asks = AssistantMessage(content="I look.", tool_calls=CALLS, finish_reason="tool_calls")
+    with FakeProvider(asks, AssistantMessage(content="Done.")) as fake:
+        client = client_at(fake.url, kind)
+        first = client.complete(ASKED, TOOLS)
+        assert [(call.id, call.name, call.args, call.problem) for call in first.tool_calls] == [
+            (call.id, call.name, call.args, "") for call in CALLS
+        ]
+        assert first.finish_reason == "tool_calls"
+        results = (
+            Message(role="assistant", content=first.content, tool_calls=first.tool_calls, reasoning=first.reasoning),
+            Message(role="tool", tool_call_id="call_1", content="x = 1"),
+            Message(role="tool", tool_call_id="call_2", content="no such file", outcome="failed"),
+        )
+        assert client.complete((*ASKED, *results), TOOLS).content == "Done."
+        one, two = fake.bodies()
+    # What was sent before is sent again as it was: a cache of prefixes lives on it.
+    for name in ("messages", "input"):
+        if name in one:
+            assert two[name][: len(one[name])] == one[name]
+    sent = json.dumps(two)
+    assert sent.count('"call_1"') == 2
+    if kind == "anthropic":
+        assert two["messages"][-1]["content"][1] == {
+            "type": "tool_result", "tool_use_id": "call_2", "is_error": True, "content": [{"type": "text", "text": "no such file"}],
+        }  # fmt: skip
+        assert two["system"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        ('{"path": "a', "not JSON"),
+        ("[1]", "not an object"),
+        ("nonsense", "not JSON"),
+        ('{"a":' + "[" * 50_000 + "]" * 50_000 + "}", "nested too deep"),
+    ],
+    ids=["cut", "list", "text", "deep"],
+)
+def test_arguments_that_cannot_be_read_are_kept_with_what_is_wrong(client_at, kind, raw, told):
+    bad = AssistantMessage(tool_calls=(ToolCall(id="c", name="read", raw=raw),), finish_reason="tool_calls")
+    with FakeProvider(bad, AssistantMessage(content="sorry")) as fake:
+        client = client_at(fake.url, kind)
+        answer = client.complete(ASKED, TOOLS)
+        (call,) = answer.tool_calls
+        assert told in call.problem
+        assert call.args == {}
+        assert raw.startswith(call.raw)
+        again = (*ASKED, Message(role="assistant", tool_calls=answer.tool_calls),
+                 Message(role="tool", tool_call_id="c", content=call.problem, outcome="failed"))  # fmt: skip
+        assert client.complete(again, TOOLS).content == "sorry"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_that_breaks_off_is_no_answer(client_at, kind):
+    answer = AssistantMessage(content="a long answer that is cut in the middle of what it says")
+    with FakeProvider(Broken(answer, 4)) as fake, pytest.raises(ModelError) as caught:
+        client_at(fake.url, kind).complete(ASKED, TOOLS)
+    assert caught.value.is_retryable
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_that_is_too_long_says_so(client_at, kind):
+    with FakeProvider(AssistantMessage(content="half a sen", finish_reason="length")) as fake:
+        assert client_at(fake.url, kind).complete(ASKED, TOOLS).finish_reason == "length"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "retryable", "after_s"),
+    [
+        (429, {"error": {"message": "slow down", "type": "rate_limit_error"}}, {"retry-after": "7"}, True, 7.0),
+        (429, {"error": {"message": "slow down"}}, {"retry-after-ms": "1500"}, True, 1.5),
+        (429, {"error": {"message": "slow", "type": "x"}}, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, True, 0.0),
+        (429, {"error": {"message": "slow"}}, {"retry-after": "soon"}, True, None),
+        (429, {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}, {}, False, None),
+        (529, {"error": {"message": "Overloaded", "type": "overloaded_error"}}, {}, True, None),
+        (500, {"error": {"message": "oops"}}, {}, True, None),
+        (503, b"<html>busy</html>", {"content-type": "text/html"}, True, None),
+        (401, {"error": {"message": "invalid key"}}, {}, False, None),
+        (404, {"error": {"message": "no such model"}}, {}, False, None),
+        (400, {"error": {"message": "tools.0.name: bad"}}, {}, False, None),
+    ],
+    ids=str,
+)
+def test_errors_of_a_provider_are_told_apart(client_at, kind, status, body, headers, retryable, after_s):
+    with FakeProvider(Failure(status, body, headers)) as fake, pytest.raises(ModelError) as caught:
+        client_at(fake.url, kind).complete(ASKED, TOOLS)
+    error = caught.value
+    assert (error.status, error.is_retryable, error.retry_after_s) == (status, retryable, after_s)
+    assert not isinstance(error, ContextOverflowError)
+    assert len(fake.requests) == 1  # the SDK does not try again by itself
+    if status == 401:
+        assert "periplus models key fake" in error.mend
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "message", "code"),
+    [
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", "invalid_request_error"),
+        (400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
+        (400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
+        (413, "Request exceeds the maximum size", "request_too_large"),
+        (400, "the request exceeds the available context size", "exceed_context_size_error"),
+    ],
+)
+def test_a_request_that_is_too_long_is_known_as_one(client_at, kind, status, message, code):
+    told = Failure(status, {"error": {"message": message, "type": code, "code": code}})
+    with FakeProvider(told) as fake, pytest.raises(ContextOverflowError):
+        client_at(fake.url, kind).complete(ASKED, TOOLS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_told_to_stop_stops_though_nothing_comes(client_at, kind):
+    hanging = Hanging()
+    with FakeProvider(hanging) as fake:
+        client = client_at(fake.url, kind)
+        raised = []
+
+        def ask():
+            try:
+                client.complete(ASKED, TOOLS)
+            except ModelError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert hanging.begun.wait(60)
+        client.cancel()
+        thread.join(60)
+        hanging.over.set()
+    assert "stopped" in str(raised[0])
+    assert not raised[0].is_retryable
+
+
+def test_nobody_there_is_worth_another_try(client_at):
+    with FakeProvider() as fake:
+        url = fake.url
+    for kind in KINDS:
+        with pytest.raises(ModelError, match="cannot be reached") as caught:
+            client_at(url, kind).complete(ASKED, TOOLS)
+        assert caught.value.is_retryable
+
+
+def test_a_key_that_a_provider_repeats_is_not_repeated(client_at):
+    key = "sk-ant-api03-" + "Zq7" * 31
+    with FakeProvider(Failure(401, {"error": {"message": f"invalid x-api-key: {key}"}})) as fake:
+        with pytest.raises(ModelError) as caught:
+            client_at(fake.url, "anthropic", key=key).complete(ASKED, ())
+        assert key in json.dumps(fake.requests[0][1])
+    assert key not in str(caught.value)
+
+
+def test_thoughts_go_back_as_they_came(client_at):
+    thoughts = (
+        {"type": "thinking", "thinking": "First I think, then I look.", "signature": "c2lnbmVk"},
+        {"type": "redacted_thinking", "data": "AAAA"},
+    )
+    asks = AssistantMessage(content="So.", reasoning=thoughts, tool_calls=CALLS[:1], finish_reason="tool_calls")
+    with FakeProvider(asks, AssistantMessage(content="Done.")) as fake:
+        client = client_at(fake.url, "anthropic")
+        events = list(client.stream(ASKED, TOOLS))
+        first = events[-1].message
+        assert first.reasoning == thoughts
+        assert "".join(event.text for event in events if event.kind == "reasoning") == thoughts[0]["thinking"]
+        back = Message(role="assistant", content=first.content, tool_calls=first.tool_calls, reasoning=first.reasoning)
+        client.complete((*ASKED, back, Message(role="tool", tool_call_id="call_1", content="x")), TOOLS)
+        assert fake.bodies()[1]["messages"][1]["content"][:2] == list(thoughts)
+
+
+def test_reasoning_items_of_responses_go_back_and_nothing_is_stored(client_at):
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "AAAA"}
+    asks = AssistantMessage(reasoning=(item,), tool_calls=CALLS[:1], finish_reason="tool_calls")
+    with FakeProvider(asks, AssistantMessage(content="Done.")) as fake:
+        client = client_at(fake.url, "openai-responses")
+        first = client.complete(ASKED, TOOLS)
+        assert first.reasoning == (item,)
+        back = Message(role="assistant", tool_calls=first.tool_calls, reasoning=first.reasoning)
+        client.complete((*ASKED, back, Message(role="tool", tool_call_id="call_1", content="x")), TOOLS)
+        one, two = fake.bodies()
+    assert one["store"] is False
+    assert two["input"][2] == item
+    assert two["input"][3]["type"] == "function_call"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_go_to_the_model(client_at, kind):
+    image = Image(media_type="image/png", data=b"\x89PNG\r\n")
+    asked = (
+        Message(role="user", content="What is this?", images=(image,)),
+        Message(role="assistant", tool_calls=CALLS),
+        Message(role="tool", tool_call_id="call_1", content="", images=(image,)),
+        Message(role="tool", tool_call_id="call_2", content="nothing"),
+    )
+    with FakeProvider(AssistantMessage(content="A shell.")) as fake:
+        assert client_at(fake.url, kind).complete(asked, ()).content == "A shell."
+        (body,) = fake.bodies()
+    assert json.dumps(body).count("iVBORw0K") == 2
+    if kind == "openai-chat":
+        assert [turn["role"] for turn in body["messages"]] == ["user", "assistant", "tool", "tool", "user"]
+
+
+def test_four_marks_of_the_cache_at_most_the_first_and_the_last(client_at):
+    messages = [Message(role="system", content="rules", breakpoint=True)]
+    messages += [
+        Message(role="user" if at % 2 else "assistant", content=f"turn {at}", breakpoint=True) for at in range(1, 9)
+    ]
+    with FakeProvider(AssistantMessage(content="ok")) as fake:
+        client_at(fake.url, "anthropic").complete(messages, ())
+        (body,) = fake.bodies()
+    assert "cache_control" in body["system"][0]
+    marked = [block["text"] for turn in body["messages"] for block in turn["content"] if "cache_control" in block]
+    assert marked == ["turn 6", "turn 7", "turn 8"]
+
+
+def test_ids_of_calls_that_no_provider_takes_are_made_ones_that_all_take(client_at):
+    odd = ToolCall(id="read:0/ü" * 20, name="read", args={})
+    messages = (
+        *ASKED,
+        Message(role="assistant", tool_calls=(odd,)),
+        Message(role="tool", tool_call_id=odd.id, content="x"),
+    )
+    with FakeProvider(AssistantMessage(content="ok")) as fake:
+        client_at(fake.url, "anthropic").complete(messages, ())
+        (body,) = fake.bodies()
+    made = body["messages"][1]["content"][0]["id"]
+    assert made == body["messages"][2]["content"][0]["tool_use_id"]
+    assert len(made) < 64
+    assert made.isascii()
+
+
+# -- names, keys, prices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "gpt", "/x", "x/", "a/b\n", "x/" + "y" * 300])
+def test_what_is_no_name_of_a_model_is_refused(text):
+    with pytest.raises(UsageError, match="no name of a model"):
+        parse_model(text)
+    assert parse_model("local/org/model:7b") == ModelName("local", "org/model:7b")
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "told"),
+    [
+        ("http://example.org/v1", KEY, "without TLS"),
+        ("https://user:pass@example.org", KEY, "no address"),
+        ("ftp://example.org", KEY, "no address"),
+        ("file:///etc/passwd", "", "no address"),
+        ("https://[::1", KEY, "no address"),
+        ("https://example.org/?key=1", "", "no address"),
+    ],
+)
+def test_a_key_goes_nowhere_that_is_not_safe(address, key, told):
+    provider = Provider(kind="openai-chat", base_url=address, needs_key=False)
+    with pytest.raises(UsageError, match=told):
+        open_model(ModelName("x", "m"), {"x": provider}, key)
+    with pytest.raises(UsageError, match="no key for"):
+        open_model(ModelName("anthropic", "m"), PROVIDERS, "")
+    with pytest.raises(UsageError, match="no provider"):
+        open_model(ModelName("nobody", "m"), PROVIDERS, "")
+
+
+def test_the_environment_does_not_say_where_requests_go(client_at, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "other")
+    for kind in KINDS:
+        with FakeProvider(AssistantMessage(content="here")) as fake:
+            assert client_at(fake.url, kind).complete(ASKED, ()).content == "here"
+            headers = {name.lower(): value for name, value in fake.requests[0][1].items()}
+            assert "other" not in headers.get("authorization", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_provider_says_what_it_has(kind):
+    with FakeProvider() as fake:
+        url = fake.url if kind == "anthropic" else fake.url + "/v1"
+        assert provider_models("fake", Provider(kind=kind, base_url=url), KEY) == ["a-model", "b-model"]
+
+
+def test_keys_are_the_users_alone(tmp_path):
+    keys = Keys(str(tmp_path / "config"), {"OPENAI_API_KEY": "from the environment"})
+    assert keys.key("anthropic") == ""
+    keys.set("anthropic", KEY)
+    assert os.stat(keys.path).st_mode & 0o777 == 0o600
+    assert keys.key("anthropic") == KEY
+    assert keys.key("openai") == "from the environment"
+    assert keys.providers() == {"anthropic": "file", "openai": "environment"}
+    os.chmod(keys.path, 0o644)
+    with pytest.raises(RefusedError, match="nobody else may read"):
+        keys.key("anthropic")
+    os.chmod(keys.path, 0o600)
+    keys.set("anthropic", "")
+    assert keys.providers() == {"openai": "environment"}
+    for name, key in (("../x", KEY), ("", KEY), ("x", "a b"), ("x", "a\nb"), ("x", "é"), ("x", "k" * 5_000)):
+        with pytest.raises(UsageError):
+            keys.set(name, key)
+    os.unlink(keys.path)
+    os.symlink("/etc/hostname", keys.path)
+    with pytest.raises(RefusedError):
+        keys.key("anthropic")
+    os.unlink(keys.path)
+    (tmp_path / "config" / "keys.json").write_text("[]")
+    os.chmod(keys.path, 0o600)
+    with pytest.raises(UsageError, match="no table of keys"):
+        keys.key("anthropic")
+
+
+def test_what_a_request_costs():
+    facts = facts_of("anthropic", "claude-sonnet-4-5-20250929")
+    assert facts is known_models()["anthropic/claude-sonnet-4-5"]
+    # 100 at $3, 800 read at $0.30, 100 written at $3.75, 50 out at $15, each for a million
+    assert cost_of(facts, USAGE) == 300 + 240 + 375 + 750
+    long = facts_of("openai", "gpt-6-astra")
+    short = cost_of(long, Usage(prompt_tokens=272_000))
+    assert cost_of(long, Usage(prompt_tokens=272_001)) >= 2 * short
+    assert cost_of(facts_of("nobody", "nothing"), USAGE) == 0
+    assert facts_of("openai", "gpt-5-2025-08-07") is known_models()["openai/gpt-5"]
+    for name, held in known_models().items():
+        assert held.window >= held.output > 0, name
+        assert held.price_in <= held.price_out, name
+
+
+# -- recordings ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_recorded_is_played_again(client_at, tmp_path):
+    path = str(tmp_path / "conversation.jsonl")
+    asks = AssistantMessage(content="I look.", tool_calls=CALLS, finish_reason="tool_calls", usage=USAGE)
+    with FakeProvider(asks, AssistantMessage(content="Done.")) as fake:
+        recording = RecordingClient(client_at(fake.url, "anthropic"), path)
+        first = recording.complete(ASKED, TOOLS)
+        second = [event.message for event in recording.stream((*ASKED, Message(role="user", content="go on")), TOOLS)][
+            -1
+        ]
+        recording.close()
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    played = RecordedClient(path)
+    assert played.complete(ASKED, TOOLS) == first
+    with pytest.raises(ModelError, match="request 2 is not the one"):
+        played.complete(ASKED, TOOLS)
+    assert list(RecordedClient(path, strict=False).stream((), ()))[-1].message == first
+    loose = RecordedClient(path, strict=False)
+    assert [loose.complete((), ()), loose.complete((), ())] == [first, second]
+    with pytest.raises(ModelError, match="ends after 2"):
+        loose.complete((), ())
+
+
+def test_a_recording_holds_no_secret_and_is_checked(tmp_path):
+    path = str(tmp_path / "conversation.jsonl")
+    secret = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1z2A"
+    recording = RecordingClient(ScriptedClient([f"the token is {secret}"]), path)
+    assert secret in recording.complete(ASKED, ()).content
+    recording.close()
+    with open(path) as file:
+        assert secret not in file.read()
+    assert RecordedClient(path).complete(ASKED, ()).content
+    for line in ("nonsense", "{}", msgspec.json.encode({"v": 2, "asked": "", "answer": {}}).decode()):
+        (tmp_path / "bad").write_text(line + "\n")
+        with pytest.raises(FormatError, match="line 1"):
+            RecordedClient(str(tmp_path / "bad"))
