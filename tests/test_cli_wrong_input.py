@@ -123,6 +123,7 @@ RIGHT = {
     "inbox list": ("reads", []),
     "inbox accept": ("writes", ["{candidate}"]),
     "inbox refuse": ("writes", ["{candidate}"]),
+    "hook": ("none", ["SessionStart"]),
     "doctor": ("reads", []),
 }
 
@@ -714,6 +715,7 @@ WRONG = {
     "inbox list": [(["x"], 2, "unrecognized arguments: x")],
     "inbox accept": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
     "inbox refuse": [([], 2, "required: ID"), (["nothing"], 1, "nothing"), ([""], 2, "id")],
+    "hook": [([], 2, "required: EVENT"), (["Stop", "again"], 2, "unrecognized arguments: again")],
     "doctor": [
         (["--from", "{folder}"], 2, "--from goes with --repair"),
         (["--repair", "--from", "{absent}"], 2, "is not a folder"),

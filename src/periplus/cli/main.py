@@ -80,6 +80,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("inbox", "your mail; what other projects know, to accept or refuse", "inbox"),
     Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
     Command("candidates", "proposed memory, to accept or refuse", "reflect"),
+    Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )
 
@@ -130,7 +131,7 @@ def _usage_error(wrong: str, mend: str) -> UsageError:
 
 
 def run() -> NoReturn:
-    """The entry point of the ``periplus`` command."""
+    """The entry point of the ``periplus`` command, but for hooks; see ``entry``."""
     _prepare_streams()
     sys.exit(main(sys.argv[1:]))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
+    from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import StatusOut
     from periplus.journal.yard import Repair
 
@@ -138,10 +139,16 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
 
 
 def _doctor(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
 
     rescued = _rescued(face, arguments)
-    with face.open() as project:
+    try:
+        opened = face.open()
+    except PeriplusError as error:
+        _add_hook_notes(face, error)
+        raise
+    with opened as project:
         sources = [os.path.join(face.cwd, source) for source in arguments.sources]
         repaired = project.repair(sources=sources, progress=face.progress("repairing")) if arguments.repair else []
         made = project.compact() if arguments.compact else None
@@ -149,6 +156,7 @@ def _doctor(face: Face, arguments: argparse.Namespace) -> int:
         root = project.root
     face.clear_progress()
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
+    problems += [ProblemOut("note", what, path, -1, 0, "") for what, path in _hook_notes(face, os.path.dirname(root))]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
     checkpoint = None if made is None else CheckpointOut(made.seq, made.path, made.size_bytes, made.archived)
     result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint)
@@ -182,6 +190,22 @@ def _doctor(face: Face, arguments: argparse.Namespace) -> int:
 
     face.emit(result, lines)
     return found.exit_code
+
+
+def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
+    """What hooks that were called in ``folder`` could note in no store, the newest few."""
+    from periplus.base.notes import read_notes
+    from periplus.cli.hook_entry import user_notes_file
+
+    path = user_notes_file(face.environment)
+    notes = [note for note in read_notes(path) if f"{note.folder}/".startswith(f"{folder}/")] if path else []
+    return [(f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}", path) for note in notes[-5:]]
+
+
+def _add_hook_notes(face: Face, error: PeriplusError) -> None:
+    notes = _hook_notes(face, face.cwd)
+    if notes:
+        error.safe = f"{error.safe} {len(notes)} hooks were called here: {notes[-1][0]} ({notes[-1][1]})".strip()
 
 
 def _rescued(face: Face, arguments: argparse.Namespace) -> list[Repair]:

@@ -45,6 +45,12 @@ class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accept_from: int = 0
 
 
+class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``claimed``: what becomes of an agent's edit of a file that another one claims: it is told, its person is asked, or it is refused."""
+
+    claimed: Literal["tell", "ask", "deny"] = "tell"
+
+
 class StoreSettings(msgspec.Struct, frozen=True):
     id: str
     format: int
@@ -56,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
     store: StoreSettings
     journal: JournalSettings = JournalSettings()
     reflect: ReflectSettings = ReflectSettings()
+    hooks: HooksSettings = HooksSettings()
 
 
 class LineageFile(msgspec.Struct, frozen=True):

@@ -179,7 +179,11 @@ class ContextRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes."""
+    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes.
+
+    ``format``, ``agent_id`` and ``transcript`` are of one whose steps come from hooks: what its agent's sessions are called when they are
+    imported, the subagent, and where the agent keeps its own record.
+    """
 
     v: int = PAYLOAD_VERSION
     state: Literal["open", "ended", "sealed"]
@@ -200,6 +204,9 @@ class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     status: Literal["success", "error", "partial", "cancelled"] = "partial"
     trail: str = ""
     digest: str = ""
+    format: str = ""
+    agent_id: str = ""
+    transcript: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["card_of", "is_later"]
+__all__ = ["card_of", "card_of_run", "is_later"]
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,16 +11,23 @@ from periplus.base.clock import format_ms
 
 if TYPE_CHECKING:
     from periplus.interop import Imported
+    from periplus.trail.recorder import Ended
 
 _FILES_LISTED_MAX: Final = 200
 _LINES_LISTED_MAX: Final = 20
+_COUNTED: Final = {"prompts": "PROMPT", "commands": "COMMAND_RUN", "model_calls": "MODEL_CALL"}
 _UNREADABLE: Final = "unreadable line"  # as the importers count those beyond the numbers that they keep
 
 
 def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
-    """Whether a session's trail should take the place of the one that is held: a session grows, an old copy does not."""
+    """Whether a session's trail should take the place of the one that is held: a session grows, an old copy does not.
+
+    What hooks told of a session (it has no source) gives way to the agent's own record of it, and never the other way round.
+    """
     if card["digest"] == held.get("digest"):
         return False
+    if bool(card["source_sha256"]) != bool(held.get("source_sha256")):
+        return bool(card["source_sha256"])
     steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
     ends = [str(one.get("ended", "")) for one in (card, held)]
     return (ends[0], steps[0]) >= (ends[1], steps[1])
@@ -59,3 +66,42 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
         card["skipped"] = {**imported.skipped, _UNREADABLE: len(imported.unreadable_lines) + beyond}
         card["unreadable_lines"] = list(imported.unreadable_lines[:_LINES_LISTED_MAX])
     return card
+
+
+def card_of_run(ended: Ended) -> dict[str, JSONValue]:
+    """What the journal says of the trail of a run that was recorded."""
+    from periplus.trail.opcodes import BY_CODE
+    from periplus.trail.reader import TrailReader
+
+    run, facts = ended.run, ended.run.facts
+    files: dict[str, None] = {}
+    counts: dict[str, JSONValue] = {"steps": len(ended.steps), **dict.fromkeys(_COUNTED, 0)}
+    names = {op: name for name, op in _COUNTED.items()}
+    for step in ended.steps:
+        opcode = BY_CODE[step.code]
+        if opcode.name in names:
+            counts[names[opcode.name]] = int(str(counts[names[opcode.name]])) + 1
+        if opcode.name.startswith("FILE_") and opcode.name != "FILE_LIST":
+            files.update(dict.fromkeys(
+                value for operand, value in zip(opcode.operands, step.operands, strict=True)
+                if operand.kind == "path" and isinstance(value, str)
+            ))  # fmt: skip
+    counts["files"] = len(files)
+    return {
+        "v": 1,
+        "digest": TrailReader(ended.data).digest.hex(),
+        "object": "",
+        "bytes": len(ended.data),
+        "format": "recording",
+        "agent": facts.agent,
+        "session_id": run.id,
+        "source_sha256": "",
+        "title": facts.title,
+        "cwd": facts.cwd,
+        "model": facts.model,
+        "started": format_ms(run.started_ms),
+        "ended": format_ms(ended.ended_ms),
+        "status": run.status,
+        "counts": counts,
+        "files": [*list(files)[:_FILES_LISTED_MAX]],
+    }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.errors import NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 from periplus.journal import (
     STORE_FOLDER,
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from periplus.memory.related import Related
     from periplus.project.contexts import ProjectContexts
     from periplus.project.following import FollowedFile
+    from periplus.project.hooks import ProjectHooks
     from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 _LOOK_SHARE: Final = 20
+_HOOKS_PATIENCE_S: Final = 5.0
 
 
 class Project:
@@ -131,7 +133,18 @@ class Project:
         """The store for work in ``folder``. Raises NotAStoreError where there is none."""
         project = cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
         project._beside = (os.path.abspath(folder),)
+        project._take_in_hooks()
         return project
+
+    def _take_in_hooks(self) -> None:
+        """What hooks left is taken in before anybody asks. Whoever asks is not to wait long for it, and never to fail for it."""
+        if not os.path.isdir(os.path.join(self.journal.layout.hooks, "spool")):
+            return
+        hooks = self.hooks
+        try:
+            hooks.take_in(patience_s=_HOOKS_PATIENCE_S)
+        except PeriplusError as error:
+            hooks.note("take in", str(error))  # the events stay where they are; doctor tells
 
     @staticmethod
     def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:
@@ -179,6 +192,13 @@ class Project:
         from periplus.project.reflecting import ProjectReflection
 
         return ProjectReflection(self)
+
+    @property
+    def hooks(self) -> ProjectHooks:
+        """What agents' hooks told, and what they are told; see ``periplus.project.hooks``."""
+        from periplus.project.hooks import ProjectHooks
+
+        return ProjectHooks(self)
 
     @property
     def reviewing(self) -> ProjectReview:
@@ -609,6 +629,7 @@ class Project:
         found.problems.extend(trail_problems(self))
         found.problems.extend(context_problems(self))
         found.problems.extend(check_backups(self.root))
+        found.problems.extend(self.hooks.problems())
         return found
 
     def redact(

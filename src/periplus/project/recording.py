@@ -21,19 +21,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from periplus.base.canonical import JSONValue
-from periplus.base.clock import format_ms
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.processes import is_gone, process_mark
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Entity, Transaction
+from periplus.project.cards import card_of_run
 from periplus.project.fleet import fleet_observers
 from periplus.project.worktree import LookedAt, Worktree, base_entries, standing_of, worktree_of
 from periplus.trail.gittree import SUBMODULE, TreeEntry, blob_id, tree_id
 from periplus.trail.livestep import LiveStep, StepMaker
 from periplus.trail.model import Digest, Status, Step
-from periplus.trail.opcodes import BY_CODE, BY_NAME
+from periplus.trail.opcodes import BY_NAME
 from periplus.trail.recorder import RUN_TYPE, Acknowledged, Ended, Recorder, Run, RunFacts, run_of
 from periplus.trail.standing import encode_standing
 
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
 IDLE_MS_MAX: Final = 24 * 3_600_000
 _KEPT_FILE_BYTES_MAX: Final = 1 << 20
 _KEPT_BYTES_MAX: Final = 64 << 20
-_FILES_LISTED_MAX: Final = 200
 _CHECKPOINT: Final = BY_NAME["CHECKPOINT"].code
-_COUNTED: Final = {"prompts": "PROMPT", "commands": "COMMAND_RUN", "model_calls": "MODEL_CALL"}
 _CANCELLED: Final = frozenset({"CancelledError", "GeneratorExit", "KeyboardInterrupt"})
 
 
@@ -287,6 +284,9 @@ def _recorder(project: Project, maker: StepMaker | None = None) -> Recorder:
 
 
 def _sealed(project: Project, recorder: Recorder, run_id: str, status: Status) -> Sealed:
+    held = recorder.run(run_id)
+    if held.format:
+        return _sealed_of_hooks(project, held, status)
     run, changed = recorder.seal(run_id, status)
     entity = project.journal.get("trail", run.trail)
     if entity is None:
@@ -294,10 +294,24 @@ def _sealed(project: Project, recorder: Recorder, run_id: str, status: Status) -
     return Sealed(run, entity, changed)
 
 
+def _sealed_of_hooks(project: Project, run: Run, status: Status) -> Sealed:
+    from periplus.project.hook_trails import seal_session_run
+
+    if run.state != "sealed":
+        entity, trouble = seal_session_run(project, run, is_over=True, status=status)
+        if entity is None:
+            raise trouble or UsageError(f"run {run.id} has no step", safe="It stays open.")
+        return Sealed(run, entity, changed=True)
+    held = project.journal.get("trail", run.trail)
+    if held is None:
+        raise UsageError(f"the trail of run {run.id} was taken out of memory", mend="See `periplus log`.")
+    return Sealed(run, held, changed=False)
+
+
 def _announced(project: Project, ended: Ended) -> tuple[str, Callable[[Transaction], None]]:
     """Keep the trail; gives the id of its entity and what writes that."""
     run = ended.run
-    card = _card(ended)
+    card = card_of_run(ended)
     card["object"] = project.journal.objects.put(ended.data).hex()
     item_id = derived_id("trl", "recording", run.id, "")
 
@@ -307,43 +321,6 @@ def _announced(project: Project, ended: Ended) -> tuple[str, Callable[[Transacti
             transaction.put("trail", item_id, card, action="create", summary=f"trail: {card['title'] or run.id}")
 
     return item_id, write
-
-
-def _card(ended: Ended) -> dict[str, JSONValue]:
-    from periplus.trail.reader import TrailReader
-
-    run, facts = ended.run, ended.run.facts
-    files: dict[str, None] = {}
-    counts: dict[str, JSONValue] = {"steps": len(ended.steps), **dict.fromkeys(_COUNTED, 0)}
-    names = {op: name for name, op in _COUNTED.items()}
-    for step in ended.steps:
-        opcode = BY_CODE[step.code]
-        if opcode.name in names:
-            counts[names[opcode.name]] = int(str(counts[names[opcode.name]])) + 1
-        if opcode.name.startswith("FILE_") and opcode.name != "FILE_LIST":
-            files.update(dict.fromkeys(
-                value for operand, value in zip(opcode.operands, step.operands, strict=True)
-                if operand.kind == "path" and isinstance(value, str)
-            ))  # fmt: skip
-    counts["files"] = len(files)
-    return {
-        "v": 1,
-        "digest": TrailReader(ended.data).digest.hex(),
-        "object": "",
-        "bytes": len(ended.data),
-        "format": "recording",
-        "agent": facts.agent,
-        "session_id": run.id,
-        "source_sha256": "",
-        "title": facts.title,
-        "cwd": facts.cwd,
-        "model": facts.model,
-        "started": format_ms(run.started_ms),
-        "ended": format_ms(ended.ended_ms),
-        "status": run.status,
-        "counts": counts,
-        "files": [*list(files)[:_FILES_LISTED_MAX]],
-    }
 
 
 def _status_of(kind: type[BaseException] | None, error: BaseException | None) -> Status:

@@ -48,9 +48,15 @@ class TrailFile(NamedTuple):
 
 
 def import_sessions(
-    project: Project, path: str, *, source_format: SourceFormat | None, progress: Progress | None, only_here: bool
+    project: Project,
+    path: str,
+    *,
+    source_format: SourceFormat | None,
+    progress: Progress | None,
+    only_here: bool,
+    session: str = "",
 ) -> list[ImportedTrail]:
-    """As ``Project.import_transcripts`` says."""
+    """As ``Project.import_transcripts`` says; with ``session`` only the one of that name."""
     from periplus.interop import import_transcripts
 
     sessions = import_transcripts(
@@ -61,7 +67,7 @@ def import_sessions(
         progress=progress,
         folder=project.folder if only_here else None,
     )
-    return [_announce(project, imported, "") for imported in sessions]
+    return [_announce(project, one, "") for one in sessions if not session or one.session_id == session]
 
 
 def import_history(project: Project, repository: str, *, commits_max: int, progress: Progress | None) -> ImportedTrail:

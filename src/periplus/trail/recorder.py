@@ -73,7 +73,8 @@ class RunFacts(NamedTuple):
 class Run(NamedTuple):
     """A run as its entity says; ``trail`` is the id of the trail's entity and ``digest`` its digest, once it is sealed.
 
-    ``process`` is the one that has to live for the run to go on; None where only silence tells that it was left.
+    ``process`` is the one that has to live for the run to go on; None where only silence tells that it was left. ``format``,
+    ``agent_id`` and ``transcript`` are of a run whose steps come from hooks; see ``memory.schemas``.
     """
 
     id: str
@@ -89,6 +90,9 @@ class Run(NamedTuple):
     trail: str
     digest: str
     session: str
+    format: str = ""
+    agent_id: str = ""
+    transcript: str = ""
 
 
 class Acknowledged(NamedTuple):
@@ -499,7 +503,7 @@ def run_of(entity: Entity) -> Run:
             cast("Status", value.get("status", "partial")),
             str(value.get("trail", "")),
             str(value.get("digest", "")),
-            str(value.get("session", "")),
+            *(str(value.get(name, "")) for name in ("session", "format", "agent_id", "transcript")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DamageError(f"{entity.item_id} is no run: {error}", safe="Other records are untouched.",

@@ -1,0 +1,161 @@
+"""A spool: what a process in a hurry leaves for the next one that has time. In order, each thing once.
+
+Each thing is a file of its own, whole and on the disk under its name or not there at all. The name begins with the time,
+so the names in their order are the things in theirs. Nobody waits for anybody: leaving needs no lock.
+
+Who takes things in holds a lock of his own and goes in three strides: ``begin`` writes down which files make the group;
+the caller does with them, under a key that follows from their names, what is to be done once; ``finish`` removes them. Who was
+stopped in between finds the same group again, under the same key.
+
+The spool is bounded. When it is full, what comes is refused, and what waits stays: a beginning without its end can be
+told, a sequence with holes cannot.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SPOOLED_BYTES_MAX", "SPOOLED_FILES_MAX", "SPOOLED_FILE_BYTES_MAX", "Group", "Spool"]
+
+import os
+import stat
+from typing import Final, NamedTuple
+
+from periplus.base.errors import RefusedError, environment_failure
+from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
+
+SPOOLED_FILES_MAX: Final = 4_000
+SPOOLED_BYTES_MAX: Final = 64 << 20
+SPOOLED_FILE_BYTES_MAX: Final = 8 << 20
+_GROUP: Final = "group"
+_SUFFIX: Final = ".json"
+_TIME_DIGITS: Final = 20
+_LEFTOVER_S: Final = 3600
+
+
+class Group(NamedTuple):
+    """Files that are taken in together, and the key under which that is done once."""
+
+    names: tuple[str, ...]
+    key: str
+
+
+class Spool:
+    """The spool in ``folder``, which is made when the first thing is left."""
+
+    def __init__(self, folder: str, files: Files | None = None) -> None:
+        self.folder = folder
+        self._files = files or Files()
+
+    def leave(self, data: bytes, at_ns: int, mark: str = "") -> bool:
+        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, nothing is left: False.
+
+        Raises RefusedError where the spool is full or ``data`` too large, EnvironmentFailure.
+        """
+        if len(data) > SPOOLED_FILE_BYTES_MAX:
+            raise RefusedError(f"{len(data):,} bytes; the limit is {SPOOLED_FILE_BYTES_MAX:,}")
+        try:
+            self._files.make_folder(self.folder, 0o700)
+            if not stat.S_ISDIR(os.lstat(self.folder).st_mode):
+                raise RefusedError(f"{self.folder} is no folder", mend="Remove it.")
+            held = self.waiting()
+        except OSError as error:
+            raise environment_failure(error, "write in", self.folder) from error
+        mark = mark or os.urandom(8).hex()
+        if any(name.endswith(f"-{mark}{_SUFFIX}") for name in held):
+            return False
+        if len(held) >= SPOOLED_FILES_MAX or self._size(held) + len(data) > SPOOLED_BYTES_MAX:
+            raise RefusedError(f"{len(held):,} events wait already", mend="Run `periplus status`, which takes them in.")
+        name = f"{max(0, at_ns):0{_TIME_DIGITS}d}-{os.getpid()}-{mark}{_SUFFIX}"
+        write_atomic(self._files, os.path.join(self.folder, name), data, mode=0o600)
+        return True
+
+    def waiting(self) -> list[str]:
+        """The names of what waits, in order."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if name.endswith(_SUFFIX) and name[:_TIME_DIGITS].isdigit())
+
+    def read(self, name: str) -> bytes:
+        """What waits under ``name``; empty where it does not any more. Raises EnvironmentFailure."""
+        try:
+            return read_plain(os.path.join(self.folder, name), SPOOLED_FILE_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise environment_failure(error, "read", os.path.join(self.folder, name)) from error
+
+    def begin(self, files_max: int, bytes_max: int) -> Group | None:
+        """The group that somebody began to take in, else the next one; None where nothing waits."""
+        begun = self._begun()
+        if begun is not None:
+            return begun
+        names: list[str] = []
+        room = bytes_max
+        for name in self.waiting()[:files_max]:
+            room -= self._size([name])
+            if room < 0 and names:
+                break
+            names.append(name)
+        if not names:
+            self._sweep()
+            return None
+        write_atomic(self._files, os.path.join(self.folder, _GROUP), "\n".join(names).encode(), mode=0o600)
+        return _group(names)
+
+    def finish(self, group: Group) -> None:
+        """What was to be done with the group is done. Raises EnvironmentFailure."""
+        try:
+            for name in group.names:
+                self._unlink(name)
+            self._files.sync_folder(self.folder)  # before the group: its files must not come back without it
+            self._unlink(_GROUP)
+        except OSError as error:
+            raise environment_failure(error, "remove what was taken in from", self.folder) from error
+
+    def _begun(self) -> Group | None:
+        try:
+            text = read_plain(os.path.join(self.folder, _GROUP), SPOOLED_FILES_MAX * 100).decode("ascii", "replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise environment_failure(error, "read", os.path.join(self.folder, _GROUP)) from error
+        names = [name for name in text.split("\n") if name.endswith(_SUFFIX) and "/" not in name]
+        return _group(names) if names else None
+
+    def _unlink(self, name: str) -> None:
+        try:
+            self._files.unlink(os.path.join(self.folder, name))
+        except FileNotFoundError:
+            pass  # removed by who was stopped before us
+
+    def _size(self, names: list[str]) -> int:
+        size = 0
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(self.folder, name)).st_size
+            except OSError:
+                continue  # taken in meanwhile
+        return size
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left half written, once it is surely nobody's."""
+        import time
+
+        try:
+            with os.scandir(self.folder) as entries:
+                old = [
+                    entry.name for entry in entries
+                    if entry.name.endswith(TEMPORARY_SUFFIX)
+                    and entry.stat(follow_symlinks=False).st_mtime < time.time() - _LEFTOVER_S
+                ]  # fmt: skip
+            for name in old:
+                self._unlink(name)
+        except OSError:
+            pass  # next time; nobody reads them
+
+
+def _group(names: list[str]) -> Group:
+    import hashlib
+
+    return Group(tuple(names), f"spool.{hashlib.sha256('/'.join(names).encode()).hexdigest()[:32]}")

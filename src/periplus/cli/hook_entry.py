@@ -1,0 +1,316 @@
+"""``periplus hook EVENT``: called by agents at every turn and tool call. It must not be felt, and it must not break anything.
+
+What it does, in the order of what must not be lost: read the event (bounded, and not for ever), leave it in the spool of the
+store (durable, no lock), say the facts that bear on it. The spool is taken in by the next command that has time, or by a
+process that is left behind at the end of a turn, when many events wait, or when they wait for long.
+
+Whatever goes wrong (no store, a damaged one, a full disk, input that is none, a reader that went away, no more time), it says
+nothing, exits 0, and leaves a note for ``periplus doctor``: in the store, or where that cannot be written with the person's own state.
+
+Nothing is imported here that is not needed at every call.
+"""
+
+from __future__ import annotations
+
+__all__ = ["run_hook", "settle", "tell_hook", "user_notes_file"]
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+from periplus.base.notes import Note, leave_note
+from periplus.base.places import find_root
+from periplus.base.spool import Spool
+from periplus.interop.hook_events import HookEvent, encode_event, folder_of, kind_of, mark_of, read_event, reply_to
+
+if TYPE_CHECKING:
+    from periplus.journal import Writer
+
+INPUT_BYTES_MAX: Final = 16 << 20
+INPUT_S_MAX: Final = 1.0
+HURRY_S_MAX: Final = 2.0  # for all of it; an agent waits meanwhile
+SETTLE_PATIENCE_S: Final = 20.0
+WAITING_MAX: Final = 100
+WAITING_S_MAX: Final = 300
+_CHUNK: Final = 1 << 16
+_NEVER_SPOOLED: Final = "before-tool"
+_ENDS: Final = frozenset({"session-start", "subagent-end", "compact", "turn-end", "session-end"})
+_ANSWERED: Final = frozenset({"session-start", "prompt", "before-tool"})
+
+
+class _LateError(BaseException):
+    """There is no more time. No Exception, so that nothing on the way takes it for one of its own."""
+
+
+class _Call(NamedTuple):
+    event: str
+    agent: str
+    store: str
+    is_patient: bool
+
+
+def run_hook(words: Sequence[str]) -> NoReturn:
+    """The whole process of a hook; ``words`` stand behind ``hook`` on the command line."""
+    sys.setswitchinterval(1)  # there is one thread
+    tell_hook(words)
+    os._exit(0)  # nothing is buffered or open any more; taking the interpreter down costs as much as the work
+
+
+def tell_hook(words: Sequence[str]) -> None:
+    """Take the event on standard input and answer on standard output. Raises nothing."""
+    call = _Call("", "", "", is_patient=False)
+    folder = ""
+    before: Any = signal.SIG_DFL
+    try:
+        try:
+            before = signal.signal(signal.SIGALRM, _late)
+            signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
+            call = _parse(words)
+            folder = os.getcwd()
+            if os.environ.get("PERIPLUS_HOOKS", "").lower() in ("off", "0", "no"):
+                return
+            _tell(call)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    except BaseException as error:  # noqa: BLE001 - an agent is never disturbed; doctor shows the note
+        try:
+            what = "no more time" if isinstance(error, _LateError) else f"{type(error).__name__}: {error}"
+            _note(call, folder, what)
+        except BaseException:  # noqa: BLE001, S110 - there is nobody left to tell
+            pass
+
+
+def _late(_number: int, _frame: object) -> None:
+    raise _LateError
+
+
+def _parse(words: Sequence[str]) -> _Call:
+    """By hand: argparse costs more than all the rest. What is not understood is no reason to fail a later agent's hook."""
+    from periplus.base.errors import UsageError
+
+    event, agent, store, is_patient = "", "claude-code", os.environ.get("PERIPLUS_STORE", ""), False
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, has_value, value = word.partition("=")
+        if name in ("--agent", "--store", "--as", "--color"):
+            given = value if has_value else rest.pop(0) if rest else ""
+            agent, store = given if name == "--agent" else agent, given if name == "--store" else store
+        elif word == "--wait":
+            is_patient = True
+        elif word.startswith("-"):
+            continue
+        elif not event:
+            event = word
+    if not event:
+        raise UsageError("no event is named", mend="Type: periplus hook EVENT --agent AGENT")
+    return _Call(event, agent, store, is_patient)
+
+
+def _tell(call: _Call) -> None:
+    kind = kind_of(call.event)
+    document = _document(_read_input())
+    from periplus.base.secrets import mask_secrets
+
+    now_ns = time.time_ns()
+    event = read_event(call.agent, call.event, document, now_ns // 1_000_000, mask_secrets)
+    event = event._replace(writer=os.environ.get("PERIPLUS_AGENT", "")[:100])
+    start = folder_of(document)
+    root = find_root(start if os.path.isdir(start) else os.getcwd(), call.store or None)
+    spool = Spool(os.path.join(root, "hooks", "spool"))
+    if kind != _NEVER_SPOOLED:
+        try:
+            spool.leave(encode_event(event), now_ns, mark_of(event))
+        except Exception as error:  # noqa: BLE001 - what can still be told is told
+            _note(call, root, f"the event was lost: {type(error).__name__}: {error}")
+    if kind == "session-start":
+        _export(event)
+    if kind in _ANSWERED:
+        _answer(root, event)
+    if kind in _ENDS or _is_due(spool, now_ns):
+        _settle_later(root, is_patient=call.is_patient)
+
+
+# Input and output
+
+
+def _read_input() -> bytes:
+    """Standard input to its end, or as far as it is one JSON document where nobody closes it. Raises FormatError."""
+    from periplus.base.errors import FormatError
+
+    deadline = time.monotonic() + INPUT_S_MAX
+    data = bytearray()
+    is_too_large = False
+    poll = select.poll()
+    poll.register(0, select.POLLIN | select.POLLHUP)
+    while True:
+        if not poll.poll(0):
+            if data.rstrip().endswith(b"}") and not is_too_large and _is_document(data):
+                return bytes(data)
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not poll.poll(1000 * left_s):
+                raise FormatError(f"standard input did not end within {INPUT_S_MAX:g} s ({len(data):,} bytes came)")
+        piece = os.read(0, _CHUNK)
+        if not piece:
+            break
+        if is_too_large or len(data) + len(piece) > INPUT_BYTES_MAX:
+            is_too_large = True  # read on all the same: whoever writes must not find nobody there
+            data.clear()
+            if time.monotonic() > deadline:
+                break
+        else:
+            data += piece
+    if is_too_large:
+        raise FormatError(f"standard input is over {INPUT_BYTES_MAX:,} bytes")
+    return bytes(data)
+
+
+def _is_document(data: bytes | bytearray) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    from periplus.base.errors import FormatError
+
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"standard input is no JSON document ({len(data):,} bytes): {type(error).__name__}"
+        ) from error
+    if not isinstance(found, dict):
+        raise FormatError("standard input is no JSON object")
+    return found
+
+
+def _write(text: str) -> None:
+    view = memoryview(text.encode())
+    while view:
+        view = view[os.write(1, view) :]
+
+
+# What is told
+
+
+def _answer(root: str, event: HookEvent) -> None:
+    if not os.path.exists(os.path.join(root, "index.sqlite")):
+        return  # to build it takes longer than an agent is to wait; it comes with what is done later
+    from periplus.project.project import Project
+
+    with Project(root, _writer(event)) as project:
+        reply = reply_to(event, project.hooks.answer(event))
+    if reply is not None:
+        _write(json.dumps(reply, ensure_ascii=False) + "\n")
+
+
+def _writer(event: HookEvent) -> Writer:
+    from periplus.base.ids import derived_id
+    from periplus.journal import Writer
+
+    name = event.writer or event.agent
+    return Writer(name, derived_id("who", name, os.uname().nodename), event.session, os.getpid())
+
+
+def _export(event: HookEvent) -> None:
+    """Let the commands that the agent runs in this session know whose they are, where it offers a file for that."""
+    path = os.environ.get("CLAUDE_ENV_FILE", "")
+    if not path or not event.session.replace("-", "").replace("_", "").isalnum():
+        return
+    lines = f"export PERIPLUS_SESSION={event.session}\n"
+    if not event.writer:
+        lines += f"export PERIPLUS_AGENT={event.agent}\n"
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, lines.encode())
+    finally:
+        os.close(fd)
+
+
+# What can wait
+
+
+def _is_due(spool: Spool, now_ns: int) -> bool:
+    waiting = spool.waiting()
+    if not waiting:
+        return False
+    oldest_ns = int(waiting[0].partition("-")[0])
+    if len(waiting) < WAITING_MAX and now_ns - oldest_ns < WAITING_S_MAX * 1_000_000_000:
+        return False
+    from periplus.base.locks import holder_of
+
+    return holder_of(os.path.join(os.path.dirname(spool.folder), "lock")) is None
+
+
+def _settle_later(root: str, *, is_patient: bool) -> None:
+    """A process of its own that outlives us and our agent, and takes in what waits."""
+    pid = os.fork()
+    if pid:
+        if is_patient:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.waitpid(pid, 0)
+        return
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if not is_patient:
+            os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        code = "from periplus.cli.hook_entry import settle; import sys; settle(sys.argv[1])"
+        os.execv(sys.executable, [sys.executable, "-c", code, root])  # noqa: S606 - our own interpreter, no shell
+    finally:
+        os._exit(0)
+
+
+def settle(root: str) -> None:
+    """Take in what waits in the store ``root``, and make trails of what was left without an end. Raises nothing."""
+    try:
+        os.nice(5)
+        from periplus.base.ids import derived_id
+        from periplus.journal import Writer
+        from periplus.project.hook_ends import seal_left
+        from periplus.project.project import Project
+
+        writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
+        with Project(root, writer) as project:
+            project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
+            seal_left(project)
+            project.journal.project()
+    except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
+        _note(_Call("settle", "periplus", "", is_patient=False), root, f"{type(error).__name__}: {error}")
+
+
+# Notes
+
+
+def user_notes_file(environment: Mapping[str, str]) -> str:
+    """Where hooks note what they cannot note in a store; empty where there is no home."""
+    state = environment.get("XDG_STATE_HOME", "")
+    if not state.startswith("/"):
+        home = environment.get("HOME", "")
+        state = os.path.join(home, ".local", "state") if home.startswith("/") else ""
+    return os.path.join(state, "periplus", "hook-notes") if state else ""
+
+
+def _note(call: _Call, folder: str, what: str) -> None:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    note = Note(at, f"{call.agent} {call.event}"[:80], folder, what)
+    try:
+        root = folder if os.path.basename(folder) == ".periplus" else find_root(folder, call.store or None)
+        if leave_note(os.path.join(root, "hooks", "notes"), note):
+            return
+    except Exception:  # noqa: BLE001, S110 - no store, or none that can be written: then elsewhere
+        pass
+    path = user_notes_file(os.environ)
+    if path:
+        leave_note(path, note)

@@ -1,0 +1,178 @@
+"""What the end of a turn or of a session entails: its trail is sealed, reflected on, and handed off.
+
+A turn's end brings the trail up to date, though not more often than every few minutes, for the whole session is read again for
+it. A session's end does all of it. What a session changed is handed off to whoever comes next; the handoff of the session
+before, if nobody took it, gives way to it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["seal_left", "settle_session"]
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import PeriplusError
+from periplus.interop.hook_events import AGENTS, HookEvent
+from periplus.journal import Entity
+from periplus.project.hook_trails import RunOfSession, run_id_of, seal_session_run
+from periplus.trail.model import Status
+from periplus.trail.recorder import RUN_TYPE, Run, run_of
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+_FILES_MAX: Final = 50
+_UNFINISHED_MAX: Final = 20
+_CHARACTERS_MAX: Final = 300
+_HANDED_OFF: Final = "Where the work stands after"  # how a handoff of ours begins
+_CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOVE"})
+_DONE: Final = frozenset({"completed", "done", "cancelled", "canceled"})
+
+
+def settle_session(
+    project: Project, event: HookEvent, *, is_over: bool, again_ms: int, note: Callable[[str, str], object]
+) -> list[str]:
+    """Do what ``event``, the last one of its session, entails; gives the ids of trails. Raises what stops all of it."""
+    if not is_over and not _is_due(project, event, again_ms):
+        return []
+    trails = []
+    status: Status = "success" if is_over else "partial"
+    for run in _runs(project, event):
+        entity, trouble = seal_session_run(project, run, is_over=is_over, status=status)
+        if trouble is not None:
+            note(event.name, f"the record {run.transcript} was not imported: {trouble}")
+        if entity is not None:
+            trails.append(entity.item_id)
+    if is_over:
+        own = next((one for one in trails if _is_whole(project, one)), "")
+        if own:
+            _reflect(project, own, event, note)
+            _hand_off(project, own, event, note)
+        project.work.seal_session(event.session)
+    return trails
+
+
+def seal_left(project: Project) -> None:
+    """Make trails of the runs that were left without an end, and reflect on them."""
+    for one in project.seal_abandoned():
+        if one.sealed is not None and one.run.format and not one.run.agent_id:
+            try:
+                project.reflection.reflect([one.sealed.entity.item_id])
+            except PeriplusError:
+                continue  # reflection can be asked for at any time
+
+
+def _is_due(project: Project, event: HookEvent, again_ms: int) -> bool:
+    """Whether the session's trail is old enough to be made anew; one that there is none of yet always is."""
+    from periplus.base.clock import parse_ms
+    from periplus.base.ids import derived_id
+
+    held = project.journal.get("trail", derived_id("trl", AGENTS[event.agent].format, event.session, ""))
+    if held is None or held.deleted:
+        return True
+    return event.at_ms - (parse_ms(held.ts) or 0) >= again_ms
+
+
+def _runs(project: Project, event: HookEvent) -> list[Run]:
+    """The open run of the session, after those of its subagents that were heard of since."""
+    journal = project.journal
+    journal.refresh()
+    kind = AGENTS[event.agent].format
+    own = run_id_of(journal.lineage, RunOfSession(kind, event.session))
+    found = [run_of(one) for one in journal.entities(RUN_TYPE) if _is_of(one, kind, event.session)]
+    return sorted(found, key=lambda run: (run.id == own, run.started_ms, run.id))
+
+
+def _is_of(entity: Entity, kind: str, session: str) -> bool:
+    value = entity.value
+    return value.get("format") == kind and value.get("session") == session and value.get("state") != "sealed"
+
+
+def _is_whole(project: Project, item_id: str) -> bool:
+    entity = project.journal.get("trail", item_id)
+    return entity is not None and not entity.value.get("parent")
+
+
+def _reflect(project: Project, trail: str, event: HookEvent, note: Callable[[str, str], object]) -> None:
+    try:
+        project.reflection.reflect([trail])
+    except PeriplusError as error:
+        note(event.name, f"{trail} was not reflected on: {error}")
+
+
+def _hand_off(project: Project, trail: str, event: HookEvent, note: Callable[[str, str], object]) -> None:
+    """Pass on what the session changed, unless it did so itself."""
+    from periplus.memory.handoffs import NewHandoff
+
+    try:
+        entity = project.journal.get("trail", trail)
+        if entity is None:
+            return
+        files, tests, unfinished = _stands(project, entity, event.cwd)
+        known = project.work.handoffs(with_closed=True)
+        if not files or any(one.value.get("session") == event.session and not _is_ours(one) for one in known):
+            return
+        before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
+        title = str(entity.value.get("title", ""))
+        text = f"{_HANDED_OFF} a session of {event.agent}{f': {title}' if title else ''}"
+        new = NewHandoff(text, "", files, tests, unfinished, "", trail)
+        key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
+        project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key)
+    except PeriplusError as error:
+        note(event.name, f"no handoff was written of {trail}: {error}")
+
+
+def _is_ours(handoff: Entity) -> bool:
+    return str(handoff.value.get("text", "")).startswith(_HANDED_OFF)
+
+
+def _stands(project: Project, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """The files of the project that the trail changed, its last tests, and what its last plan leaves open."""
+    from periplus.trail.opcodes import BY_CODE
+    from periplus.trail.reader import TrailReader
+
+    objects = project.journal.objects
+    files: dict[str, None] = {}
+    tests, plan = "", ""
+    for step in TrailReader(objects.get(bytes.fromhex(str(entity.value["object"])))).steps():
+        opcode = BY_CODE.get(step.code)
+        name = opcode.name if opcode is not None else ""
+        first = step.operands[0] if step.operands else None
+        if name in _CHANGES and step.outcome == "ok" and isinstance(first, str):
+            inside = _inside(project, first, cwd)
+            if inside:
+                files[inside] = None
+        elif name == "TEST_RUN" and isinstance(first, str):
+            passed = step.operands[1]
+            tests = (
+                f"{first[:_CHARACTERS_MAX]}: {step.outcome}{f', {passed} passed' if isinstance(passed, int) else ''}"
+            )
+        elif name == "PLAN_UPDATE" and isinstance(first, str):
+            plan = first
+    return tuple(files)[:_FILES_MAX], tests, _unfinished(plan)
+
+
+def _inside(project: Project, path: str, cwd: str) -> str:
+    try:
+        found = project.work.path(path, cwd=cwd)
+    except PeriplusError:
+        return ""
+    return "" if found == os.curdir else found
+
+
+def _unfinished(plan: str) -> tuple[str, ...]:
+    import orjson
+
+    try:
+        found = orjson.loads(plan)
+    except ValueError:
+        return ()
+    items = found if isinstance(found, list) else found.get("plan") if isinstance(found, dict) else None
+    texts = []
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict) and str(item.get("status", "")).lower() not in _DONE:
+            text = " ".join(str(item.get("content") or item.get("step") or "").split())[:_CHARACTERS_MAX]
+            texts += [text] if text else []
+    return tuple(texts[:_UNFINISHED_MAX])

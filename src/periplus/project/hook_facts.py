@@ -1,0 +1,143 @@
+"""What an agent is told by its hooks: facts of this project's memory, few, and only where they bear on what it does.
+
+Nothing is written here, and nothing is told twice over: what is said can be shown by its id.
+"""
+
+from __future__ import annotations
+
+__all__ = ["answer_to"]
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import PeriplusError
+from periplus.base.ids import derived_id
+from periplus.interop.hook_events import FACTS_CHARACTERS_MAX, Answer, HookEvent, touched_paths
+
+if TYPE_CHECKING:
+    from periplus.memory.check import Applying
+    from periplus.project.project import Project
+
+_BRIEF_TOKENS: Final = 1_800
+_CHANGES_MAX: Final = 12
+_HITS_MAX: Final = 5
+_WORDS_MIN: Final = 2
+_SHARE_MIN: Final = 0.34
+_WORDS_WEIGHED: Final = 12
+_PROMPT_CHARACTERS_MAX: Final = 4_000
+_LINE_CHARACTERS_MAX: Final = 400
+_KINDS: Final = ("constraint", "trap", "decision", "lesson", "note")
+_MORE: Final = "\n(more: periplus brief)"
+
+
+def answer_to(project: Project, event: HookEvent) -> Answer:
+    """What the agent is to be told of ``event``."""
+    if event.kind == "session-start":
+        return Answer(_at_start(project))
+    if event.kind == "prompt":
+        return Answer(_for_prompt(project, event.prompt))
+    if event.kind == "before-tool":
+        return _before_tool(project, event)
+    return Answer()
+
+
+def _at_start(project: Project) -> str:
+    """What others changed since this agent's last session, and the brief."""
+    lines = []
+    changes = project.changed(limit=_CHANGES_MAX)
+    if changes.items and changes.origin.seq:
+        lines.append(f"# Changed by others since {changes.origin.what}")
+        lines += [f"- {one.what} {one.item_type}: {_line(one.text)} [{one.item_id}]" for one in changes.items]
+        if changes.left_out:
+            lines.append(f"- {changes.left_out} more: periplus changed")
+        lines.append("")
+    brief = project.brief("", budget_tokens=_BRIEF_TOKENS)
+    if not brief.sections and not lines:
+        return ""  # nothing is known yet
+    return _cut("\n".join([*lines, brief.text.strip()]))
+
+
+def _for_prompt(project: Project, prompt: str) -> str:
+    """Memories that share enough words with the prompt, or that it names; most prompts get none."""
+    from periplus.base.analysis import terms
+    from periplus.memory.search import Filters
+
+    if len(prompt.split()) < _WORDS_MIN:
+        return ""
+    found = project.recall(prompt[:_PROMPT_CHARACTERS_MAX], limit=2 * _HITS_MAX, filters=Filters(types=_KINDS))
+    asked = {*found.terms}
+    enough = max(_WORDS_MIN, _SHARE_MIN * min(len(asked), _WORDS_WEIGHED))
+    lines = []
+    for hit in found.hits:
+        is_named = any(why.startswith(("its id", "about ")) for why in hit.why)
+        if is_named or len(asked & {*terms(hit.text)}) >= enough:
+            stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
+            lines.append(f"- {hit.item_type}: {_line(hit.text)}{stale} [{hit.item_id}]")
+    return _cut("\n".join(["What this project's memory says of this:", *lines[:_HITS_MAX]])) if lines else ""
+
+
+def _before_tool(project: Project, event: HookEvent) -> Answer:
+    from periplus.journal.settings import read_settings
+
+    paths, changes = touched_paths(event)
+    inside = []
+    for path in paths:
+        try:
+            inside.append(project.work.path(path, cwd=event.cwd))
+        except PeriplusError:
+            continue  # outside of the project: none of its affairs
+    if not inside:
+        return Answer()
+    found = project.work.check(list(dict.fromkeys(inside)))
+    lines = [f"- {one.path} is claimed: {_claim(one)}" for one in found.claims if not one.is_own]
+    lines += [f"- {_rule(one)}" for one in found.rules]
+    if found.left_out:
+        lines.append(f"- {found.left_out} more rules: periplus check PATH")
+    facts = _cut("\n".join(["What is known of what you are about to touch:", *lines])) if lines else ""
+    blocked = [one for one in found.blocked if not _may_be_own(one)] if changes else []
+    wanted = read_settings(project.journal.layout).hooks.claimed if blocked else "tell"
+    if wanted == "tell":
+        return Answer(facts)
+    reason = "; ".join(f"{one.path} is claimed: {_claim(one)}" for one in blocked[:3])
+    return Answer(facts, wanted, reason[:1000])
+
+
+def _may_be_own(one: Applying) -> bool:
+    """A claim outside of sessions by the person whose processes we are: perhaps by this very agent, on its command line."""
+    import pwd
+
+    value = one.entity.value
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
+    return not value.get("session") and value.get("holder_id") == derived_id("who", name, os.uname().nodename)
+
+
+def _claim(one: Applying) -> str:
+    value = one.entity.value
+    text = f": {_line(str(value['text']))}" if value.get("text") else ""
+    return (
+        f"{value.get('mode', 'exclusive')} by {value.get('holder')}, until {str(value.get('expires', ''))[:16]}Z{text}"
+        f" [{one.entity.item_id}]"
+    )
+
+
+def _rule(one: Applying) -> str:
+    value = one.entity.value
+    severity = f"{value['severity']} " if value.get("severity") else ""
+    remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
+    return f"{one.path}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy} [{one.entity.item_id}]"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LINE_CHARACTERS_MAX else f"{line[: _LINE_CHARACTERS_MAX - 1]}…"
+
+
+def _cut(text: str) -> str:
+    """At most FACTS_CHARACTERS_MAX characters, in whole lines."""
+    if len(text) <= FACTS_CHARACTERS_MAX:
+        return text
+    kept = text[: FACTS_CHARACTERS_MAX - len(_MORE)]
+    return (kept.rpartition("\n")[0] or kept) + _MORE

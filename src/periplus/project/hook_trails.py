@@ -1,0 +1,197 @@
+"""The trail of a session whose hooks are connected: while it goes on a run with a step for each prompt and call, then its trail.
+
+A session's run is an entity whose id follows from the session, so that whoever hears of the session means the same run. The trail has
+the id that an import of the session would give it: hooks and imports never make two.
+
+When it is sealed, the agent's own record of the session is imported where it is at hand, for it also says what hooks are not
+told: the model's words and what its calls cost. Else the trail is made of the steps. A session may go on after its end; its
+run is opened again then.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RunOfSession", "run_id_of", "seal_session_run", "take_steps"]
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Never
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import PeriplusError
+from periplus.base.ids import derived_id
+from periplus.base.secrets import mask_secrets
+from periplus.journal import Entity, Transaction, Writer
+from periplus.trail.layout import SECRET_BYTES
+from periplus.trail.livestep import LiveStep, StepMaker, payload_of
+from periplus.trail.model import TOOL_VERSION, Header, Status
+from periplus.trail.recorder import RUN_TYPE, Ended, Recorder, Run
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+
+class RunOfSession(NamedTuple):
+    """What is known of a session, or of a subagent in it, when something is heard of it."""
+
+    format: str
+    session: str
+    agent_id: str = ""
+    agent: str = ""
+    cwd: str = ""
+    model: str = ""
+    title: str = ""
+    transcript: str = ""
+
+
+def run_id_of(lineage: str, about: RunOfSession) -> str:
+    return derived_id(RUN_TYPE, "hooks", lineage, about.format, about.session, about.agent_id)
+
+
+def take_steps(
+    project: Project,
+    writer: Writer,
+    runs: Sequence[tuple[RunOfSession, Sequence[LiveStep]]],
+    *,
+    key: str,
+    patience_s: float,
+) -> None:
+    """Add steps to the runs of sessions, which are begun or opened again where that is needed; once for each ``key``."""
+    journal = project.journal
+
+    def write(transaction: Transaction) -> None:
+        for about, steps in runs:
+            run_id = run_id_of(journal.lineage, about)
+            held = transaction.get(RUN_TYPE, run_id)
+            if held is None or held.deleted:
+                started_ms = steps[0].at_ms if steps else journal.clock.now_ms()
+                payload = _opened(project, about, started_ms)
+                transaction.put(RUN_TYPE, run_id, payload, summary=f"run: {about.title or run_id}")
+            else:
+                value = {**held.value, "state": "open"}
+                for name in ("title", "model", "transcript"):
+                    if not value.get(name) and getattr(about, name):
+                        value[name] = getattr(about, name)
+                if value != held.value:
+                    transaction.put(RUN_TYPE, run_id, value, summary="run goes on")
+            for step in steps:
+                transaction.observe(payload_of(step), item_type=RUN_TYPE, item_id=run_id)
+
+    journal.mutate(write, writer, key=key, project=False, patience_s=patience_s)
+
+
+def _opened(project: Project, about: RunOfSession, started_ms: int) -> dict[str, JSONValue]:
+    journal = project.journal
+    texts: dict[str, JSONValue] = {
+        name: mask_secrets(value)[0] for name, value in about._asdict().items() if isinstance(value, str) and value
+    }
+    return {
+        "v": 1,
+        "state": "open",
+        "tool_version": TOOL_VERSION,
+        "secret": journal.random(SECRET_BYTES).hex(),
+        "started": format_ms(started_ms),
+        "lineage": journal.lineage,
+        "first_seq": journal.end().next_seq,
+        **texts,
+    }
+
+
+def seal_session_run(
+    project: Project, run: Run, *, is_over: bool, status: Status = "success"
+) -> tuple[Entity | None, PeriplusError | None]:
+    """Bring the trail of a session up to date, and where it ``is_over`` close its run; with what stood in the way of
+    importing the agent's own record, if anything did. None where there is nothing to make a trail of.
+    """
+    entity, trouble = _from_transcript(project, run)
+    if entity is None:
+        entity = _from_steps(project, run, status)
+    if entity is None:
+        return None, trouble
+    item_id, digest = entity.item_id, str(entity.value.get("digest", ""))
+
+    def write(transaction: Transaction) -> None:
+        held = transaction.get(RUN_TYPE, run.id)
+        if held is None or held.deleted:
+            return
+        value = {**held.value, "trail": item_id, "digest": digest, "status": status}
+        if is_over:
+            value["state"] = "sealed"
+        if value != held.value:
+            action = "transition" if value["state"] != held.value.get("state") else "update"
+            transaction.put(RUN_TYPE, run.id, value, action=action, summary=f"run sealed: {status}")
+
+    if is_over:
+        project.journal.mutate(write, project.writer, project=False)
+    return entity, trouble
+
+
+def _from_transcript(project: Project, run: Run) -> tuple[Entity | None, PeriplusError | None]:
+    """The trail of the agent's own record, where that is a plain file of the agent's format and of this very session."""
+    from periplus.interop.formats import format_names
+    from periplus.project.trails import import_sessions
+
+    path = run.transcript
+    if run.agent_id or not os.path.isabs(path) or run.format not in format_names() or not _is_plain(path):
+        return None, None
+    try:
+        found = import_sessions(
+            project, path, source_format=run.format, progress=None, only_here=False, session=run.session
+        )
+    except PeriplusError as error:
+        return None, error
+    return (found[0].entity if found else None), None
+
+
+def _is_plain(path: str) -> bool:
+    import stat
+
+    try:
+        return "\0" not in path and stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _from_steps(project: Project, run: Run, status: Status) -> Entity | None:
+    """The trail that the steps of the run make, announced as an import of the session would be."""
+    from periplus.project.cards import card_of_run, is_later
+    from periplus.trail.builder import TrailBuilder
+
+    objects = project.journal.objects
+    recorder = Recorder(project.journal, project.writer, StepMaker(mask_secrets, objects.put), _never)
+    builder = TrailBuilder(run.secret, objects.put)
+    steps: list[LiveStep] = []
+    for live in recorder.steps(run):
+        live.add_to(builder)
+        steps.append(live)
+    if not steps:
+        return None
+    facts = run.facts
+    header = Header(
+        agent=facts.agent,
+        trail_id=f"{run.session}/{run.agent_id}" if run.agent_id else run.session,
+        tool=run.format,
+        tool_version=run.tool_version,
+        model=facts.model or None,
+        title=facts.title or None,
+        started_ms=run.started_ms,
+    )
+    data = builder.finish(header, status)
+    ended_ms = max(live.at_ms + (live.step.duration_ms or 0) for live in steps)
+    card = card_of_run(Ended(run._replace(status=status), data, tuple(live.step for live in steps), ended_ms))
+    card |= {"format": run.format, "session_id": run.session, "object": objects.put(data).hex()}
+    item_id = derived_id("trl", run.format, run.session, run.agent_id)
+    if run.agent_id:
+        card["parent"] = derived_id("trl", run.format, run.session, "")
+
+    def write(transaction: Transaction) -> None:
+        held = transaction.get("trail", item_id)
+        if held is None or held.deleted or is_later(card, held.value):
+            transaction.put("trail", item_id, card, action="import", summary=f"trail: {card['title'] or run.session}")
+
+    project.journal.mutate(write, project.writer)
+    return project.journal.get("trail", item_id)
+
+
+def _never(_: Ended) -> Never:
+    raise AssertionError("a run of hooks is sealed here, not by the recorder")
