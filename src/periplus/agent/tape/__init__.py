@@ -1,0 +1,8 @@
+"""The tape: what a model sees, compiled from the episodes of a session."""
+
+from __future__ import annotations
+
+__all__ = ["SYSTEM_PROMPT", "Tape", "prompt_for"]
+
+from periplus.agent.tape.compiler import Tape
+from periplus.agent.tape.prompt import SYSTEM_PROMPT, prompt_for

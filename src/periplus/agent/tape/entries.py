@@ -1,0 +1,201 @@
+"""Entries of the tape: what a fold makes of turns, each a value of its own kind with one way to be written.
+
+An entry is text for the model and is frozen once written. What it leaves out it counts, with the call that shows it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BaseEntry",
+    "CommitmentsEntry",
+    "Entry",
+    "EpochEntry",
+    "FindingEntry",
+    "KnowledgeEntry",
+    "OutsideEntry",
+    "PatchEntry",
+    "ReplyEntry",
+    "TurnEntry",
+    "call_handle",
+    "file_handle",
+    "patch_handle",
+    "render",
+    "turn_handle",
+]
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from periplus.agent.contracts import Tier
+from periplus.agent.tape.fence import cut_lines, cut_text, fence, left_out, one_line
+from periplus.agent.tape.notes import Anchor, FilePatch
+from periplus.base.tokens import estimate_tokens
+
+REQUEST_CHARACTERS: Final = 1_500
+REPLY_CHARACTERS: Final = 900
+PATCH_LINES: Final = 80
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    turn: int
+
+
+class TurnEntry(_Entry, frozen=True):
+    """The digest of a turn: what was asked, what was done, how it ended."""
+
+    asked: str
+    did: str
+    ended: str
+
+    def text(self) -> str:
+        asked = cut_text(self.asked.strip(), REQUEST_CHARACTERS, turn_handle(self.turn))
+        did = f"\ndone: {self.did}" if self.did else ""
+        return (
+            f"## Turn {self.turn} ({self.ended}); all of it: read(path='{turn_handle(self.turn)}')\nasked: {asked}{did}"
+        )
+
+    def line(self) -> str:
+        """The digest of the digest, for an epoch."""
+        return f"{self.turn}: {one_line(self.asked, 110)} ({self.ended})"
+
+
+class ReplyEntry(_Entry, frozen=True):
+    """What the model said at the end of a turn."""
+
+    said: str
+
+    def text(self) -> str:
+        return f"answered: {cut_text(self.said.strip(), REPLY_CHARACTERS, turn_handle(self.turn))}"
+
+
+class BaseEntry(_Entry, frozen=True):
+    """A file as it stood when it was first edited, or as a fold found it: what later patches rest on."""
+
+    anchor: Anchor
+
+    def text(self) -> str:
+        anchor = self.anchor
+        handle = file_handle(anchor)
+        name = f"{anchor.path} (base, sha256 {anchor.sha256[:12]}, {anchor.lines:,} lines)"
+        if not anchor.shown:
+            return f"{name}: {anchor.note or 'not shown'}; read(path={handle!r})"
+        pieces: list[str] = []
+        at = 1
+        for first, text in anchor.shown:
+            if first > at:
+                pieces.append(_gap(anchor, at, first - at))
+            pieces.append(text)
+            at = first + text.count("\n") + (0 if text.endswith("\n") else 1)
+        if at <= anchor.lines:
+            pieces.append(_gap(anchor, at, anchor.lines - at + 1))
+        return fence("".join(piece if piece.endswith("\n") else f"{piece}\n" for piece in pieces), name)
+
+
+def _gap(anchor: Anchor, at: int, count: int) -> str:
+    return left_out(count, "lines", f"read(path={file_handle(anchor)!r}, start={at})")
+
+
+class PatchEntry(_Entry, frozen=True):
+    """What a turn changed in a file."""
+
+    patch: FilePatch
+
+    def text(self) -> str:
+        return _patch_text(self.turn, self.patch, f"{self.patch.path} (patch of turn {self.turn}")
+
+
+class OutsideEntry(_Entry, frozen=True):
+    """What somebody else changed in a file that the tape knows."""
+
+    patch: FilePatch
+
+    def text(self) -> str:
+        return _patch_text(self.turn, self.patch, f"{self.patch.path} (changed outside, seen in turn {self.turn}")
+
+
+def _patch_text(turn: int, patch: FilePatch, name: str) -> str:
+    if not patch.after:
+        return f"{name}): the file is gone"
+    new = ", new file" if not patch.before else ""
+    if not patch.diff:
+        return f"{name}{new}): {patch.note or 'the same bytes'}"
+    body = cut_lines(patch.diff.rstrip("\n"), PATCH_LINES, 0, patch_handle(turn, patch.path))
+    return fence(body, f"{name}{new}, +{patch.added} -{patch.removed})")
+
+
+class FindingEntry(_Entry, frozen=True):
+    """Something that was found out, and how well it is known."""
+
+    tier: Tier
+    found: str
+
+    def text(self) -> str:
+        return f"found ({self.tier}): {self.found}"
+
+
+class KnowledgeEntry(_Entry, frozen=True):
+    """Knowledge that a turn was given and went by."""
+
+    handle: str
+    preview: str
+
+    def text(self) -> str:
+        return fence(self.preview, f"{self.handle} (knowledge used in turn {self.turn})")
+
+
+class EpochEntry(_Entry, frozen=True):
+    """All turns up to ``turn``, in a few lines: ``lines`` are the last of them, the others stand behind handles alone."""
+
+    lines: tuple[str, ...]
+
+    def text(self) -> str:
+        gone = self.turn - len(self.lines)
+        head = f"# Turns 1 to {self.turn:,}, as an outline; each is a page: read(path='@periplus/turns/N.md'), or search(path='@periplus/turns/', pattern=…)"  # fmt: skip
+        more = [left_out(gone, "turns", "list(path='@periplus/turns/')")] if gone else []
+        return "\n".join([head, *more, *self.lines])
+
+
+class CommitmentsEntry(_Entry, frozen=True):
+    """Rules and what is still open, word for word, as they stand at a fold."""
+
+    body: str
+
+    def text(self) -> str:
+        return f"# What holds and what is open (as of turn {self.turn})\n{self.body}"
+
+
+Entry: TypeAlias = (
+    TurnEntry
+    | ReplyEntry
+    | BaseEntry
+    | PatchEntry
+    | OutsideEntry
+    | FindingEntry
+    | KnowledgeEntry
+    | EpochEntry
+    | CommitmentsEntry
+)
+
+
+def turn_handle(turn: int) -> str:
+    return f"@periplus/turns/{turn}.md"
+
+
+def file_handle(anchor: Anchor) -> str:
+    return f"@periplus/files/{anchor.sha256}/{anchor.path}"
+
+
+def call_handle(turn: int, step: int, place: int) -> str:
+    """The whole of what the call at ``place`` (from 1) of a step gave."""
+    return f"@periplus/trail/{turn}/{step}.{place}.txt"
+
+
+def patch_handle(turn: int, path: str) -> str:
+    return f"@periplus/turns/{turn}/patch/{path}"
+
+
+def render(entries: tuple[Entry, ...]) -> tuple[str, int]:
+    """The text of entries, and its tokens, estimated."""
+    text = "\n".join(entry.text() for entry in entries)
+    return text, estimate_tokens(text)

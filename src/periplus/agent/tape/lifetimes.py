@@ -1,0 +1,60 @@
+"""The table of what is carried from turn to turn: how long each field lives, what writes it, what reads it.
+
+``turn``: gone when the next request comes. ``task``: belongs to a topic, is parked and taken up with it. ``session``: as long as the
+session. A field that is not in this table is not carried; a test drives every producer and looks at every reader.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FIELDS", "Field", "Lifetime", "field_named"]
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.base.errors import UsageError
+
+Lifetime: TypeAlias = Literal["turn", "task", "session"]
+
+
+class Field(NamedTuple):
+    """``producer`` is the kind of episode, or note, that writes it; ``readers`` what shows it. ``items_max`` and ``characters_max``
+    bound it: what comes first goes first, but for what may not be lost, of which a new one is refused.
+    """
+
+    name: str
+    lifetime: Lifetime
+    producer: str
+    readers: tuple[str, ...]
+    items_max: int
+    characters_max: int
+    is_kept: bool = False
+    """Whether it stands verbatim in the tape after a fold: rules and what is still promised."""
+
+
+FIELDS: Final[tuple[Field, ...]] = (
+    Field("request", "turn", "requested", ("tail", "digest"), 1, 1 << 20),
+    Field("facts", "turn", "tail", ("tail",), 20, 1_000),
+    Field("knowledge", "turn", "tail", ("tail", "digest"), 12, 2_000),
+    Field("outside", "turn", "tail, seal", ("tail", "entries"), 50, 20_000),
+    Field("mission", "task", "slice", ("tail", "commitments", "checkpoint"), 1, 2_000, is_kept=True),
+    Field("requirements", "task", "slice", ("tail", "commitments", "checkpoint"), 50, 500, is_kept=True),
+    Field("plan", "task", "slice", ("tail", "commitments", "checkpoint"), 50, 300, is_kept=True),
+    Field("findings", "task", "slice", ("tail", "commitments", "checkpoint"), 40, 500, is_kept=True),
+    Field("world", "task", "slice", ("tail", "commitments", "checkpoint"), 24, 300, is_kept=True),
+    Field("active_files", "task", "resulted", ("knowledge", "checkpoint"), 12, 400),
+    Field("edited_files", "task", "seal", ("anchors", "checkpoint"), 64, 400),
+    Field("anchors", "task", "seal", ("checkpoint",), 64, 200),
+    Field("open_report", "task", "fed, ended", ("tail", "commitments", "checkpoint"), 1, 4_000, is_kept=True),
+    Field("last_error", "task", "resulted", ("tail", "checkpoint"), 1, 600),
+    Field("rules", "session", "slice", ("tail", "commitments"), 40, 1_000, is_kept=True),
+    Field("skills", "session", "slice", ("tail", "commitments", "checkpoint"), 16, 100, is_kept=True),
+)
+_BY_NAME: Final = {field.name: field for field in FIELDS}
+
+
+def field_named(name: str) -> Field:
+    """The row of a field. Raises UsageError for one that is not carried."""
+    found = _BY_NAME.get(name)
+    if found is None:
+        raise UsageError(f"{name!r} is no field of the working state", safe="Nothing was changed.",
+                         mend=f"One of: {', '.join(_BY_NAME)}.")  # fmt: skip
+    return found

@@ -1,0 +1,311 @@
+"""The state of a tape: a fold over the episodes of a session, without a clock, a file or a decision of its own.
+
+Theory of operation
+-------------------
+A request is made of three parts, in this order::
+
+    system │ entries, in batches: one message a fold │ turns in place: tail, answers, results │ the turn in progress
+    frozen │ frozen once written                     │ as they were sent                      │ only grows
+
+A turn that ends stays where it is, word for word: so the first request of the next turn *begins with the whole* of the last request
+of this one. When the tape is over its budget, a fold makes entries of the turns and puts them behind those that are there; what
+stands before is not touched. When even the entries are too many, a fold *of the whole* condenses them: an outline, what holds
+word for word, live files as they stand now. Between two folds nothing in front changes, at a fold of turns nothing in front of
+the first turn in place.
+
+``take`` is given every episode in order and raises for none that was written down: what cannot be applied (a note for a field that is full) changes
+nothing, then as now. So the same episodes give the same bytes.
+
+Rules kept here, and tested: an entry once written is never written otherwise; base and later patches of a file give its bytes;
+a fold that is taken back leaves what was there before; rules and open commitments stand word for word after every fold.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Batch", "TapeState"]
+
+import copy
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from periplus.agent.contracts import Message, Usage
+from periplus.agent.episodes import Answered, Ended, Episode, Fed, Noted, Requested, Resulted
+from periplus.agent.tape.entries import Entry, render
+from periplus.agent.tape.folding import Bases, condensed, entries_of, recent
+from periplus.agent.tape.notes import FilePatch, FoldNote, OpenNote, SealNote, SliceNote, TailNote, TopicNote, note_in
+from periplus.agent.tape.notes import UnfoldNote as Unfold
+from periplus.agent.tape.sections import commitments, sections, tail_text
+from periplus.agent.tape.slice import Topics
+from periplus.agent.tape.turns import PlacedTurn
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.tokens import estimate_tokens
+
+KNOWN_FILES_MAX: Final = 64
+_PATH_NAMES: Final = ("path", "file", "file_path")
+
+
+class Batch(NamedTuple):
+    """What one fold wrote: its entries, and the one message that they are."""
+
+    entries: tuple[Entry, ...]
+    message: Message
+    tokens: int
+
+
+class _Before(NamedTuple):
+    """What a fold replaced."""
+
+    fold: int
+    batches: tuple[Batch, ...]
+    turns: tuple[PlacedTurn, ...]
+    cuts: tuple[int, ...]
+    bases: Bases
+    shown: dict[str, str]
+
+
+@dataclass(slots=True)
+class TapeState:
+    """Give it episodes with ``take``. ``system`` stands in for what the session's own ``OpenNote`` says, until that comes."""
+
+    system: str
+    budget: int
+    fold_to: int
+    batches: tuple[Batch, ...] = ()
+    turns: list[PlacedTurn] = field(default_factory=list)
+    topics: Topics = field(default_factory=Topics)
+    opened: OpenNote | None = None
+    turn: int = 0
+    fold: int = 0
+    known: dict[str, str] = field(default_factory=dict)
+    """Files that we changed, the newest last: the digest of each as we last saw it."""
+    usage: Usage = field(default_factory=Usage)
+    fold_above: int = 0
+    """After a fold was taken back: how large the tape has to be for the next one."""
+    bases: Bases = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    _tail: TailNote = field(default_factory=TailNote)
+    _seal: SealNote | None = None
+    _untold: tuple[FilePatch, ...] = ()
+    _due: FoldNote | None = None
+    _before: _Before | None = None
+
+    # -- the fold ------------------------------------------------------------------------------------------------------
+
+    def take(self, episode: Episode) -> None:
+        match episode:
+            case Noted():
+                self._take_note(episode)
+            case Requested():
+                self._begin(episode)
+            case Answered():
+                self.usage += episode.message.usage
+                if self.current is not None:
+                    self.current.take_answer(episode)
+            case Resulted():
+                self._take_result(episode)
+            case Fed():
+                self._take_fed(episode)
+            case Ended():
+                self._end(episode)
+            case _:
+                pass  # Decided, Intended, HookFailed, Resumed: what came of them stands in the results
+
+    @property
+    def current(self) -> PlacedTurn | None:
+        """The turn in progress."""
+        return self.turns[-1] if self.turns and self.turns[-1].ended is None else None
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole request, estimated, without the schemas of tools."""
+        own = sum(batch.tokens for batch in self.batches) + sum(turn.tokens for turn in self.turns)
+        return estimate_tokens(self.system) + own
+
+    @property
+    def is_over(self) -> bool:
+        return self.tokens > max(self.budget, self.fold_above)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(entry for batch in self.batches for entry in batch.entries)
+
+    @property
+    def last_fold(self) -> int:
+        """The fold that can be taken back; 0 for none."""
+        return self._before.fold if self._before is not None else 0
+
+    def base_of(self, path: str) -> str:
+        """The digest that the entries bring a file to; empty where they do not show it."""
+        held = self.bases.get(path)
+        return held.sha256 if held is not None else ""
+
+    def messages(self) -> list[Message]:
+        """The request, but for what is marked in it."""
+        found = [Message(role="system", content=self.system), *(batch.message for batch in self.batches)]
+        for turn in self.turns:
+            found += turn.messages()
+        return found
+
+    def copied(self) -> TapeState:
+        """A state of its own, to see what an episode would make of this one."""
+        other = copy.copy(self)
+        other.turns = [copy.copy(turn) for turn in self.turns]
+        other.topics = copy.deepcopy(self.topics)
+        other.known, other.bases, other.shown = dict(self.known), dict(self.bases), dict(self.shown)
+        return other
+
+    # -- episodes ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, episode: Requested) -> None:
+        current = self.current
+        if current is not None:  # it was never ended: a crash, and another request instead of going on
+            self._end(Ended(turn=current.number, reason="aborted", note="It was broken off."))
+        topics = self.topics
+        if episode.topic and episode.topic != topics.current.topic:
+            action = "switch" if episode.topic in topics.slices else "new"
+            self._switch(TopicNote(action=action, topic=episode.topic))  # type: ignore[arg-type]  # one of the two
+        self.turn = episode.turn
+        now = topics.current
+        now.turn = episode.turn
+        now.goal = now.goal or episode.text[:500]
+        found = sections(topics)
+        changed = {name: text for name, text in found.items() if self.shown.get(name) != text}
+        gone = [name for name in self.shown if name not in found]
+        self.shown = found
+        tail, self._tail = self._tail, TailNote()
+        for patch in tail.outside:
+            self._learn(patch)
+        outside, self._untold = (*self._untold, *tail.outside), ()
+        text = tail_text(episode, tail, outside, changed, gone)
+        message = Message(role="user", content=text)
+        self.turns.append(
+            PlacedTurn(episode.turn, episode.text, message, tail.knowledge, tail.outside,
+                       tokens=4 + estimate_tokens(text))
+        )  # fmt: skip
+
+    def _take_result(self, episode: Resulted) -> None:
+        turn = self.current
+        if turn is None:
+            return
+        turn.take_result(episode)
+        turn.take_effects(episode.result)
+        now = self.topics.current
+        result = episode.result
+        if result.outcome in ("failed", "indeterminate"):
+            now.last_error = f"{episode.name}: {result.output[:500]}"
+        elif result.outcome == "ok" and now.last_error.startswith(f"{episode.name}: "):
+            now.last_error = ""
+        for effect in result.effects:
+            now.touch(str(effect["path"]))
+        for step in turn.steps[-1:]:
+            for call in step.answer.tool_calls:
+                path = next((call.args[name] for name in _PATH_NAMES if isinstance(call.args.get(name), str)), "")
+                if call.id == episode.call_id and result.outcome == "ok" and path and not path.startswith("@"):
+                    now.touch(path)
+
+    def _take_fed(self, episode: Fed) -> None:
+        if self.current is not None:
+            self.current.take_fed(episode)
+        if episode.source == "oracle":
+            self.topics.current.open_report = episode.text[:4_000]
+
+    def _end(self, episode: Ended) -> None:
+        turn = self.current
+        if turn is None:
+            return
+        turn.seal, self._seal = self._seal, None
+        turn.end(episode)
+        for patch in (*turn.seal.patches, *turn.seal.outside) if turn.seal is not None else ():
+            self._learn(patch)
+            self.topics.current.edited(patch)
+        self._untold = turn.seal.outside if turn.seal is not None else ()
+        if episode.reason == "done":
+            self.topics.current.open_report = ""
+        if self._due is not None:
+            due, self._due = self._due, None
+            self._fold(due)
+
+    def _learn(self, patch: FilePatch) -> None:
+        self.known.pop(patch.path, None)
+        if patch.after:
+            self.known[patch.path] = patch.after
+        while len(self.known) > KNOWN_FILES_MAX:
+            del self.known[next(iter(self.known))]
+
+    # -- notes ---------------------------------------------------------------------------------------------------------
+
+    def _take_note(self, episode: Noted) -> None:
+        match note_in(episode):
+            case OpenNote() as note:
+                self.opened = note
+                self.system = note.prompt or self.system
+                self.budget, self.fold_to = note.budget or self.budget, note.fold_to or self.fold_to
+            case TailNote() as note:
+                self._tail = note
+            case SealNote() as note:
+                self._seal = note
+            case FoldNote() as note:
+                self.fold = note.fold
+                if self.current is not None and note.why == "budget":
+                    self._due = note  # it was decided at the end of the turn, which comes next
+                else:
+                    self._fold(note)
+            case Unfold() as note:
+                self._unfold(note)
+            case SliceNote() as note:
+                self._change(note)
+            case TopicNote() as note:
+                self._switch(note)
+
+    def _change(self, note: SliceNote) -> None:
+        try:
+            self.topics.change(note)
+        except UsageError:
+            return  # it was not checked before it was written; it changes nothing, now as then
+        if note.field == "findings" and note.op != "remove" and self.current is not None:
+            self.current.findings.append(note)
+
+    def _switch(self, note: TopicNote) -> None:
+        try:
+            self.topics.switch(note)
+        except (UsageError, NotFoundError):
+            return  # as above
+        self.shown = {name: text for name, text in self.shown.items() if name in ("rules", "skills")}
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+
+    def _fold(self, note: FoldNote) -> None:
+        cuts = tuple(turn.cut_before for turn in self.turns)
+        self._before = _Before(note.fold, self.batches, tuple(self.turns), cuts, dict(self.bases), dict(self.shown))
+        self.fold_above = 0
+        if note.step:
+            if self.current is not None:
+                self.current.cut(note.step)
+            return
+        sealed = [turn for turn in self.turns if turn.number <= note.turns and turn.ended is not None]
+        self.turns = [turn for turn in self.turns if turn not in sealed]
+        holds = commitments(self.topics)
+        turn = sealed[-1].number if sealed else self.turn
+        if note.whole:
+            self.bases = {}
+            added = condensed(self.entries, sealed, note, self.bases, holds, self.turn)
+            self.batches = ()
+        else:
+            added = entries_of(sealed, note, self.bases, recent(self.entries, holds, turn))
+        if added:
+            text, tokens = render(added)
+            self.batches = (*self.batches, Batch(added, Message(role="user", content=text), tokens + 4))
+        self.shown = sections(self.topics)
+
+    def _unfold(self, note: Unfold) -> None:
+        before = self._before
+        if before is None or before.fold != note.fold:
+            return  # another was laid on it meanwhile: refused before it was written, and nothing now
+        since = [turn for turn in self.turns if all(turn is not held for held in before.turns)]
+        self.batches, self.bases = before.batches, before.bases
+        for turn, cut in zip(before.turns, before.cuts, strict=True):
+            if turn.cut_before != cut:
+                turn.cut(cut)
+        self.turns = [*before.turns, *since]
+        self._before = None
+        self.fold_above = self.tokens * 5 // 4
