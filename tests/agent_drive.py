@@ -88,7 +88,7 @@ class Driver:
         self.turn += 1
         self.step = 0
         request = Requested(turn=self.turn, text=text, topic=topic)
-        self.take(*self.tape.begin(request), request)
+        self.take(request, *self.tape.begin(request))
 
     def do(self, name, output="", *, effects=(), outcome="ok", exit_code=None, content="", **args):
         """A step of one call."""
@@ -110,7 +110,7 @@ class Driver:
             self.step += 1
             self.take(Answered(turn=self.turn, step=self.step, message=AssistantMessage(content=text)))
         ended = Ended(turn=self.turn, step=self.step, reason=reason, note=note, text=text)
-        self.take(*self.tape.seal(ended), ended)
+        self.take(ended, *self.tape.seal(ended))
 
     def write(self, path, text):
         data = text.encode() if isinstance(text, str) else text

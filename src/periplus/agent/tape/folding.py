@@ -46,10 +46,10 @@ def entries_of(turns: Sequence[PlacedTurn], note: FoldNote, bases: Bases, holds:
         used = set(turn.seal.used) if turn.seal is not None else set()
         found += [
             KnowledgeEntry(turn=turn.number, handle=one.handle, preview=one.preview)
-            for one in turn.knowledge
+            for one in turn.note.knowledge
             if one.handle in used
         ]
-        for patch in turn.outside:
+        for patch in turn.note.outside:
             found += _changed(turn.number, patch, anchors, bases, is_ours=False)
         for patch in turn.seal.patches if turn.seal is not None else ():
             found += _changed(turn.number, patch, anchors, bases, is_ours=True)
@@ -62,7 +62,7 @@ def entries_of(turns: Sequence[PlacedTurn], note: FoldNote, bases: Bases, holds:
 
 def _digest(turn: PlacedTurn) -> TurnEntry:
     ended = turn.ended.reason if turn.ended is not None else "open"
-    return TurnEntry(turn=turn.number, asked=turn.asked, did=turn.did(), ended=ended)
+    return TurnEntry(turn=turn.number, asked=turn.request.text, did=turn.did(), ended=ended)
 
 
 def _changed(turn: int, patch: FilePatch, anchors: dict[str, Anchor], bases: Bases, *, is_ours: bool) -> list[Entry]:

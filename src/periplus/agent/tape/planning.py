@@ -13,8 +13,6 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final, Protocol, runtime_checkable
 
-import msgspec
-
 from periplus.agent.episodes import Ended
 from periplus.agent.tape.notes import Anchor, FilePatch, FoldNote, SealNote, noted
 from periplus.agent.tape.patches import hunk_lines, patch_of, text_of
@@ -85,7 +83,7 @@ def plan_seal(state: TapeState, files: FileView | None) -> SealNote:
 def _used(turn: PlacedTurn) -> tuple[str, ...]:
     """The knowledge that was read in full, or that an answer names."""
     found = []
-    for one in turn.knowledge:
+    for one in turn.note.knowledge:
         name = one.handle.rpartition("/")[2].removesuffix(".md")
         for step in turn.steps:
             read = any(one.handle in map(str, call.args.values()) for call in step.answer.tool_calls)
@@ -124,7 +122,7 @@ def plan_fold(state: TapeState, files: FileView | None, *, turns: int, why: str)
 
 def _after(state: TapeState, note: FoldNote) -> TapeState:
     other = state.copied()
-    other.take(noted(other.turn, msgspec.structs.replace(note, why="tried")))
+    other.take(noted(other.turn, note))
     return other
 
 
@@ -134,7 +132,7 @@ def _first_bases(state: TapeState, sealed: Iterable[PlacedTurn], files: FileView
     held = {path: base.sha256 for path, base in state.bases.items()}
     for turn in sealed:
         seal = turn.seal or SealNote()
-        for patch in (*turn.outside, *seal.patches, *seal.outside):
+        for patch in (*turn.note.outside, *seal.patches, *seal.outside):
             if patch.before and held.get(patch.path) != patch.before and patch.path not in found:
                 found[patch.path] = _anchor(
                     patch.path,
@@ -222,6 +220,6 @@ def _cut_tokens(state: TapeState, before: int) -> int:
 def sealed_state(state: TapeState, seal: SealNote, ended: Ended) -> TapeState:
     """What the tape will be when the turn is over."""
     other = state.copied()
-    other.take(noted(ended.turn, seal))
     other.take(ended)
+    other.take(noted(ended.turn, seal))
     return other

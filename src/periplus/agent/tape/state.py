@@ -34,7 +34,7 @@ from periplus.agent.tape.entries import Entry, render
 from periplus.agent.tape.folding import Bases, condensed, entries_of, recent
 from periplus.agent.tape.notes import FilePatch, FoldNote, OpenNote, SealNote, SliceNote, TailNote, TopicNote, note_in
 from periplus.agent.tape.notes import UnfoldNote as Unfold
-from periplus.agent.tape.sections import commitments, sections, tail_text
+from periplus.agent.tape.sections import commitments, sections
 from periplus.agent.tape.slice import Topics
 from periplus.agent.tape.turns import PlacedTurn
 from periplus.base.errors import NotFoundError, UsageError
@@ -83,10 +83,7 @@ class TapeState:
     """After a fold was taken back: how large the tape has to be for the next one."""
     bases: Bases = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
-    _tail: TailNote = field(default_factory=TailNote)
-    _seal: SealNote | None = None
     _untold: tuple[FilePatch, ...] = ()
-    _due: FoldNote | None = None
     _before: _Before | None = None
 
     # -- the fold ------------------------------------------------------------------------------------------------------
@@ -172,16 +169,26 @@ class TapeState:
         changed = {name: text for name, text in found.items() if self.shown.get(name) != text}
         gone = [name for name in self.shown if name not in found]
         self.shown = found
-        tail, self._tail = self._tail, TailNote()
-        for patch in tail.outside:
+        untold, self._untold = self._untold, ()
+        self.turns.append(PlacedTurn(episode, changed, gone, untold))
+
+    def _take_tail(self, note: TailNote, turn: int) -> None:
+        current = self.current
+        if current is None or current.number != turn or current.steps:
+            return  # the request that it was for is not here: a log that was cut, and no tail is changed behind an answer
+        for patch in note.outside:
             self._learn(patch)
-        outside, self._untold = (*self._untold, *tail.outside), ()
-        text = tail_text(episode, tail, outside, changed, gone)
-        message = Message(role="user", content=text)
-        self.turns.append(
-            PlacedTurn(episode.turn, episode.text, message, tail.knowledge, tail.outside,
-                       tokens=4 + estimate_tokens(text))
-        )  # fmt: skip
+        current.take_tail(note)
+
+    def _take_seal(self, note: SealNote, turn: int) -> None:
+        last = self.turns[-1] if self.turns else None
+        if last is None or last.number != turn or last.ended is None:
+            return
+        last.seal = note
+        for patch in (*note.patches, *note.outside):
+            self._learn(patch)
+            self.topics.current.edited(patch)
+        self._untold = note.outside
 
     def _take_result(self, episode: Resulted) -> None:
         turn = self.current
@@ -213,17 +220,9 @@ class TapeState:
         turn = self.current
         if turn is None:
             return
-        turn.seal, self._seal = self._seal, None
         turn.end(episode)
-        for patch in (*turn.seal.patches, *turn.seal.outside) if turn.seal is not None else ():
-            self._learn(patch)
-            self.topics.current.edited(patch)
-        self._untold = turn.seal.outside if turn.seal is not None else ()
         if episode.reason == "done":
             self.topics.current.open_report = ""
-        if self._due is not None:
-            due, self._due = self._due, None
-            self._fold(due)
 
     def _learn(self, patch: FilePatch) -> None:
         self.known.pop(patch.path, None)
@@ -241,15 +240,12 @@ class TapeState:
                 self.system = note.prompt or self.system
                 self.budget, self.fold_to = note.budget or self.budget, note.fold_to or self.fold_to
             case TailNote() as note:
-                self._tail = note
+                self._take_tail(note, episode.turn)
             case SealNote() as note:
-                self._seal = note
+                self._take_seal(note, episode.turn)
             case FoldNote() as note:
                 self.fold = note.fold
-                if self.current is not None and note.why == "budget":
-                    self._due = note  # it was decided at the end of the turn, which comes next
-                else:
-                    self._fold(note)
+                self._fold(note)
             case Unfold() as note:
                 self._unfold(note)
             case SliceNote() as note:

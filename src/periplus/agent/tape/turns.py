@@ -4,17 +4,18 @@ from __future__ import annotations
 
 __all__ = ["PlacedTurn", "StepInPlace"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from periplus.agent.contracts import Message, ToolCall, ToolResult
-from periplus.agent.episodes import Answered, Ended, Fed, Resulted
+from periplus.agent.episodes import Answered, Ended, Fed, Requested, Resulted
 from periplus.agent.tape.entries import call_handle
 from periplus.agent.tape.fence import cut_text, fence, left_out, one_line
-from periplus.agent.tape.notes import FilePatch, Known, SealNote, SliceNote
+from periplus.agent.tape.notes import FilePatch, SealNote, SliceNote, TailNote
+from periplus.agent.tape.sections import tail_text
 from periplus.base.tokens import estimate_tokens
 
 _PLAIN_SOURCES: Final = frozenset({"person", "length", "empty", "loop"})
@@ -52,11 +53,11 @@ class StepInPlace:
 class PlacedTurn:
     """A turn, from its tail on. ``cut_before`` is the step before which results are behind handles."""
 
-    number: int
-    asked: str
-    tail: Message
-    knowledge: tuple[Known, ...] = ()
-    outside: tuple[FilePatch, ...] = ()
+    request: Requested
+    changed: Mapping[str, str] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    untold: tuple[FilePatch, ...] = ()
+    note: TailNote = field(default_factory=TailNote)
     steps: list[StepInPlace] = field(default_factory=list)
     fed: list[Message] = field(default_factory=list)
     seal: SealNote | None = None
@@ -65,8 +66,23 @@ class PlacedTurn:
     findings: list[SliceNote] = field(default_factory=list)
     effects: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By path, the digests before the first and after the last call that changed it; empty: no file."""
-    tokens: int = 0
+    tail: Message = field(init=False)
+    tokens: int = field(init=False, default=0)
     _over: list[Message] | None = None
+
+    def __post_init__(self) -> None:
+        self.take_tail(self.note)
+
+    @property
+    def number(self) -> int:
+        return self.request.turn
+
+    def take_tail(self, note: TailNote) -> None:
+        """Before the first answer: what the message says that begins the turn."""
+        self.note = note
+        text = tail_text(self.request, note, (*self.untold, *note.outside), self.changed, self.gone)
+        self.tail = Message(role="user", content=text)
+        self.tokens = _tokens(self.tail) + sum(_tokens(message) for message in self.fed)
 
     def take_answer(self, episode: Answered) -> None:
         said = episode.message
