@@ -1,17 +1,17 @@
-"""Episodes as records of the journal: without secrets, small, and the same bytes for the same value.
+"""Episodes as records of the journal: without secrets, and the same bytes for the same value.
 
 Version 1 of a record::
 
     {"v": 1, "kind": "resulted", "turn": 3, "step": 2, …the fields of the episode that are not their default…}
 
 Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. So a value that it cannot carry
-stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``, ``{"$json": "…"}`` (a dict with a key that canonical
-JSON has no place for), and ``{"$object": "<sha256>"}``: a text of more than INLINE_BYTES_MAX, which is an object of the store.
+stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``, and ``{"$json": "…"}`` for a dict with a key that
+canonical JSON has no place for, or that could be taken for an envelope.
 """
 
 from __future__ import annotations
 
-__all__ = ["EPISODE_VERSION", "INLINE_BYTES_MAX", "decode_episode", "encode_episode", "masked_episode"]
+__all__ = ["EPISODE_VERSION", "decode_episode", "encode_episode", "masked_episode"]
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
@@ -24,7 +24,6 @@ from periplus.base.canonical import INTEGER_MAX, JSONValue
 from periplus.base.errors import DamageError, NewerFormatError
 
 EPISODE_VERSION: Final = 1
-INLINE_BYTES_MAX: Final = 4096
 _KEY_CEILING: Final = "\ud800"
 _PAIR_CHARACTERS_MAX: Final = 4096
 _DEPTH_MAX: Final = 56
@@ -49,22 +48,22 @@ def masked_episode(episode: Episode, mask: Mask) -> Episode:
     return episode if clean == plain else cast("Episode", msgspec.convert(clean, type=Episode))
 
 
-def encode_episode(episode: Episode, keep: Callable[[bytes], bytes]) -> dict[str, JSONValue]:
-    """The record's payload; ``keep`` makes bytes an object and gives its digest."""
+def encode_episode(episode: Episode) -> dict[str, JSONValue]:
+    """The record's payload."""
     plain = msgspec.to_builtins(episode)
-    packed = _packed(plain, keep, 0)
+    packed = _packed(plain, 0)
     assert isinstance(packed, dict)
     return {"v": EPISODE_VERSION, **packed}
 
 
-def decode_episode(payload: Mapping[str, Any], load: Callable[[bytes], bytes]) -> Episode:
-    """What ``encode_episode`` was given. Raises DamageError, NewerFormatError, and what ``load`` raises."""
+def decode_episode(payload: Mapping[str, Any]) -> Episode:
+    """What ``encode_episode`` was given. Raises DamageError, NewerFormatError."""
     version = payload.get("v")
     if isinstance(version, int) and version > EPISODE_VERSION:
         raise NewerFormatError(f"an episode of version {version}; this program knows {EPISODE_VERSION}",
                                safe="Nothing was changed.", mend="Go on with a later version of Periplus.")  # fmt: skip
     try:
-        plain = _unpacked({name: value for name, value in payload.items() if name != "v"}, load)
+        plain = _unpacked({name: value for name, value in payload.items() if name != "v"})
         return cast("Episode", msgspec.convert(plain, type=Episode))
     except (msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
         raise DamageError(f"the record of an episode does not hold one: {error}", safe="Other records are untouched.",
@@ -125,12 +124,8 @@ def _masked_pair(key: str, value: Any, mask: Mask) -> Any:
 # -- canonical JSON ----------------------------------------------------------------------------------------------------
 
 
-def _packed(value: Any, keep: Callable[[bytes], bytes], depth: int) -> JSONValue:
-    if isinstance(value, str):
-        if len(value) * 4 <= INLINE_BYTES_MAX or len(data := value.encode()) <= INLINE_BYTES_MAX:
-            return value
-        return {"$object": keep(data).hex()}
-    if value is None or isinstance(value, bool):
+def _packed(value: Any, depth: int) -> JSONValue:
+    if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
         return value if -INTEGER_MAX <= value <= INTEGER_MAX else {"$dec": str(value)}
@@ -138,25 +133,23 @@ def _packed(value: Any, keep: Callable[[bytes], bytes], depth: int) -> JSONValue
         return {"$dec": repr(value)}
     if isinstance(value, dict):
         if depth >= _DEPTH_MAX or any(key.startswith("$") or max(key, default="") >= _KEY_CEILING for key in value):
-            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), keep, depth)}
-        return {key: _packed(one, keep, depth + 1) for key, one in value.items()}
+            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), depth)}
+        return {key: _packed(one, depth + 1) for key, one in value.items()}
     if isinstance(value, list | tuple):
         if depth >= _DEPTH_MAX:
-            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), keep, depth)}
-        return [_packed(one, keep, depth + 1) for one in value]
+            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), depth)}
+        return [_packed(one, depth + 1) for one in value]
     raise TypeError(f"{type(value).__name__} has no place in an episode")
 
 
-def _unpacked(value: Any, load: Callable[[bytes], bytes]) -> Any:
+def _unpacked(value: Any) -> Any:
     if isinstance(value, list):
-        return [_unpacked(one, load) for one in value]
+        return [_unpacked(one) for one in value]
     if not isinstance(value, dict):
         return value
     match value:
-        case {"$object": str(digest)}:
-            return load(bytes.fromhex(digest)).decode()
         case {"$dec": str(text)}:
             return int(text) if text.lstrip("-").isdigit() else float(text)
         case {"$json": inner}:
-            return msgspec.json.decode(_unpacked(inner, load))
-    return {key: _unpacked(one, load) for key, one in value.items()}
+            return msgspec.json.decode(_unpacked(inner))
+    return {key: _unpacked(one) for key, one in value.items()}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from periplus.project.recording import Recording
 
 SESSION_TYPE: Final = "session"
+INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
 _LINES_AT_ONCE: Final = 500
 _CONTENT_BYTES_MAX: Final = 8 << 20
 _STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
@@ -91,13 +92,13 @@ class StoreLog:
         kept = tuple(masked_episode(episode, self._mask) for episode in episodes)
         if not kept:
             return kept
-        put = self._project.journal.objects.put
-        payloads = [encode_episode(episode, put) for episode in kept]
+        payloads = [encode_episode(episode) for episode in kept]
 
         def beside(transaction: Transaction) -> None:
             for episode, payload in zip(kept, payloads, strict=True):
                 summary = f"turn {episode.turn} step {episode.step}: {payload['kind']}"
-                transaction.observe(payload, item_type=SESSION_TYPE, item_id=self.item_id, summary=summary)
+                transaction.observe(payload, item_type=SESSION_TYPE, item_id=self.item_id, summary=summary,
+                                    inline_bytes_max=INLINE_BYTES_MAX)  # fmt: skip
 
         steps = [step for episode in kept for step in self._trailing.steps(episode)]
         if steps:
@@ -177,7 +178,7 @@ class StoreLog:
                 data = journal.load_object(record.payload_ref.sha256)
             else:
                 data = bytes(record.payload)  # type: ignore[arg-type]  # an observation has a payload
-            return decode_episode(orjson.loads(data), journal.objects.get)
+            return decode_episode(orjson.loads(data))
         except DamageError as error:
             error.seq = record.seq
             raise

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import is_id
-from periplus.journal.record import ACTIONS, version_id
+from periplus.journal.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state import Entity, EntityType, Head
 
 ABSENT: Final = "absent"
@@ -38,6 +38,7 @@ class Draft(NamedTuple):
     summary: str
     version: str
     after: tuple[str, ...] = ()
+    inline_bytes_max: int = PAYLOAD_INLINE_MAX
 
 
 class Receipt(NamedTuple):
@@ -135,14 +136,21 @@ class Transaction:
         return self._draft("delete", item_type, item_id, _versions(heads), None, summary)
 
     def observe(
-        self, payload: dict[str, JSONValue], *, item_type: str = "", item_id: str = "", summary: str = ""
+        self,
+        payload: dict[str, JSONValue],
+        *,
+        item_type: str = "",
+        item_id: str = "",
+        summary: str = "",
+        inline_bytes_max: int = PAYLOAD_INLINE_MAX,
     ) -> None:
-        """Record that something happened. It is no state: nothing is rebuilt from it."""
-        self.drafts.append(
-            Draft(
-                "observe", item_type, item_id, (), canonical(payload), deleted=False, summary=_line(summary), version=""
-            )
-        )
+        """Record that something happened. It is no state: nothing is rebuilt from it.
+
+        A payload of more than ``inline_bytes_max`` is kept as an object beside the journal.
+        """
+        draft = Draft("observe", item_type, item_id, (), canonical(payload), deleted=False, summary=_line(summary), version="",
+                      inline_bytes_max=min(inline_bytes_max, PAYLOAD_INLINE_MAX))  # fmt: skip
+        self.drafts.append(draft)
 
     def meta(self, action: str, payload: dict[str, JSONValue], *, summary: str = "") -> None:
         """Write a record about the journal itself: ``checkpoint``, ``redact`` or ``note``. It is no state either."""

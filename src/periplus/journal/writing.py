@@ -20,7 +20,7 @@ from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknown
 from periplus.base.files import read_plain, write_atomic
 from periplus.journal.flush import EpochEndedError, FlushMap, Written
 from periplus.journal.lineage import SEGMENT_READ_MAX, Position, write_durable
-from periplus.journal.record import PAYLOAD_INLINE_MAX, RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
+from periplus.journal.record import RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
@@ -193,7 +193,7 @@ class SegmentWriter:
     def _payload(self, draft: Draft) -> tuple[msgspec.Raw | msgspec.UnsetType, PayloadRef | None]:
         if draft.payload is None:
             return msgspec.UNSET, None
-        if len(draft.payload) <= PAYLOAD_INLINE_MAX:
+        if len(draft.payload) <= draft.inline_bytes_max:
             return msgspec.Raw(draft.payload), None
         digest = self._journal.objects.put(draft.payload)  # durable before the record that names it
         return msgspec.UNSET, PayloadRef(digest.hex(), len(draft.payload))

@@ -1,0 +1,73 @@
+"""Budget: tokens and money of one turn, those of its subagents counted; it begins anew with each turn."""
+
+from __future__ import annotations
+
+__all__ = ["Budget", "Spending"]
+
+import threading
+from typing import ClassVar, NamedTuple
+
+from periplus.agent.contracts import Stop, Usage
+from periplus.agent.hooks import Hook
+
+
+class Spending(NamedTuple):
+    """``tokens`` are those of prompts that were paid in full, and all that were written; ``cost`` as in ``Usage``."""
+
+    tokens: int
+    cost: int
+
+
+class Budget(Hook):
+    """``tokens`` and ``cost`` at most in a turn; None bounds nothing. Tokens that came from the provider's cache count a tenth.
+
+    Where a price is not known the cost says nothing, so a bound of money alone bounds nothing there: ``is_blind`` says so.
+    """
+
+    also: ClassVar[frozenset[str]] = frozenset({"add", "child", "over"})
+
+    def __init__(self, *, tokens: int | None = None, cost: int | None = None, parent: Budget | None = None) -> None:
+        self._tokens, self._cost = tokens, cost
+        self._parent = parent
+        self._lock = threading.Lock()
+        self._spent = Usage()
+        self.is_blind = False
+
+    @property
+    def spent(self) -> Spending:
+        with self._lock:
+            spent = self._spent
+        return Spending(spent.fresh + spent.cached // 10 + spent.completion_tokens, spent.cost)
+
+    def child(self, *, tokens: int | None = None, cost: int | None = None) -> Budget:
+        """The budget of a subagent: what it spends is spent here too, and its own bounds come on top."""
+        return Budget(tokens=tokens, cost=cost, parent=self)
+
+    def reset_for_turn(self) -> None:
+        with self._lock:
+            self._spent = Usage()
+
+    def record_step_usage(self, usage: Usage) -> Stop | None:
+        self.add(usage)
+        return self.over()
+
+    def before_step(self, step: int) -> Stop | None:
+        """A subagent may have spent what was left."""
+        del step
+        return self.over()
+
+    def add(self, usage: Usage) -> None:
+        with self._lock:
+            self._spent += usage
+            self.is_blind = self._cost is not None and not self._spent.cost and self._spent.prompt_tokens > 0
+        if self._parent is not None:
+            self._parent.add(usage)
+
+    def over(self) -> Stop | None:
+        spent = self.spent
+        if self._tokens is not None and spent.tokens >= self._tokens:
+            return Stop(reason="budget", note=f"{spent.tokens:,} of {self._tokens:,} tokens are used.")
+        if self._cost is not None and spent.cost >= self._cost:
+            note = f"{spent.cost / 1_000_000:.2f} of {self._cost / 1_000_000:.2f} are spent."
+            return Stop(reason="budget", note=note)
+        return self._parent.over() if self._parent is not None else None

@@ -1,0 +1,101 @@
+"""Oracle: when the model says that it is done, the project's own check has the last word.
+
+A check that fails, or cannot be run, makes another round, with what it said in the message channel: the model sees it this turn. After
+``rounds`` the turn may end, and says that it ended against the check.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CommandOracle", "NullOracle", "OraclePolicy"]
+
+from typing import Final
+
+from periplus.agent.contracts import Continue, Oracle, Stop, StopReason, ToolHost, Usage
+from periplus.agent.hooks import Hook
+
+ROUNDS: Final = 3
+_SHOWN_CHARACTERS_MAX: Final = 12_000
+
+
+class NullOracle:
+    """Knows nothing, and is content."""
+
+    def verify(self) -> tuple[bool, str]:
+        return True, ""
+
+
+class CommandOracle:
+    """A command of the project, run by the host's tool for commands: right when it ends with 0."""
+
+    def __init__(self, host: ToolHost, command: str, *, tool: str = "shell", argument: str = "command") -> None:
+        self._host, self._command = host, command
+        self._tool, self._argument = tool, argument
+
+    def verify(self) -> tuple[bool, str]:
+        result = self._host.run(self._tool, {self._argument: self._command})
+        where = f"\nThe whole of it: {result.handle}" if result.handle else ""
+        if result.outcome == "ok" and result.exit_code in (0, None):
+            return True, result.output
+        ended = f"exit code {result.exit_code}" if result.exit_code is not None else result.outcome
+        return False, f"$ {self._command}\n{result.output.rstrip()}\n({ended}){where}"
+
+
+class OraclePolicy(Hook):
+    """Asks ``oracle`` when the turn would be done. ``verdict`` is what the last check of the turn said, None before one."""
+
+    def __init__(self, oracle: Oracle, *, rounds: int = ROUNDS) -> None:
+        self._oracle, self._rounds = oracle, rounds
+        self._asked = 0
+        self.verdict: bool | None = None
+
+    @property
+    def name(self) -> str:
+        return "oracle"
+
+    def reset_for_turn(self) -> None:
+        self._asked = 0
+        self.verdict = None
+
+    def after_step(self, step: int, usage: Usage, stop_reason: StopReason | None) -> Stop | None:
+        """At the end of the last round the check is asked once more: what stands then is said as it is."""
+        del step, usage
+        if stop_reason != "done" or self._asked < self._rounds:
+            return None
+        self.verdict, output = self._verified()
+        if self.verdict:
+            return None
+        note = f"The check still fails after {self._rounds} more rounds: {_last_line(output)}"
+        return Stop(reason="stuck", note=note)
+
+    def should_continue_after_stop(self, stop: Stop) -> Continue | None:
+        if stop.reason != "done" or self._asked >= self._rounds:
+            return None
+        self.verdict, output = self._verified()
+        if self.verdict:
+            return None
+        self._asked += 1
+        left = self._rounds - self._asked
+        feedback = (
+            f"You said that you are done, but the project's check does not agree. What it said:\n\n{_shown(output)}\n\n"
+            f"Go on until it does. ({left} more round{'s' * (left != 1)} after this one.)"
+        )
+        return Continue(feedback=feedback, source=self.name)
+
+    def _verified(self) -> tuple[bool, str]:
+        try:
+            is_right, output = self._oracle.verify()
+        except Exception as error:  # noqa: BLE001 - a check that cannot be run has not agreed, whatever kept it from it
+            return False, f"The check could not be run: {type(error).__name__}: {error}"
+        return is_right, output
+
+
+def _shown(output: str) -> str:
+    if len(output) <= _SHOWN_CHARACTERS_MAX:
+        return output
+    half = _SHOWN_CHARACTERS_MAX // 2
+    return f"{output[:half]}\n… {len(output) - 2 * half:,} characters left out; run the check to see them …\n{output[-half:]}"
+
+
+def _last_line(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else "it said nothing"

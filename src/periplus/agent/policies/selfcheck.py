@@ -1,0 +1,57 @@
+"""Self-check, for runs without a person: "done" is believed after work was done to verify it, not after it was said again.
+
+When the model says that it is done, it is asked whether that is so, beginning with the requirements that are still open. It may say so again
+when it has run at least one tool since the question was put. After ``rounds`` questions it is believed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SelfCheck"]
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from periplus.agent.contracts import Continue, Stop, ToolCall, ToolResult
+from periplus.agent.hooks import Hook
+
+ROUNDS: Final = 3
+_NO_WORK: Final = frozenset({"denied", "cancelled"})
+
+
+class SelfCheck(Hook):
+    """``requirements`` gives what is still open, in words."""
+
+    def __init__(self, requirements: Callable[[], Sequence[str]] = tuple, *, rounds: int = ROUNDS) -> None:
+        self._requirements, self._rounds = requirements, rounds
+        self._asked = 0
+        self._has_worked = False
+
+    @property
+    def name(self) -> str:
+        return "selfcheck"
+
+    def reset_for_turn(self) -> None:
+        self._asked = 0
+        self._has_worked = False
+
+    def transform_tool_result(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
+        del call
+        self._has_worked = self._has_worked or result.outcome not in _NO_WORK
+        return None
+
+    def should_continue_after_stop(self, stop: Stop) -> Continue | None:
+        is_proven = self._asked > 0 and self._has_worked
+        if stop.reason != "done" or is_proven or self._asked >= self._rounds:
+            return None
+        self._asked += 1
+        self._has_worked = False
+        return Continue(feedback=self._question(), source=self.name)
+
+    def _question(self) -> str:
+        if self._asked > 1:
+            return "You said so again without looking. Run something that shows it (the tests, the program, a read of what you changed)."
+        open_ones = [f"- {one}" for one in self._requirements()]
+        if not open_ones:
+            return "Before this counts as done: verify it with a tool (the tests, the program, a read of what you changed), then say what you saw."
+        listed = "\n".join(open_ones)
+        return f"Before this counts as done: these requirements are still open.\n{listed}\nVerify each with a tool, then say what you saw."

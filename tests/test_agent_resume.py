@@ -1,0 +1,344 @@
+"""A run that is killed at every boundary of its records, and at every call that changes the disk: what is taken up again ends in the same
+tree, no file step is done twice, and a command of which nothing is known is said to be just that.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from agent_support import SYSTEM, Bench, FolderHost
+from periplus.agent.contracts import RunLog, ToolResult, TurnContext
+from periplus.agent.contracts import Stop as Park
+from periplus.agent.episodes import Answered, Ended, Requested, Resulted, Resumed
+from periplus.agent.events import SessionResumed
+from periplus.agent.hooks import Functions
+from periplus.agent.models.scripted import answer, call
+from periplus.agent.runlog import MemoryLog, StoreLog
+from periplus.agent.transcript import TranscriptContext
+from periplus.base.clock import FixedClock
+from periplus.base.files import Files
+from periplus.project import Project
+from recorder_support import WRITER
+from support import Stop, StoppingFiles
+
+STEPS = [
+    answer("First.", call("append", "c1", path="a", text="1"), call("shell", "c2", command="make"),
+           call("read", "c3", path="a"), call("append", "c4", path="b", text="x")),
+    answer("", call("append", "c5", path="a", text="2"), call("write", "c6", path="long", content="line\n" * 2000)),
+    answer("All done."),
+]  # fmt: skip
+TREE = {"a": b"12", "b": b"x", "long": b"line\n" * 2000}
+
+
+def speak(messages, tools):
+    """What the model says depends on what it sees and on nothing else."""
+    last = max(place for place, message in enumerate(messages) if message.role == "user")
+    return STEPS[sum(message.role == "assistant" for message in messages[last:])]
+
+
+class Dying:
+    """A log whose process ends at append number ``at``: before it is written, or just after."""
+
+    def __init__(self, at: int, *, is_written: bool, log=None) -> None:
+        self.at, self.is_written, self.inner = at, is_written, log or MemoryLog()
+        self.count = 0
+
+    def append(self, *episodes, durable=True):
+        self.count += 1
+        if self.count == self.at and not self.is_written:
+            raise Stop
+        kept = self.inner.append(*episodes, durable=durable)
+        if self.count == self.at:
+            raise Stop
+        return kept
+
+    def read(self):
+        return self.inner.read()
+
+    def close(self, reason):
+        self.inner.close(reason)
+
+
+class Host(FolderHost):
+    """Counts how often its command ran, and dies at call number ``dies_at``: when the effect is there, and nobody was told."""
+
+    def __init__(self, folder, dies_at=0):
+        super().__init__(folder)
+        self.made = 0
+        self.dies_at = dies_at
+        self.commands["make"] = self._make
+
+    def _make(self):
+        self.made += 1
+        return ToolResult(outcome="ok", output="made", exit_code=0)
+
+    def run(self, name, args):
+        result = super().run(name, args)
+        if len(self.ran) == self.dies_at:
+            raise Stop
+        return result
+
+
+def check(bench, host, ended):
+    assert (ended.reason, ended.text) == ("done", "All done.")
+    assert host.tree() == TREE
+    results = {one.call_id: one.result for one in bench.of(Resulted)}
+    assert sorted(results) == ["c1", "c2", "c3", "c4", "c5", "c6"]
+    assert len(bench.of(Resulted)) == 6  # each call has one outcome
+    assert host.made <= 1
+    if results["c2"].outcome == "indeterminate":
+        assert "not known, and it was not repeated" in results["c2"].output
+    else:
+        assert (host.made, results["c2"].outcome) == (1, "ok")
+    assert all(one.outcome == "ok" for call_id, one in results.items() if call_id != "c2")
+    again = TranscriptContext(SYSTEM, host.schemas())
+    for episode in bench.log.read():
+        again.take(episode)
+    assert again.messages() == bench.context.messages()  # the same episodes, the same bytes
+
+
+APPENDS = 17
+
+
+def test_the_scenario_has_as_many_boundaries_as_are_tried(tmp_path):
+    host = Host(tmp_path / "work")
+    log = Dying(0, is_written=False)
+    bench = Bench(tmp_path, speak, log=log, host=host)
+    check(bench, host, bench.turn())
+    assert log.count == APPENDS
+    assert [one.result.outcome for one in bench.of(Resulted)] == ["ok"] * 6
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("at", range(1, APPENDS + 1))
+def test_killed_at_every_boundary_of_records(tmp_path, at, is_written):
+    host = Host(tmp_path / "work")
+    log = Dying(at, is_written=is_written)
+    bench = Bench(tmp_path, speak, log=log, host=host)
+    with pytest.raises(Stop):
+        bench.turn()
+    again = bench.again(speak, log=log.inner)
+    if not log.read():
+        assert not again.session.is_interrupted
+        ended = again.turn()
+    elif isinstance(log.read()[-1], Ended):
+        assert again.session.resume() is None
+        ended = again.log.read()[-1]
+    else:
+        assert again.session.is_interrupted
+        ended = again.session.resume()
+        assert len(again.of(Resumed)) == len(again.seen(SessionResumed)) == 1
+    check(again, host, ended)
+
+
+@pytest.mark.parametrize("dies_at", range(1, 7))
+def test_killed_between_an_effect_and_its_record(tmp_path, dies_at):
+    host = Host(tmp_path / "work", dies_at)
+    bench = Bench(tmp_path, speak, host=host)
+    with pytest.raises(Stop):
+        bench.turn()
+    again = bench.again(speak)
+    check(again, host, again.session.resume())
+    judged = [one for one in again.of(Resulted) if one.is_judged]
+    is_read, is_command = host.ran[dies_at - 1][0] == "read", host.ran[dies_at - 1][0] == "shell"
+    assert [one.result.outcome for one in judged] == ([] if is_read else ["indeterminate" if is_command else "ok"])
+    if is_command:
+        assert again.seen(SessionResumed)[0].indeterminate == ("c2",)
+
+
+def test_killed_again_and_again(tmp_path):
+    """Every process makes one append more than the one before it could, then dies."""
+    host = Host(tmp_path / "work")
+    log = MemoryLog()
+    bench = Bench(tmp_path, speak, log=Dying(3, is_written=True, log=log), host=host)
+    with pytest.raises(Stop):
+        bench.turn()
+    for _ in range(60):
+        bench = bench.again(speak, log=Dying(3, is_written=True, log=log))
+        try:
+            ended = bench.session.resume()
+        except Stop:
+            if not bench.again(speak, log=log).session.is_interrupted:
+                ended = log.read()[-1]
+                break
+        else:
+            break
+    check(bench.again(speak, log=log), host, ended)
+
+
+def test_a_file_that_is_neither_as_before_nor_as_meant_is_indeterminate(tmp_path):
+    host = Host(tmp_path / "work", dies_at=1)
+    bench = Bench(tmp_path, speak, host=host)
+    with pytest.raises(Stop):
+        bench.turn()
+    (host.folder / "a").write_text("somebody else")
+    again = bench.again(speak)
+    again.session.resume()
+    first = again.of(Resulted)[0]
+    assert (first.call_id, first.result.outcome) == ("c1", "indeterminate")
+    assert "a: another content" in first.result.output
+
+
+def test_a_host_that_cannot_plan_has_its_writes_indeterminate(tmp_path):
+    class Plain:
+        def __init__(self, host):
+            self.run, self.schemas, self.accesses, self.read_text = (
+                host.run,
+                host.schemas,
+                host.accesses,
+                host.read_text,
+            )
+
+    host = Host(tmp_path / "work", dies_at=1)
+    bench = Bench(tmp_path, speak, host=Plain(host))
+    with pytest.raises(Stop):
+        bench.turn()
+    again = bench.again(speak)
+    again.session.resume()
+    assert again.of(Resulted)[0].result.outcome == "indeterminate"
+    assert host.tree()["a"] == b"12"
+
+
+def test_a_call_that_lost_its_secret_is_not_run_again(tmp_path):
+    secret = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    log = Dying(2, is_written=True)
+    bench = Bench(tmp_path, [answer("", call("write", path="a", content=secret))], log=log)
+    with pytest.raises(Stop):
+        bench.turn()
+    again = bench.again(["done"], log=log.inner)
+    assert again.session.resume().reason == "done"
+    assert again.host.tree() == {}
+    (told,) = again.results
+    assert told.outcome == "cancelled"
+    assert "secret" in told.content
+
+
+def test_what_was_spent_before_counts_after(tmp_path):
+    spent = []
+
+    def count(usage):
+        spent.append(usage.prompt_tokens)
+        return Park(reason="budget") if len(spent) > 1 else None
+
+    log = Dying(4, is_written=True)
+    begun = Functions("purse", {"record_step_usage": count, "reset_for_turn": spent.clear})
+    bench = Bench(tmp_path, speak, log=log, hooks=[begun])
+    with pytest.raises(Stop):
+        bench.turn()
+    assert len(spent) == 1
+    again = bench.again(speak, log=log.inner)
+    assert again.session.resume().reason == "budget"
+    assert len(spent) == 2
+
+
+def test_a_cut_off_turn_that_is_dropped_has_an_outcome_for_each_call(tmp_path):
+    log = Dying(4, is_written=False)
+    bench = Bench(tmp_path, speak, log=log, host=Host(tmp_path / "work"))
+    with pytest.raises(Stop):
+        bench.turn()
+    again = bench.again(speak, log=log.inner)
+    ended = again.session.drop()
+    assert ended.reason == "aborted"
+    outcomes = [(one.call_id, one.result.outcome) for one in again.of(Resulted)]
+    assert outcomes == [("c1", "ok"), ("c2", "cancelled"), ("c3", "cancelled"), ("c4", "cancelled")]
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+def open_store(folder, files=None, session="s1"):
+    root = folder / ".periplus"
+    if not root.exists():
+        Project.init(os.fspath(folder), store=os.fspath(folder))
+    return Project(
+        os.fspath(root), WRITER._replace(session=session), clock=FixedClock(step_ms=1), files=files or Files()
+    )
+
+
+def store_log(project, session="s1"):
+    return StoreLog(project, session, title="Oil", model="scripted", checkpoints=False)
+
+
+def test_a_session_in_a_store(tmp_path):
+    host = Host(tmp_path / "work")
+    with open_store(tmp_path) as project:
+        log = store_log(project)
+        assert isinstance(log, RunLog)
+        bench = Bench(tmp_path, speak, log=log, host=host)
+        assert isinstance(bench.context, TurnContext)
+        check(bench, host, bench.turn())
+        bench.turn("and again")
+        bench.session.close()
+        assert log.run_id == ""
+    with open_store(tmp_path) as project:
+        log = store_log(project)
+        again = Bench(tmp_path, speak, log=log, host=host)
+        assert (again.session.turns, again.session.is_interrupted) == (2, False)
+        assert again.context.messages() == bench.context.messages()
+        assert [type(one) for one in log.read_turn(2)][:2] == [Requested, Answered]
+        assert {one.turn for one in log.read_turn(2)} == {2}
+        assert log.read_turn(3) == []
+        assert [*log.read_turn(1), *log.read_turn(2)] == list(log.read())
+
+
+def test_a_session_is_a_trail_that_verifies(tmp_path):
+    host = Host(tmp_path / "work")
+    with open_store(tmp_path) as project:
+        bench = Bench(tmp_path, speak, log=store_log(project), host=host)
+        bench.turn("Oil it")
+        bench.session.close()
+        (trail,) = project.journal.entities("trail")
+        assert (trail.value["status"], trail.value["title"]) == ("success", "Oil")
+        assert trail.value["counts"]["model_calls"] == 3
+        assert trail.value["counts"]["prompts"] == 1
+        assert trail.value["counts"]["commands"] == 1
+        assert trail.value["files"] == ["a", "b", "long"]
+        assert project.examine().problems == []
+
+
+CALLS_MAX = 400
+
+
+@pytest.mark.slow
+def test_killed_at_every_call_that_changes_the_disk(tmp_path):
+    """The journal's own files stop at call n; the next process opens the store and goes on."""
+    stride = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 5
+    for at in range(0, CALLS_MAX, stride):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        open_store(folder).close()
+        files = StoppingFiles(at, share=0.5)
+        host = Host(folder / "work")
+        if _runs_through(folder, files, host):
+            assert at > 20
+            return
+        with open_store(folder) as project:
+            log = store_log(project)
+            again = Bench(folder, speak, log=log, host=host)
+            if again.session.is_interrupted:
+                ended = again.session.resume()
+            elif again.session.turns:
+                ended = log.read()[-1]
+            else:
+                ended = again.turn()
+            check(again, host, ended)
+            again.session.close()
+    raise AssertionError("the run has more calls than were tried")
+
+
+def _runs_through(folder, files, host):
+    project = None
+    try:
+        project = open_store(folder, files)
+        Bench(folder, speak, log=store_log(project), host=host).turn()
+    except Stop:
+        return False
+    finally:
+        if project is not None:
+            try:
+                project.close()
+            except Stop:
+                pass
+    return True
