@@ -2,4 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = []
+from periplus.agent.sandbox.bubblewrap import Bubblewrap
+from periplus.agent.sandbox.landlock import Landlock
+from periplus.agent.sandbox.model import Confinement, Layer, Sandbox
+from periplus.agent.sandbox.probe import Unconfined, find_sandbox, landlock_version
+
+__all__ = [
+    "Bubblewrap",
+    "Confinement",
+    "Landlock",
+    "Layer",
+    "Sandbox",
+    "Unconfined",
+    "find_sandbox",
+    "landlock_version",
+]

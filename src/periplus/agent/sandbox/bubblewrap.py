@@ -1,0 +1,58 @@
+"""Bubblewrap: a file system of mounts of one's own, and namespaces for processes, users and the network."""
+
+from __future__ import annotations
+
+__all__ = ["Bubblewrap"]
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from periplus.agent.sandbox.model import Confinement, Layer
+
+_APART: Final = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+_KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi")
+
+
+class Bubblewrap:
+    """``program`` is an absolute path. ``nested``: whether user namespaces within can be forbidden (bubblewrap 0.8)."""
+
+    def __init__(self, program: str, *, nested: bool = True) -> None:
+        self._program = program
+        self._nested = nested
+
+    @property
+    def layer(self) -> Layer:
+        return "bubblewrap"
+
+    @property
+    def about(self) -> str:
+        return "bubblewrap: only the folder is written, the home folder is hidden, no network, no other processes"
+
+    def wrap(self, words: Sequence[str], cwd: str, confinement: Confinement) -> list[str]:
+        out = [self._program, *_APART, "--die-with-parent", "--cap-drop", "ALL"]
+        if self._nested:
+            out.append("--disable-userns")
+        if not confinement.allow_network:
+            out.append("--unshare-net")
+        out += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        for path in _KERNEL:  # of an agent that runs as root they would be the machine's own
+            out += ["--ro-bind", path, path] if os.path.exists(path) else []
+        if confinement.allow_network:
+            out += _names_of_hosts()
+        out += ["--bind", confinement.temporary, "/tmp", "--bind", confinement.temporary, "/var/tmp"]  # noqa: S108 - mounted over
+        for path in confinement.hidden:
+            out += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
+        for path in confinement.kept:
+            out += ["--ro-bind", path, path]
+        for path in (confinement.temporary, *confinement.writable, confinement.root):
+            out += ["--bind", path, path]
+        for path in confinement.protected:  # a mount of its own: it can neither be written nor moved out of the way
+            out += ["--ro-bind", path, path]
+        return [*out, "--chdir", cwd, "--", *words]
+
+
+def _names_of_hosts() -> list[str]:
+    """What ``/etc/resolv.conf`` leads to, where it lies in the folder that is hidden."""
+    target = os.path.realpath("/etc/resolv.conf")
+    return ["--ro-bind", target, target] if target.startswith("/run/") and os.path.exists(target) else []

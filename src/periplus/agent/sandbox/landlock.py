@@ -1,0 +1,88 @@
+"""Landlock: the kernel keeps a process, and all it starts, to the paths that it named itself; no privilege is needed.
+
+It only ever allows, whole folders at a time. What is hidden or protected is therefore what is *not* named: where a folder has
+something in it that may not be touched, its other entries are named one by one, and nothing new can be made in it. What
+Landlock does not see (sockets other than TCP, signals before its sixth version) a filter of system calls takes, see
+``landlock_child``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Landlock", "allowed_paths"]
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from periplus.agent.sandbox.model import Confinement, Layer
+
+_ENTRIES_MAX: Final = 5_000
+_DEVICES: Final = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+)
+
+
+class Landlock:
+    """``version`` of the kernel's interface; 4 and later know TCP, 6 and later signals."""
+
+    def __init__(self, version: int, python: str = sys.executable) -> None:
+        self._version = version
+        self._python = python
+
+    @property
+    def layer(self) -> Layer:
+        return "landlock"
+
+    @property
+    def about(self) -> str:
+        return (
+            f"Landlock {self._version} and a filter of system calls: only the folder is written, the home folder is hidden, no sockets;"
+            " nothing new is made directly in a folder that holds .git or .periplus"
+        )
+
+    def wrap(self, words: Sequence[str], cwd: str, confinement: Confinement) -> list[str]:
+        import json
+
+        from periplus.agent.sandbox import landlock_child
+
+        reading = allowed_paths("/", (*confinement.hidden, *_UNREAD))
+        reading += [path for path in (*confinement.kept, "/proc") if os.path.isdir(path)]
+        reading += [confinement.root, *confinement.protected]
+        writing = [path for folder in (confinement.temporary, *confinement.writable, confinement.root)
+                   for path in allowed_paths(folder, confinement.protected)]  # fmt: skip
+        asked = {
+            "version": self._version, "read": reading, "write": writing,
+            "devices": [path for path in _DEVICES if os.path.exists(path)], "network": confinement.allow_network,
+            "cwd": cwd,
+        }  # fmt: skip
+        return [self._python, "-I", str(landlock_child.__file__), json.dumps(asked), *words]
+
+
+_UNREAD: Final = ("/dev", "/proc", "/run", "/sys/kernel/debug", "/sys/fs/cgroup")
+
+
+def allowed_paths(folder: str, left_out: Iterable[str]) -> list[str]:
+    """``folder`` where nothing in it is left out; else those of its entries, and of theirs, that are not."""
+    inner = [path for path in left_out if path == folder or path.startswith(folder.rstrip("/") + "/")]
+    if not inner:
+        return [folder]
+    if folder in inner:
+        return []
+    found: list[str] = []
+    try:
+        names = sorted(os.listdir(folder))[:_ENTRIES_MAX]
+    except OSError:
+        return []
+    for name in names:
+        path = os.path.join(folder, name)
+        if not os.path.islink(path):  # what a link leads to is judged where it lies
+            found += allowed_paths(path, inner)
+    return found
