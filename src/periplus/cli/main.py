@@ -64,6 +64,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("who", "who works here now, on what", "session"),
     Command("check", "whose claim paths are now, and which rules and traps are about them", "claim"),
     Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "mcp"),
+    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "connect"),
+    Command("disconnect", "take out of agents' files what connect put there", "connect"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
     Command("review", "what of memory is stale, expired, or fails its check", "review"),
     Command("confirm", "say that something still holds, and anchor it to the code as it is now", "review"),

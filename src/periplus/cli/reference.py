@@ -17,6 +17,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from periplus.cli.connect_schemas import CONNECT_SCHEMAS
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
@@ -30,6 +31,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,
     **KNOWING_SCHEMAS,
     **WORK_SCHEMAS,
+    **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,

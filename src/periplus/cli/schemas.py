@@ -59,11 +59,14 @@ import msgspec
 
 
 class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
+    """``agents`` have sessions here that can be imported; ``connected`` were connected now."""
+
     root: str
     store: str
     lineage: str
     created: bool
     agents: list[str]
+    connected: list[str]
 
 
 class TakenOut(msgspec.Struct):

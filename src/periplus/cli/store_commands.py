@@ -22,6 +22,12 @@ _FILES_SHOWN_MAX: Final = 10
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "init":
         parser.add_argument("folder", nargs="?", metavar="FOLDER", help="a folder of the project (default: this one)")
+        wanted = parser.add_mutually_exclusive_group()
+        wanted.add_argument("--connect", dest="connect", action="store_true", default=None,
+                            help="connect the agents found on this machine (default: ask, on a terminal)")  # fmt: skip
+        wanted.add_argument(
+            "--no-connect", dest="connect", action="store_false", default=None, help="connect none, and do not ask"
+        )
     if command == "doctor":
         parser.add_argument(
             "--repair",
@@ -39,14 +45,15 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.command == "init":
-        return _init(face, arguments.folder)
+        return _init(face, arguments.folder, is_connecting=arguments.connect)
     if arguments.command == "status":
         return _status(face)
     return _doctor(face, arguments)
 
 
-def _init(face: Face, folder: str | None) -> int:
+def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
     from periplus.base.errors import UsageError
+    from periplus.cli.connect_commands import connect_found
     from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
     from periplus.interop.formats import FORMATS
@@ -61,7 +68,8 @@ def _init(face: Face, folder: str | None) -> int:
     created = Project.init(start, store=store)
     sessions = sessions_of(os.path.dirname(created.root), face.home)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
-    result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents)
+    connected = connect_found(face, os.path.dirname(created.root), created.root, is_wanted=is_connecting)
+    result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents, connected)
 
     def lines() -> Iterator[str]:
         yield f"{'Made' if created.is_new else 'Found'} the store {visible(created.root)}"
@@ -69,6 +77,8 @@ def _init(face: Face, folder: str | None) -> int:
         if agents:
             count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
             yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"
+        if connected:
+            yield f"  {' and '.join(connected)} connected; see whether it works: periplus connect --check"
         yield 'Next: periplus remember "…" --type decision, or periplus tour'
 
     face.emit(result, lines)

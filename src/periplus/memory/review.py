@@ -6,7 +6,7 @@ now, replaces it, or brings it into another state.
 
 from __future__ import annotations
 
-__all__ = ["Due", "checks_of", "confirm", "review"]
+__all__ = ["Due", "checks_of", "confirm", "in_force", "review"]
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -46,7 +46,7 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
     """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; weightiest first."""
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
-    found = [due for entity in _live(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
+    found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
     return sorted(found, key=lambda due: (-MEMORY_TYPES[due.entity.item_type].weight, due.entity.item_id))
 
 
@@ -93,12 +93,12 @@ def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
         if not command_of(one):
             raise UsageError(f"{one.item_id} has no check", safe="Nothing was run.",
                              mend=f"Give it one: periplus set {one.item_id} check='…'")  # fmt: skip
-    entities = list({one.item_id: one for one in named}.values()) if item_ids else _live(journal, CHECKED)
+    entities = list({one.item_id: one for one in named}.values()) if item_ids else in_force(journal, CHECKED)
     return [Check(entity, command_of(entity)) for entity in entities if command_of(entity)]
 
 
-def _live(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
-    """The entities that hold and that somebody can confirm, by id."""
+def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
+    """The entities that hold and that somebody can confirm, of ``types`` or all such, by id."""
     wanted = [
         row.name for row in MEMORY_TYPES.values() if "about" in row.touchable and row.name in (types or MEMORY_TYPES)
     ]

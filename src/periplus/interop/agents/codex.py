@@ -1,0 +1,40 @@
+"""Codex: servers as tables of ``config.toml``, hooks in ``hooks.json`` beside it, ``AGENTS.md``, the shared skills."""
+
+from __future__ import annotations
+
+__all__ = ["CODEX"]
+
+import os
+from typing import Final
+
+from periplus.interop.agents.model import Agent, Site, hook_groups
+from periplus.interop.agents.parts import JsonPart, Part, TomlPart
+from periplus.interop.agents.shared import instructions, skill
+
+NAME: Final = "codex"
+EVENTS: Final = (
+    ("SessionStart", ""),
+    ("UserPromptSubmit", ""),
+    ("PreToolUse", "apply_patch|Edit|Write"),
+    ("PostToolUse", ""),
+    ("PreCompact", ""),
+    ("Stop", ""),
+)
+
+
+def _parts(site: Site) -> tuple[Part, ...]:
+    in_project = site.scope == "project"
+    folder = os.path.join(site.folder, ".codex") if in_project else site.codex
+    server: dict[str, str | tuple[str, ...]] = {"command": site.command[0], "args": (*site.command[1:], "mcp")}
+    return (
+        TomlPart(os.path.join(folder, "config.toml"), "server", ("mcp_servers", "periplus"), server),
+        JsonPart(os.path.join(folder, "hooks.json"), "hooks", NAME, hook_groups(site, NAME, EVENTS)),
+        instructions(site, os.path.join(site.folder if in_project else folder, "AGENTS.md")),
+        skill(os.path.join(site.folder if in_project else site.home, ".agents", "skills")),
+    )
+
+
+CODEX: Final = Agent(
+    NAME, "Codex", ("codex",), ("{codex}",), (".codex",), _parts,
+    "Start it anew, trust the project, and let the hooks run: /hooks lists them for you to review.",
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""Cursor: ``.cursor/mcp.json`` and ``.cursor/hooks.json``; it reads ``AGENTS.md`` and the shared skills."""
+
+from __future__ import annotations
+
+__all__ = ["CURSOR"]
+
+import os
+from typing import Final
+
+from periplus.interop.agents.jsonc import Json
+from periplus.interop.agents.model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.parts import Entry, JsonPart, Part
+from periplus.interop.agents.shared import instructions, server_entry, skill
+
+NAME: Final = "cursor"
+EVENTS: Final = (
+    ("sessionStart", ""),
+    ("beforeSubmitPrompt", ""),
+    ("preToolUse", "Write|Delete"),
+    ("postToolUse", ""),
+    ("postToolUseFailure", ""),
+    ("preCompact", ""),
+    ("stop", ""),
+    ("sessionEnd", ""),
+)
+
+
+def _parts(site: Site) -> tuple[Part, ...]:
+    in_project = site.scope == "project"
+    base = site.folder if in_project else site.home
+    folder = os.path.join(base, ".cursor")
+    # Cursor starts servers where it likes, and says where the project is only by this name.
+    server: dict[str, Json] = {**server_entry(site), "env": {"PERIPLUS_STORE": "${workspaceFolder}"}}
+    hooks = []
+    for event, matcher in EVENTS:
+        hook: dict[str, Json] = {"command": hook_command(site, event, NAME), "timeout": HOOK_SECONDS}
+        hooks.append(Entry(("hooks", event), {**hook, "matcher": matcher} if matcher else hook, is_item=True))
+    parts: tuple[Part, ...] = (
+        JsonPart(os.path.join(folder, "mcp.json"), "server", NAME, (Entry(("mcpServers", "periplus"), server),)),
+        JsonPart(os.path.join(folder, "hooks.json"), "hooks", NAME, tuple(hooks), defaults=(Entry(("version",), 1),)),
+    )
+    if in_project:  # what a person says to Cursor of all projects is no file
+        parts = (*parts, instructions(site, os.path.join(base, "AGENTS.md")))
+    return (*parts, skill(os.path.join(base, ".agents", "skills")))
+
+
+CURSOR: Final = Agent(
+    NAME, "Cursor", ("cursor", "cursor-agent"), (".cursor",), (".cursor",), _parts,
+    "Reload the window, and switch the server on under Settings, Tools & MCP.",
+)  # fmt: skip

@@ -1,0 +1,49 @@
+"""VS Code with Copilot: ``.vscode/mcp.json``, hooks in a file of our own in ``.github/hooks``, ``AGENTS.md``, the shared skills."""
+
+from __future__ import annotations
+
+__all__ = ["VSCODE"]
+
+import os
+from typing import Final
+
+from periplus.interop.agents.model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.parts import Entry, JsonPart, Part
+from periplus.interop.agents.shared import instructions, server_entry, skill
+
+NAME: Final = "vscode"
+EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop")
+
+
+def user_folder(site: Site) -> str:
+    if site.is_mac:
+        return os.path.join(site.home, "Library", "Application Support", "Code", "User")
+    return os.path.join(site.config, "Code", "User")
+
+
+def _parts(site: Site) -> tuple[Part, ...]:
+    in_project = site.scope == "project"
+    servers = os.path.join(site.folder, ".vscode") if in_project else user_folder(site)
+    hooks_folder = os.path.join(site.folder, ".github") if in_project else os.path.join(site.home, ".copilot")
+    server = {"type": "stdio", **server_entry(site), "cwd": "${workspaceFolder}"}
+    hooks = tuple(
+        Entry(
+            ("hooks", event),
+            {"type": "command", "command": hook_command(site, event, NAME), "timeout": HOOK_SECONDS},
+            is_item=True,
+        )
+        for event in EVENTS
+    )
+    parts: tuple[Part, ...] = (
+        JsonPart(os.path.join(servers, "mcp.json"), "server", NAME, (Entry(("servers", "periplus"), server),)),
+        JsonPart(os.path.join(hooks_folder, "hooks", "periplus.json"), "hooks", NAME, hooks, (Entry(("version",), 1),)),
+    )
+    if in_project:
+        parts = (*parts, instructions(site, os.path.join(site.folder, "AGENTS.md")))
+    return (*parts, skill(os.path.join(site.folder if in_project else site.home, ".agents", "skills")))
+
+
+VSCODE: Final = Agent(
+    NAME, "VS Code", ("code",), (".vscode", "{config}/Code"), (".vscode",), _parts,
+    "Start the server once: MCP: List Servers in the command palette.",
+)  # fmt: skip

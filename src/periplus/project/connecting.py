@@ -1,0 +1,226 @@
+"""Connecting agents to a project, or to all projects of a person: what changes, the change, and whether it works.
+
+``Connecting`` is one place with what is written there; ``ProjectConnecting`` makes it for a project, ``for_person`` without one.
+Where home, settings and the command are is the faces' to say: see ``Machine``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Connecting", "Finding", "Machine", "ProjectConnecting", "find_agents", "for_person"]
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import PeriplusError
+from periplus.base.files import Files
+from periplus.interop.agents import AGENTS, GREETING, Agent, Site
+from periplus.interop.agents.files import (
+    Change,
+    Keeping,
+    apply,
+    is_connected,
+    located,
+    plan_connect,
+    plan_disconnect,
+    read_held,
+)
+from periplus.interop.agents.parts import BlockPart, Part, standing
+from periplus.project.instructions import rules_text
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+KEEPING_FOLDER: Final = "connections"
+_ORDER: Final = ("server", "hooks", "instructions", "skill")
+
+
+class Machine(NamedTuple):
+    """``config`` is the folder of people's settings, ``codex`` Codex' own; ``path`` are the folders that programs lie in."""
+
+    home: str
+    config: str
+    codex: str
+    is_mac: bool
+    path: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at of an agent: ``wrong`` is empty where it works, ``mend`` is what to do where it does not."""
+
+    agent: str
+    what: str
+    path: str
+    says: str
+    wrong: str
+    mend: str
+
+
+class Connecting:
+    """The agents of one place: a project, or a person's own folders."""
+
+    def __init__(self, site: Site, keeping: Keeping) -> None:
+        self.site = site
+        self.keeping = keeping
+
+    def connected(self) -> tuple[Agent, ...]:
+        return tuple(agent for agent in AGENTS if is_connected(self.site, agent))
+
+    def plan(self, agents: Sequence[Agent]) -> list[Change]:
+        """What connecting changes. Raises FormatError and RefusedError for a file that cannot be changed."""
+        return plan_connect(self.site, agents, self.keeping)
+
+    def plan_removal(self, agents: Sequence[Agent]) -> list[Change]:
+        """What disconnecting changes."""
+        others = [agent for agent in AGENTS if agent not in agents]
+        return plan_disconnect(self.site, agents, others, self.keeping)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        apply(changes, self.keeping)
+
+    def plan_refresh(self) -> list[Change]:
+        """What brings the instructions up to date where they stand; nothing is put where they do not."""
+        changes: dict[str, Change] = {}
+        for agent in AGENTS:
+            for part in agent.parts(self.site):
+                if not isinstance(part, BlockPart) or part.unless:
+                    continue
+                real = located(self.site, part.path)[0]
+                held = read_held(part.path, real)
+                stands = standing(part, held, part.path)
+                if stands in ("older", "edited") and real not in changes:
+                    only = agent._replace(parts=_only(part))
+                    for change in plan_connect(self.site, [only], self.keeping):
+                        changes[real] = change
+        return list(changes.values())
+
+    def check(self, agents: Sequence[Agent], machine: Machine, scratch: str) -> list[Finding]:
+        """Whether what ``agents`` were given is there and works. ``scratch`` is an empty folder of no project."""
+        return [finding for agent in agents for finding in _check(self, agent, machine, scratch)]
+
+
+class ProjectConnecting:
+    """What connects agents to one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def here(self, machine: Machine | None = None, *, files: Files | None = None) -> Connecting:
+        """The worktree that the project was opened in, with what its AGENTS.md says now."""
+        from periplus.memory.anchors import Ground
+
+        project = self._project
+        folder = project.worktree_folder()
+        rules = rules_text(project.journal, Ground(folder))
+        keeping = Keeping(os.path.join(project.root, KEEPING_FOLDER), files)
+        return Connecting(_site("project", folder, machine or _NO_MACHINE, rules), keeping)
+
+    def refresh(self, *, files: Files | None = None) -> list[Change]:
+        """Bring the instructions of this project up to date where they stand, and say what was changed.
+
+        Fast where nothing changed: for hooks. Raises what planning and writing raise.
+        """
+        connecting = self.here(files=files)
+        changes = connecting.plan_refresh()
+        connecting.apply(changes)
+        return changes
+
+
+def for_person(machine: Machine, keeping_folder: str, *, files: Files | None = None) -> Connecting:
+    """A person's own folders, for all of his projects."""
+    return Connecting(_site("user", "", machine, ""), Keeping(keeping_folder, files))
+
+
+def find_agents(machine: Machine, folder: str = "") -> tuple[Agent, ...]:
+    """The agents that are installed on a machine, or that the project in ``folder`` has something for."""
+    return tuple(agent for agent in AGENTS if _is_found(agent, machine, folder))
+
+
+def _is_found(agent: Agent, machine: Machine, folder: str) -> bool:
+    if any(program_path(program, machine.path) for program in agent.programs):
+        return True
+    places = [
+        os.path.join(machine.home, place.format(config=machine.config, codex=machine.codex)) for place in agent.folders
+    ]
+    if folder:
+        places += [os.path.join(folder, name) for name in agent.in_project]
+    return any(os.path.exists(place) for place in places)
+
+
+def program_path(program: str, folders: Sequence[str]) -> str:
+    """Where a program is, as a shell would find it; empty where it is not."""
+    places = [program] if os.sep in program else [os.path.join(folder, program) for folder in folders if folder]
+    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), "")
+
+
+_NO_MACHINE: Final = Machine(
+    "/nonexistent", "/nonexistent", "/nonexistent", is_mac=False, path=(), command=("periplus",), environment={}
+)
+
+
+def _site(scope: str, folder: str, machine: Machine, rules: str) -> Site:
+    return Site(
+        "project" if scope == "project" else "user", folder, machine.home, machine.config, machine.codex, machine.is_mac,
+        machine.command, rules, GREETING,
+    )  # fmt: skip
+
+
+def _only(part: Part) -> Callable[[Site], tuple[Part, ...]]:
+    return lambda _: (part,)
+
+
+# -- checking --------------------------------------------------------------------------------------------------------
+
+
+def _check(connecting: Connecting, agent: Agent, machine: Machine, scratch: str) -> Iterator[Finding]:
+    site = connecting.site
+    scope = " --scope user" if site.scope == "user" else ""
+    again = f"periplus connect {agent.name}{scope}"
+    for part in sorted(agent.parts(site), key=lambda one: _ORDER.index(one.what)):
+        yield _check_part(site, agent, part, again)
+    command = site.command
+    found = program_path(command[0], machine.path)
+    if not found:
+        wrong = f"{command[0]} is not found"
+        mend = "Put it on the PATH of your agent, or connect with --command."
+        yield Finding(agent.name, "command", "", "", wrong, mend)
+        return
+    yield Finding(agent.name, "command", found, f"{found} is found", "", "")
+    yield from _check_runs(site, agent, machine, scratch)
+
+
+def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
+    try:
+        stands = standing(part, read_held(part.path, located(site, part.path)[0]), part.path)
+    except PeriplusError as error:
+        return Finding(agent.name, part.what, part.path, "", str(error), error.mend)
+    wrong = {
+        "absent": f"no {part.what} of ours there",
+        "older": "not as it would be written now",
+        "edited": "edited between our lines",
+        "foreign": "something of somebody else's is in our place",
+        "current": "",
+    }[stands]
+    mend = f"Run: {again}" if wrong else ""
+    return Finding(agent.name, part.what, part.path, "is there" if not wrong else "", wrong, mend)
+
+
+def _check_runs(site: Site, agent: Agent, machine: Machine, scratch: str) -> Iterator[Finding]:
+    from periplus.interop.agents.probe import ANSWER_S, probe_hook, probe_server
+
+    cwd = site.folder or site.home
+    server = probe_server((*site.command, "mcp"), cwd=cwd, environment=machine.environment)
+    said = f"answers after {server.seconds:.1f} s"
+    mend = f"Run `{' '.join(site.command)} mcp` to see what is wrong; it must answer within {ANSWER_S:g} s."
+    yield Finding(
+        agent.name, "server answers", "", "" if server.wrong else said, server.wrong, mend if server.wrong else ""
+    )
+    event = "SessionStart" if agent.name != "cursor" else "sessionStart"
+    hook = probe_hook(
+        (*site.command, "hook", event, "--agent", agent.name), cwd=scratch, environment=machine.environment
+    )
+    mend = f"Run `{' '.join(site.command)} hook {event} --agent {agent.name}` to see what is wrong."
+    yield Finding(agent.name, "hooks run", "", "" if hook.wrong else "silent where they have nothing to say", hook.wrong,
+                  mend if hook.wrong else "")  # fmt: skip

@@ -1,0 +1,601 @@
+"""Connecting agents: their config files, as people have them, get our part and nothing else, and lose it again without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from periplus.base.errors import ConflictError, FormatError, RefusedError
+from periplus.interop.agents import AGENTS, Site, agent_named
+from periplus.interop.agents.files import Keeping, apply, plan_connect, plan_disconnect
+from periplus.interop.agents.jsonc import parse
+from support import Stop, StoppingFiles
+
+RULES = "## Periplus\n\n- Ask `periplus brief`.\n"
+NAMES = [agent.name for agent in AGENTS]
+
+
+def site_of(folder, scope="project", command=("periplus",), rules=RULES):
+    """A project and a home folder beside each other."""
+    project, home = folder / "project", folder / "home"
+    project.mkdir(exist_ok=True)
+    home.mkdir(exist_ok=True)
+    paths = [os.fspath(path) for path in (project, home, home / ".config", home / ".codex")]
+    return Site(scope, *paths, False, command, rules, "## Periplus\n\nElsewhere.\n")
+
+
+class Place:
+    def __init__(self, folder, scope="project", **more):
+        self.folder = folder
+        self.site = site_of(folder, scope, **more)
+        self.base = folder / ("project" if scope == "project" else "home")
+        self.keeping = Keeping(os.fspath(folder / "kept"))
+
+    def connect(self, *names, files=None):
+        agents = [agent_named(name) for name in names or NAMES]
+        changes = plan_connect(self.site, agents, self.keeping)
+        apply(changes, Keeping(self.keeping.folder, files) if files else self.keeping)
+        return changes
+
+    def disconnect(self, *names, files=None):
+        agents = [agent_named(name) for name in names or NAMES]
+        others = [agent for agent in AGENTS if agent not in agents]
+        changes = plan_disconnect(self.site, agents, others, self.keeping)
+        apply(changes, Keeping(self.keeping.folder, files) if files else self.keeping)
+        return changes
+
+    def snapshot(self):
+        return {
+            os.fspath(path.relative_to(self.base)): path.read_bytes() if path.is_file() else b"a folder"
+            for path in sorted(self.base.rglob("*"))
+        }
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+SERVERS = """{
+  "mcpServers": {
+    "github": {
+      "type": "http",
+      "url": "https://api.example.org/mcp/",
+      "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}
+    },
+    "files": {"command": "npx", "args": ["-y", "some-server", "/a b"]}
+  }
+}
+"""
+CLAUDE_SETTINGS = """{
+    "permissions": {
+        "allow": ["Bash(npm run test:*)", "Read(~/.zshrc)"],
+        "deny": [
+            "Read(./.env)"
+        ]
+    },
+    "hooks": {
+        "PostToolUse": [
+            {
+                "matcher": "Edit|Write",
+                "hooks": [{"type": "command", "command": "npx prettier --write"}]
+            }
+        ],
+        "Notification": [{"hooks": [{"type": "command", "command": "notify-send hi"}]}]
+    },
+    "model": "opus"
+}"""
+CURSOR_HOOKS = """{
+\t"version": 1,
+\t"hooks": {
+\t\t"afterFileEdit": [ { "command": "./format.sh" } ],
+\t\t"stop": [
+\t\t\t{ "command": "./audit.sh" }
+\t\t]
+\t}
+}
+"""
+VSCODE_MCP = """// servers of this workspace
+{
+  /* asked once */
+  "inputs": [
+    { "type": "promptString", "id": "key", "description": "Key", "password": true }, // kept by VS Code
+  ],
+  "servers": {
+    // the browser
+    "playwright": {
+      "command": "npx",
+      "args": ["-y", "@playwright/mcp@latest"], // newest
+    }, // and no more
+  },
+}
+"""
+GEMINI = """{
+  "theme": "GitHub", // light
+  "context": { "fileName": ["GEMINI.md"] },
+  "mcpServers": {},
+  "hooks": {"BeforeTool": []}
+}
+"""
+OPENCODE = """{
+  "$schema": "https://opencode.ai/config.json",
+  // "model": "anthropic/claude",
+  "mcp": { "jira": { "type": "remote", "url": "https://jira.example.com/mcp", "enabled": true } },
+  "permission": { "bash": { "git push *": "ask", "*": "allow" } }
+}
+"""
+CODEX = '''# my settings
+model = "gpt-5-codex"
+approval_policy = "on-request"   # ask
+
+[features]
+web_search = true
+
+[mcp_servers.docs]
+command = "npx"
+args = [
+  "-y", # yes
+  "docs-mcp",
+]
+env = { "TOKEN" = "x" }
+
+[mcp_servers.docs.tools.search]
+approval_mode = "approve"
+
+[[rules]]
+text = """
+[mcp_servers.periplus]
+not = "a table"
+"""
+
+[projects."/home/ada/shop"]
+trust_level = "trusted"
+'''
+AGENTS_MD = "# Shop\n\nUse `make test`.\n\n## Style\n\n- Two spaces\n"
+
+FILES = {
+    "claude-code": {".mcp.json": SERVERS, ".claude/settings.json": CLAUDE_SETTINGS, "CLAUDE.md": "# Claude\n@docs/x.md\n"},
+    "codex": {".codex/config.toml": CODEX, ".codex/hooks.json": '{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]}}'},
+    "cursor": {".cursor/mcp.json": SERVERS, ".cursor/hooks.json": CURSOR_HOOKS},
+    "vscode": {".vscode/mcp.json": VSCODE_MCP},
+    "gemini": {".gemini/settings.json": GEMINI, "GEMINI.md": "Be brief."},
+    "opencode": {"opencode.jsonc": OPENCODE},
+}  # fmt: skip
+
+
+def crlf(text):
+    return text.replace("\n", "\r\n")
+
+
+def bare(text):
+    return text.rstrip("\n")
+
+
+def squeezed(text):
+    return re.sub(r"\s*\n\s*", " ", text) if "//" not in text and "#" not in text and "=" not in text else text
+
+
+FORMS = {
+    "as it is": lambda text: text,
+    "crlf": crlf,
+    "bom": lambda text: "\ufeff" + text,
+    "no final newline": bare,
+    "bom, crlf, no final newline": lambda text: "\ufeff" + crlf(bare(text)),
+    "blank lines at the end": lambda text: text + "\n\n",
+    "on one line": squeezed,
+}
+
+
+def value_of(name, data):
+    if name.endswith(".toml"):
+        return tomllib.loads(data.decode().removeprefix("\ufeff"))
+    return parse(data, name).value
+
+
+def is_ours(value):
+    return isinstance(value, dict) and "periplus hook" in json.dumps(value)
+
+
+def without_ours(value):
+    """What a config file says but for us, by other code than the one that is tested."""
+    for table in ("mcpServers", "servers", "mcp", "mcp_servers"):
+        inner = value.get(table)
+        if isinstance(inner, dict):
+            inner.pop("periplus", None)
+            if not inner:
+                del value[table]
+    hooks = value.get("hooks")
+    if isinstance(hooks, dict):
+        for event in list(hooks):
+            hooks[event] = [one for one in hooks[event] if not is_ours(one)]
+            if not hooks[event]:
+                del hooks[event]
+        if not hooks:
+            del value["hooks"]
+    return value
+
+
+def is_only_added_to(before, after):
+    """Whether each character of before is there, in its order."""
+    rest = iter(after)
+    return all(char in rest for char in before)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", FILES)
+def test_only_our_part_changes_and_goes_again(place, name, form):
+    for path, text in {**FILES[name], "AGENTS.md": AGENTS_MD}.items():
+        file = place.base / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(FORMS[form](text).encode())
+        file.chmod(0o640)
+    before = place.snapshot()
+    place.connect(name)
+    after = place.snapshot()
+    changed = {path for path in before if after[path] != before[path]}
+    assert {*FILES[name], "AGENTS.md"} <= changed | {"CLAUDE.md"}
+    for path in FILES[name]:
+        assert stat.S_IMODE((place.base / path).stat().st_mode) == 0o640, "the mode is kept"
+        assert after[path].startswith(b"\xef\xbb\xbf") == before[path].startswith(b"\xef\xbb\xbf")
+        if b"\r\n" in before[path]:
+            assert b"\n" not in after[path].replace(b"\r\n", b""), f"{path}: ends of lines of two kinds"
+        if path.endswith(".md"):
+            assert after[path].startswith(before[path]), "what people wrote stands before it, byte for byte"
+            continue
+        assert without_ours(value_of(path, after[path])) == without_ours(value_of(path, before[path])), path
+        assert b"periplus" in after[path]
+        assert is_only_added_to(before[path].decode(), after[path].decode()), path
+    assert place.connect(name) == [], "a second time changes nothing"
+    place.disconnect(name)
+    assert place.snapshot() == before, "the bytes of before"
+    assert place.disconnect(name) == []
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("name", NAMES)
+def test_where_nothing_is(tmp_path, name, scope):
+    place = Place(tmp_path, scope)
+    changes = place.connect(name)
+    assert {what for change in changes for what in change.what} >= {"server", "hooks", "skill"}
+    for path, data in place.snapshot().items():
+        if path.endswith((".json", ".toml")):
+            assert data.endswith(b"\n")
+            assert value_of(path, data)
+    assert place.connect(name) == []
+    place.disconnect(name)
+    assert place.snapshot() == {}, "no folder is left either"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"\xef\xbb\xbf", b"  \r\n", b"{}", b"{ }\n", b"{\n}\n", b"// later\n", b"/* a */ {} // b"]
+)
+def test_empty_files(place, data):
+    for path in (".vscode/mcp.json", ".gemini/settings.json"):
+        (place.base / path).parent.mkdir()
+        (place.base / path).write_bytes(data)
+    before = place.snapshot()
+    place.connect("vscode", "gemini")
+    assert place.connect("vscode", "gemini") == []
+    for path in (".vscode/mcp.json", ".gemini/settings.json"):
+        assert "periplus" in json.dumps(value_of(path, (place.base / path).read_bytes()))
+    place.disconnect("vscode", "gemini")
+    assert place.snapshot() == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_changed_since_stays(place, name):
+    """Another program writes into the same files after us: only our part goes then."""
+    for path, text in FILES[name].items():
+        (place.base / path).parent.mkdir(parents=True, exist_ok=True)
+        (place.base / path).write_text(text)
+    before = {path: value_of(path, text.encode()) for path, text in FILES[name].items() if not path.endswith(".md")}
+    place.connect(name)
+    for path in FILES[name]:
+        file = place.base / path
+        if path.endswith(".toml"):
+            file.write_text('title = "new"\n' + file.read_text() + '\n[mcp_servers.later]\ncommand = "later"\n')
+        elif path.endswith(".md"):
+            file.write_text("New.\n" + file.read_text() + "\nLast.\n")
+        else:
+            file.write_text(file.read_text().replace("{", '{ "new": 1,', 1))
+    place.disconnect(name)
+    for path, text in FILES[name].items():
+        now = (place.base / path).read_text()
+        assert "periplus" not in now.replace("[mcp_servers.periplus]\nnot =", ""), path
+        if path.endswith(".md"):
+            assert now.replace("\n\n", "\n").strip() == f"New.\n{text.strip()}\nLast."
+        elif path.endswith(".toml"):
+            wanted = {**before[path], "title": "new"}
+            wanted["mcp_servers"] = {**wanted["mcp_servers"], "later": {"command": "later"}}
+            assert value_of(path, now.encode()) == wanted
+        else:
+            assert value_of(path, now.encode()) == {"new": 1, **before[path]}, path
+
+
+def test_a_clone_without_what_was_kept(place):
+    """A colleague has the files from git, and nothing of what was kept here."""
+    for path, text in FILES["claude-code"].items():
+        (place.base / path).parent.mkdir(parents=True, exist_ok=True)
+        (place.base / path).write_text(text)
+    before = place.snapshot()
+    place.connect()
+    for file in Path(place.keeping.folder).iterdir():
+        file.unlink()
+    assert place.connect() == []
+    place.disconnect()
+    after = {path: data for path, data in place.snapshot().items() if data != b"a folder"}
+    assert after == {path: data for path, data in before.items() if data != b"a folder"}
+
+
+def test_what_others_read_too_stays(place):
+    place.connect("codex", "cursor")
+    place.disconnect("codex")
+    assert (place.base / "AGENTS.md").exists()
+    assert (place.base / ".agents/skills/periplus/SKILL.md").exists()
+    assert not (place.base / ".codex/config.toml").exists()
+    place.disconnect("cursor")
+    assert place.snapshot() == {}
+
+
+def test_an_older_command_is_replaced_and_additions_stay(place):
+    place.connect()
+    config = place.base / ".codex/config.toml"
+    config.write_text(
+        config.read_text()
+        + 'startup_timeout_sec = 20\n\n[mcp_servers.periplus.tools.recall]\napproval_mode = "approve"\n'
+    )
+    mcp = place.base / ".mcp.json"
+    mcp.write_text(mcp.read_text().replace('"args"', '"env": {"A": "b"},\n      "args"'))
+    newer = Place(place.folder, command=("/opt/my tools/periplus",))
+    assert {Path(change.path).name for change in newer.connect()} >= {
+        ".mcp.json",
+        "config.toml",
+        "settings.json",
+        "hooks.json",
+    }
+    assert newer.connect() == []
+    found = tomllib.loads(config.read_text())["mcp_servers"]["periplus"]
+    assert found == {
+        "command": "/opt/my tools/periplus", "args": ["mcp"], "startup_timeout_sec": 20,
+        "tools": {"recall": {"approval_mode": "approve"}},
+    }  # fmt: skip
+    server = json.loads(mcp.read_text())["mcpServers"]["periplus"]
+    assert (server["env"], server["command"]) == ({"A": "b"}, "/opt/my tools/periplus")
+    hooks = json.loads((place.base / ".claude/settings.json").read_text())["hooks"]
+    assert all(len(groups) == 1 for groups in hooks.values())
+    assert "'/opt/my tools/periplus' hook Stop --agent claude-code" in hooks["Stop"][0]["hooks"][0]["command"]
+    newer.disconnect()
+    assert "periplus" not in "".join(path.read_text() for path in place.base.rglob("*") if path.is_file())
+
+
+# -- refused ---------------------------------------------------------------------------------------------------------
+
+
+def refused(place, kind, wrong, *names):
+    before = place.snapshot()
+    with pytest.raises(kind) as caught:
+        place.connect(*names)
+    assert re.search(wrong, str(caught.value)), str(caught.value)
+    assert caught.value.safe
+    assert place.snapshot() == before
+    assert not Path(place.keeping.folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        (b'{"a": 1,\n  "b": }\n', r"line 2: column 8: no value"),
+        (b'{"a": 1\n "b": 2}', r"line 2: column 2: a comma or the end of the object"),
+        (b'{"a": 1} x', r"line 1: column 10: something stands behind"),
+        (b"{'a': 1}", r"line 1: column 2: a key in double quotes"),
+        (b'{"a": "b\nc"}', r"line 1: column 7"),
+        (b'{"a": NaN}', r"line 1: column 7: no value"),
+        (b'{"a": [1, 2}', r"line 1: column 12"),
+        (b'{"a": /* b', r"line 1: column 7: a comment that does not end"),
+        (b'{"a": 1\0}', r"line 1: column 8"),
+        (b'{"a": "\xff"}', r"byte 7: no UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), r"no UTF-8"),
+        (b"[" * 100_000, r"column 101: more than 100 levels"),
+        (b'{"a":' * 100_000, r"more than 100 levels"),
+        (b"[]", r"the document is no object"),
+        (b'{"mcpServers": []}', r"line 1: column 16: mcpServers is no object"),
+        (b'{"mcpServers": {"periplus": {"command": "my-own"}}}', r"mcpServers\.periplus is there already"),
+        (b" " * (16 << 20) + b"{}", r"at most"),
+    ],
+)
+def test_files_that_cannot_be_changed(place, data, wrong):
+    (place.base / ".mcp.json").write_bytes(data)
+    refused(place, (FormatError, RefusedError), wrong, "codex", "claude-code")
+
+
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        (b'model = "x"\nmodel = "y"\n', r"line 2: column 12"),
+        (b"a = [1,\n", r"config.toml, line 2"),
+        (b"a = " + b"[" * 5_000, r"levels deep"),
+        (b"a = 1\0", r"column 6"),
+        (b"a = '\xff'", r"byte 5: no UTF-8"),
+        (b'mcp_servers = { docs = { command = "x" } }\n', r"cannot be changed"),
+        (b'[mcp_servers.periplus]\ncommand = "my-own"\n', r"mcp_servers.periplus is there already"),
+    ],
+)
+def test_toml_that_cannot_be_changed(place, data, wrong):
+    (place.base / ".codex").mkdir()
+    (place.base / ".codex/config.toml").write_bytes(data)
+    refused(place, (FormatError, RefusedError), wrong, "claude-code", "codex")
+
+
+def test_files_that_may_not_be_changed(place):
+    file = place.base / ".mcp.json"
+    file.write_text("{}")
+    file.chmod(0o444)
+    refused(place, RefusedError, r"\.mcp\.json is read-only")
+    file.chmod(0o644)
+    os.link(file, place.base / "other")
+    refused(place, RefusedError, "second name")
+    file.unlink()
+    file.mkdir()
+    refused(place, RefusedError, "no plain file")
+    file.rmdir()
+    os.mkfifo(file)
+    refused(place, RefusedError, "no plain file")
+
+
+def test_links(place):
+    """A link stays a link; within a project none leads out of it."""
+    outside = place.folder / "outside"
+    outside.mkdir()
+    (outside / "mcp.json").write_text("{}")
+    (place.base / ".mcp.json").symlink_to(outside / "mcp.json")
+    refused(place, RefusedError, "leads out of the project over a link")
+    (place.base / ".mcp.json").unlink()
+    (place.base / ".claude").symlink_to(outside)
+    refused(place, RefusedError, "leads out of the project over a link")
+    (place.base / ".claude").unlink()
+    (place.base / "configs").mkdir()
+    (place.base / "configs/mcp.json").write_text(SERVERS)
+    (place.base / ".mcp.json").symlink_to("configs/mcp.json")
+    place.connect("claude-code")
+    assert os.readlink(place.base / ".mcp.json") == "configs/mcp.json"
+    assert "periplus" in (place.base / "configs/mcp.json").read_text()
+    place.disconnect("claude-code")
+    assert os.readlink(place.base / ".mcp.json") == "configs/mcp.json"
+    assert (place.base / "configs/mcp.json").read_text() == SERVERS
+    assert sorted(path.name for path in outside.iterdir()) == ["mcp.json"]
+
+
+def test_links_of_a_person(tmp_path):
+    """Settings that a person keeps elsewhere are written where they are."""
+    place = Place(tmp_path, "user")
+    (tmp_path / "dotfiles/claude").mkdir(parents=True)
+    (tmp_path / "dotfiles/claude/settings.json").write_text(CLAUDE_SETTINGS)
+    (tmp_path / "dotfiles/codex.toml").write_text(CODEX)
+    (place.base / ".claude").symlink_to(tmp_path / "dotfiles/claude")
+    (place.base / ".codex").mkdir()
+    (place.base / ".codex/config.toml").symlink_to("../../dotfiles/codex.toml")
+    place.connect("claude-code", "codex")
+    assert (place.base / ".claude").is_symlink()
+    assert (place.base / ".codex/config.toml").is_symlink()
+    assert "periplus" in (tmp_path / "dotfiles/claude/settings.json").read_text()
+    assert "command -v" not in (tmp_path / "dotfiles/claude/settings.json").read_text()
+    place.disconnect()
+    assert (tmp_path / "dotfiles/claude/settings.json").read_text() == CLAUDE_SETTINGS
+    assert (tmp_path / "dotfiles/codex.toml").read_text() == CODEX
+
+
+@pytest.mark.parametrize("name", ["CLAUDE.md", "GEMINI.md"])
+def test_a_file_of_instructions_that_is_agents_md(place, name):
+    (place.base / "AGENTS.md").write_text(AGENTS_MD)
+    (place.base / name).symlink_to("AGENTS.md")
+    place.connect("claude-code", "gemini")
+    text = (place.base / "AGENTS.md").read_text()
+    assert text.count("periplus:begin") == 1
+    assert "@AGENTS.md" not in text
+    place.disconnect()
+    assert (place.base / name).is_symlink()
+    assert (place.base / "AGENTS.md").read_text() == AGENTS_MD
+
+
+def test_an_import_that_is_there_is_not_given_twice(place):
+    (place.base / "CLAUDE.md").write_text("# Shop\n\n@AGENTS.md\n")
+    place.connect("claude-code")
+    assert (place.base / "CLAUDE.md").read_text() == "# Shop\n\n@AGENTS.md\n"
+
+
+def test_an_edited_block_is_kept(place):
+    place.connect("codex")
+    file = place.base / "AGENTS.md"
+    edited = file.read_text().replace("Ask `periplus brief`", "Ask nobody")
+    file.write_text(edited)
+    (change,) = place.connect("codex")
+    assert change.edited
+    assert Path(place.keeping.edited_path(change)).read_text() == edited
+    assert stat.S_IMODE(os.stat(place.keeping.edited_path(change)).st_mode) == 0o600
+    assert "Ask `periplus brief`" in file.read_text()
+    assert "Ask nobody" not in file.read_text()
+    place.disconnect("codex")
+    assert place.snapshot() == {}
+
+
+@pytest.mark.parametrize("text", ["<!-- periplus:end -->\n", "<!-- periplus:begin 0123456789ab x -->\n",
+                                  "<!-- periplus:end -->\n<!-- periplus:begin 0123456789ab x -->\n"])  # fmt: skip
+def test_a_block_that_is_no_pair(place, text):
+    (place.base / "AGENTS.md").write_text(text)
+    refused(place, RefusedError, "not one pair")
+
+
+def test_a_skill_of_somebody_else(place):
+    skill = place.base / ".agents/skills/periplus/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: periplus\ndescription: A voyage.\n---\n")
+    refused(place, RefusedError, "is there already, and not ours", "cursor")
+
+
+def test_a_file_that_changes_meanwhile(place):
+    (place.base / ".mcp.json").write_text("{}")
+    changes = plan_connect(place.site, [agent_named("claude-code")], place.keeping)
+    (place.base / ".mcp.json").write_text('{"theirs": 1}')
+    with pytest.raises(ConflictError, match="changed by somebody else"):
+        apply(changes, place.keeping)
+    assert (place.base / ".mcp.json").read_text() == '{"theirs": 1}'
+
+
+# -- stopped ---------------------------------------------------------------------------------------------------------
+
+
+def prepared(folder):
+    place = Place(folder)
+    for name in ("codex",):
+        for path, text in {**FILES[name], "AGENTS.md": AGENTS_MD}.items():
+            (place.base / path).parent.mkdir(parents=True, exist_ok=True)
+            (place.base / path).write_text(text)
+    return place
+
+
+def plain(snapshot):
+    """Without what a stopped write leaves beside a file, which the next one of a living process removes."""
+    return {path: data for path, data in snapshot.items() if not Path(path).name.startswith(".periplus-write.")}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("what", ["connect", "disconnect"])
+def test_stopped_at_every_call(tmp_path, what, share):
+    """Each file is as it was or as it becomes; what comes next finishes it, and the bytes of before come back."""
+    names = ("codex",)
+    whole = prepared(tmp_path / "whole") if (tmp_path / "whole").mkdir() is None else None
+    before = whole.snapshot()
+    whole.connect(*names)
+    connected = whole.snapshot()
+    calls = StoppingFiles(-1)
+    clean = prepared(tmp_path / "count") if (tmp_path / "count").mkdir() is None else None
+    if what == "disconnect":
+        clean.connect(*names)
+    getattr(clean, what)(*names, files=calls)
+    assert len(calls.calls) > 20
+    for at, call in enumerate(calls.calls):
+        if share and call != "write":
+            continue
+        folder = tmp_path / f"{at}"
+        folder.mkdir()
+        place = prepared(folder)
+        if what == "disconnect":
+            place.connect(*names)
+        with pytest.raises(Stop):
+            getattr(place, what)(*names, files=StoppingFiles(at, share))
+        for path, data in plain(place.snapshot()).items():
+            assert data in (before.get(path), connected.get(path)), (call, path)
+        place.connect(*names)
+        assert plain(place.snapshot()) == connected, call
+        place.disconnect(*names)
+        after = plain(place.snapshot())
+        left = {path for path, data in after.items() if data == b"a folder"} - set(before)
+        assert {path: data for path, data in after.items() if path not in left} == before, call
