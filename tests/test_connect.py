@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from periplus.base.errors import ConflictError, FormatError, RefusedError
 from periplus.interop.agents import AGENTS, Site, agent_named
 from periplus.interop.agents.files import Keeping, apply, plan_connect, plan_disconnect
 from periplus.interop.agents.jsonc import parse
+from periplus.interop.hook_events import AGENTS as HOOK_AGENTS
+from periplus.interop.hook_events import kind_of, read_event
 from support import Stop, StoppingFiles
 
 RULES = "## Periplus\n\n- Ask `periplus brief`.\n"
@@ -599,3 +604,70 @@ def test_stopped_at_every_call(tmp_path, what, share):
         after = plain(place.snapshot())
         left = {path for path, data in after.items() if data == b"a folder"} - set(before)
         assert {path: data for path, data in after.items() if path not in left} == before, call
+
+
+# -- what the agents call --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_hook_is_one_that_is_understood(place, name):
+    """The events are the agents' own names, and ``periplus hook`` knows each of them, and the agent."""
+    place.connect(name)
+    text = "".join(path.read_text() for path in place.base.rglob("*") if path.suffix in (".json", ".js"))
+    events = set(re.findall(r"hook ([A-Za-z]+) --agent " + name, text))
+    if name == "opencode":
+        events = set(re.findall(r'ask\("([A-Za-z]+)"', text))
+    kinds = {kind_of(event) for event in events}
+    assert kinds >= {"session-start", "prompt", "before-tool", "after-tool", "compact", "turn-end"}
+    assert name in HOOK_AGENTS
+
+
+def test_the_plugin_of_opencode_runs(place, tmp_path):
+    """As opencode calls it: what a hook says reaches the model, and a refused call of a tool does not happen."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node")
+    fake = tmp_path / "a b/periplus"
+    fake.parent.mkdir()
+    fake.write_text(
+        f"#!{sys.executable}\n"
+        "import json, sys\n"
+        "said = json.load(sys.stdin)\n"
+        f"open({os.fspath(tmp_path / 'told')!r}, 'a').write(json.dumps([sys.argv[1:], said]) + '\\n')\n"
+        "out = {}\n"
+        "if sys.argv[2] == 'SessionStart': out = {'additionalContext': 'the brief'}\n"
+        "if sys.argv[2] == 'PreToolUse': out = {'permissionDecision': 'deny', 'permissionDecisionReason': 'claimed'}\n"
+        "if sys.argv[2] == 'Stop': print('no json'); sys.exit(3)\n"
+        "print(json.dumps({'hookSpecificOutput': out}))\n"
+    )
+    fake.chmod(0o755)
+    Place(tmp_path, command=(os.fspath(fake),)).connect("opencode")
+    shutil.copy(place.base / ".opencode/plugins/periplus.js", tmp_path / "plugin.mjs")
+    (tmp_path / "run.mjs").write_text("""
+import { Periplus } from "./plugin.mjs"
+const plugin = await Periplus({ directory: process.cwd() })
+await plugin.event({ event: { type: "session.created", properties: { info: { id: "s1" } } } })
+await plugin["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text: "do it" }, { type: "file" }] })
+const output = { system: ["be good"] }
+await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
+let refused = ""
+await plugin["tool.execute.before"]({ tool: "read", sessionID: "s1", callID: "c0" }, { args: {} })
+try {
+  await plugin["tool.execute.before"]({ tool: "edit", sessionID: "s1", callID: "c1" }, { args: { filePath: "a.py" } })
+} catch (error) { refused = error.message }
+await plugin["tool.execute.after"]({ tool: "bash", sessionID: "s1", callID: "c2", args: { command: "ls" } }, { output: "a.py" })
+await plugin.event({ event: { type: "session.idle", properties: { sessionID: "s1" } } })
+console.log(JSON.stringify([output.system, refused]))
+""")
+    done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout) == [["be good", "the brief"], "claimed"], done.stderr
+    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert [words[1] for words, _ in told] == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+    assert told[1][1]["prompt"] == "do it"
+    assert (told[3][1]["tool_input"], told[3][1]["tool_response"]) == ({"command": "ls"}, "a.py")
+    for words, said in told:
+        kind = kind_of(words[1])
+        assert read_event("opencode", words[1], said, 0, lambda text: (text, 0)).kind == kind
+    fake.unlink()
+    done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout) == [["be good"], ""], "without Periplus the agent is undisturbed"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.errors import PeriplusError
+from periplus.base.errors import NotAStoreError, PeriplusError
 from periplus.base.files import Files
 from periplus.interop.agents import AGENTS, GREETING, Agent, Site
 from periplus.interop.agents.files import (
@@ -26,6 +26,7 @@ from periplus.interop.agents.files import (
     read_held,
 )
 from periplus.interop.agents.parts import BlockPart, Part, standing
+from periplus.journal import find_root
 from periplus.project.instructions import rules_text
 
 if TYPE_CHECKING:
@@ -104,18 +105,32 @@ class Connecting:
 class ProjectConnecting:
     """What connects agents to one project."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, opened_in: Sequence[str]) -> None:
         self._project = project
+        self._opened_in = opened_in
 
     def here(self, machine: Machine | None = None, *, files: Files | None = None) -> Connecting:
         """The worktree that the project was opened in, with what its AGENTS.md says now."""
         from periplus.memory.anchors import Ground
 
         project = self._project
-        folder = project.worktree_folder()
+        folder = self.folder()
         rules = rules_text(project.journal, Ground(folder))
         keeping = Keeping(os.path.join(project.root, KEEPING_FOLDER), files)
         return Connecting(_site("project", folder, machine or _NO_MACHINE, rules), keeping)
+
+    def folder(self) -> str:
+        """The worktree of this project that the store was opened in, its main one where that is none of its own."""
+        for start in self._opened_in:
+            at = start
+            while not os.path.lexists(os.path.join(at, ".git")) and os.path.dirname(at) != at:
+                at = os.path.dirname(at)
+            try:
+                if find_root(at) == self._project.root:
+                    return at
+            except NotAStoreError:
+                continue
+        return self._project.folder
 
     def refresh(self, *, files: Files | None = None) -> list[Change]:
         """Bring the instructions of this project up to date where they stand, and say what was changed.

@@ -200,26 +200,13 @@ class Project:
         from periplus.project.hooks import ProjectHooks
 
         return ProjectHooks(self)
+
+    @property
     def connecting(self) -> ProjectConnecting:
         """What connects agents to this project; see ``periplus.project.connecting``."""
         from periplus.project.connecting import ProjectConnecting
 
-        return ProjectConnecting(self)
-
-    def worktree_folder(self) -> str:
-        """The worktree of this project that the store was opened in, its main one where that is none of its own."""
-        from periplus.base.errors import NotAStoreError
-
-        for start in self._beside:
-            at = start
-            while not os.path.lexists(os.path.join(at, ".git")) and os.path.dirname(at) != at:
-                at = os.path.dirname(at)
-            try:
-                if find_root(at) == self.root:
-                    return at
-            except NotAStoreError:
-                continue
-        return self.folder
+        return ProjectConnecting(self, self._beside)
 
     @property
     def reviewing(self) -> ProjectReview:

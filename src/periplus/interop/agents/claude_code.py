@@ -19,6 +19,7 @@ EVENTS: Final = (
     ("PreToolUse", EDITS),
     ("PostToolUse", ""),
     ("PostToolUseFailure", ""),
+    ("SubagentStop", ""),
     ("PreCompact", ""),
     ("Stop", ""),
     ("SessionEnd", ""),

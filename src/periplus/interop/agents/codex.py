@@ -17,6 +17,7 @@ EVENTS: Final = (
     ("UserPromptSubmit", ""),
     ("PreToolUse", "apply_patch|Edit|Write"),
     ("PostToolUse", ""),
+    ("SubagentStop", ""),
     ("PreCompact", ""),
     ("Stop", ""),
 )

@@ -19,6 +19,7 @@ EVENTS: Final = (
     ("preToolUse", "Write|Delete"),
     ("postToolUse", ""),
     ("postToolUseFailure", ""),
+    ("subagentStop", ""),
     ("preCompact", ""),
     ("stop", ""),
     ("sessionEnd", ""),

@@ -12,7 +12,7 @@ from periplus.interop.agents.parts import Entry, JsonPart, Part
 from periplus.interop.agents.shared import instructions, server_entry, skill
 
 NAME: Final = "vscode"
-EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop")
+EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")
 
 
 def user_folder(site: Site) -> str:
