@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from periplus.journal.history import Gap, RecordFilter
     from periplus.project import Project
 
-_TYPES: Final = (
-    "agent", "candidate", "claim", "constraint", "context_ref", "decision", "handoff", "lesson", "message", "note", "plan",
-    "run", "session", "step", "trail", "trap",
-)  # fmt: skip
 _NARROW: Final = 76
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
@@ -48,7 +44,7 @@ def _configure_log(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=number(1), metavar="N",
         help="at most N records: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
     add("--before", type=_places, metavar="SEQ", help="only older ones than SEQ, for the next page")
-    add("--type", action="append", default=[], choices=_TYPES, metavar="TYPE",
+    add("--type", action="append", default=[], metavar="TYPE",
         help="only records of this type, such as decision, plan or trail (repeatable)")  # fmt: skip
     add("--id", default="", metavar="ID", help="only of the entity whose id begins so")
     add(
@@ -129,6 +125,7 @@ def _range(text: str) -> range:
 
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
+    from periplus.project.types import check_type
 
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
@@ -137,6 +134,8 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
         raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
     wanted = _wanted(arguments)
     with face.open() as project:
+        for name in arguments.type:
+            check_type(project, name)
         lineages = _lineages(project, arguments.lineage, all_by_default=bool(arguments.reader))
         if arguments.follow:
             return _follow(face, project, arguments, wanted, lineages)

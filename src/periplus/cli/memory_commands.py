@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
 
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
+_KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
 _POSITIONALS: Final = ("text", "question", "task", "reference")
 _INPUT_BYTES_MAX: Final = 1 << 20
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
@@ -42,7 +43,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", metavar="TEXT", help="what to remember (at most 8,000 characters); - reads it from standard input")
-    add("--type", choices=_TYPES, default="note", help="what kind of thing it is (default: note)")
+    add("--type", default="note", metavar="TYPE", help=f"what kind of thing it is: {_KNOWN} (default: note)")
     add("--about", action="append", default=[], metavar="PATH|ID",
         help="what it is about: a file, its lines (FILE:10-20), a symbol in it (FILE:NAME) or an id (repeatable)")  # fmt: skip
     add("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
@@ -66,6 +67,8 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add("--remedy", metavar="TEXT", help="of a trap: what to do")
     add("--check", metavar="COMMAND", help="of a constraint or trap: how to check it")
     add("--expires", metavar="TIME", help="of a note: a date, or RFC 3339")
+    add("--set", action="append", default=[], dest="fields", metavar="FIELD=VALUE",
+        help="a field of a type that config.toml declares (repeatable)")  # fmt: skip
     add("--supersedes", action="append", default=[], metavar="ID", help="what this replaces (repeatable)")
     add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
     add(
@@ -80,7 +83,7 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
 def _configure_recall(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("question", metavar="QUESTION", help="words, a sentence, or an id")
-    add("--type", action="append", default=[], choices=(*_TYPES, "trail"), help="only these (repeatable)")
+    add("--type", action="append", default=[], metavar="TYPE", help=f"only {_KNOWN}, or trail (repeatable)")
     add("--kind", action="append", default=[], choices=("prompt", "answer", "command", "commit", "session"),
         help="of trails, only these (repeatable)")  # fmt: skip
     add("--tag", default="", metavar="TAG", help="only what has this tag")
@@ -121,6 +124,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         extra["expires"] = read_time(arguments.expires, "--expires")
     if arguments.alternative:
         extra["alternatives"] = arguments.alternative
+    extra |= _fields(arguments.fields)
     agent = face.environment.get("PERIPLUS_AGENT", "")
     memory = Memory(
         arguments.type,
@@ -151,6 +155,19 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
 
     face.emit(result, lines)
     return 0
+
+
+def _fields(words: list[str]) -> dict[str, JSONValue]:
+    from periplus.base.errors import UsageError
+
+    found: dict[str, JSONValue] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name or name in found:
+            wrong = f"the field {name!r} is set twice" if name in found else f"{word[:80]!r} sets no field"
+            raise UsageError(wrong, safe="Nothing was written.", mend="Write FIELD=VALUE, each field once.")
+        found[name] = text
+    return found
 
 
 def _standard_input() -> str:

@@ -46,6 +46,7 @@ class EntityType(NamedTuple):
     """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked, how it merges.
 
     What ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
+    ``declared`` is whatever the layer above knows of the type; nobody here looks at it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class EntityType(NamedTuple):
     check: Callable[[dict[str, JSONValue]], None]
     rules: MergeRules = MergeRules()
     reads_through: bool = False
+    declared: object = None
 
 
 class Head(NamedTuple):

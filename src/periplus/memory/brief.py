@@ -17,8 +17,9 @@ from periplus.base.tokens import estimate_tokens
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
-from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, is_ended, recall
+from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
+from periplus.memory.types import is_ended
 
 BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
@@ -105,7 +106,7 @@ def _memory_section(
     hits: dict[str, Hit] = {}
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
         entity = journal.get(item_type, item_id)
-        if entity is not None and not is_ended(item_type, entity.value.get("state")):
+        if entity is not None and not is_ended(item_type, entity.value.get("state"), journal.types):
             hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground)
     found = recall(journal, task, now_ms=now_ms, ground=ground, limit=most + len(hits), filters=filters)
     for hit in found.hits:

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Entity, Journal, Writer
-from periplus.memory.recall import bring_up_to_date, is_ended
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.recall import bring_up_to_date
+from periplus.memory.types import is_ended, rows_of
 
 _UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # told elsewhere, or by nobody
 _ORDER: Final = ("conflict", "constraint", "trap", "decision", "lesson", "handoff", "plan", "step", "note", "candidate")
@@ -183,7 +183,7 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
     row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (journal.lineage,)).fetchone()
     if row[0] is not None and origin.seq + 1 < row[0]:
         journal.need_history()  # the index begins at a checkpoint
-    told = [name for name in (*MEMORY_TYPES, "conflict") if name not in _UNTOLD]
+    told = [name for name in (*rows_of(journal.types), "conflict") if name not in _UNTOLD]
     marks = ", ".join("?" * len(told))
     rows = journal.index.db.execute(
         "SELECT item_type, item_id, COUNT(*), MAX(ts), SUM(parents = ''), MAX(ts || char(31) || writer) FROM ("  # noqa: S608 - question marks
@@ -200,14 +200,14 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
             if not created:
                 yield ChangedItem(item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus show {item_id}")
             continue
-        yield _item(entity, "created" if created else "changed", by, ts, count)
+        yield _item(journal, entity, "created" if created else "changed", by, ts, count)
 
 
-def _item(entity: Entity, what: str, by: str, ts: str, count: int) -> ChangedItem:
+def _item(journal: Journal, entity: Entity, what: str, by: str, ts: str, count: int) -> ChangedItem:
     value = entity.value
     state = str(value.get("state", ""))
     text = " ".join(str(value.get("text") or value.get("title") or value.get("name") or "").split())
-    if is_ended(entity.item_type, state):
+    if is_ended(entity.item_type, state, journal.types):
         what = "ended"
     more = f"periplus trail show {entity.item_id}" if entity.item_type == "trail" else f"periplus show {entity.item_id}"
     return ChangedItem(

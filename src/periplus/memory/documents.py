@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.journal import Entity
+from periplus.memory.schemas import Common
+from periplus.memory.types import MEMORY_TYPES
 
 if TYPE_CHECKING:
     from periplus.trail import Step
@@ -37,6 +39,16 @@ _KINDS: Final = {
 }
 
 
+_KNOWN: Final = frozenset(Common.__struct_fields__) | {
+    "state",
+    "rationale",
+    "remedy",
+    "check",
+    "alternatives",
+    "expires",
+}
+
+
 class Document(NamedTuple):
     """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole."""
 
@@ -50,11 +62,13 @@ class Document(NamedTuple):
 
 
 def documents_of_memory(entity: Entity) -> list[Document]:
-    """The document of a decision, constraint, trap, lesson or note."""
+    """The document of a decision, constraint, trap, lesson or note, or of an entity of a type that a project declares."""
     value = entity.value
     more = [_text(value.get(name)) for name in ("rationale", "remedy", "check")]
     alternatives = value.get("alternatives")
     more += [_text(item) for item in alternatives] if isinstance(alternatives, list) else []
+    if entity.item_type not in MEMORY_TYPES:  # declared by the project, or unknown: its own words are as good
+        more += [_text(value[name]) for name in sorted(value) if name not in _KNOWN]
     tags = value.get("tags")
     about = value.get("about")
     items = [item for item in about if isinstance(item, dict)] if isinstance(about, list) else []

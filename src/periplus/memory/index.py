@@ -15,6 +15,7 @@ __all__ = ["TABLES", "MemoryIndexer", "kind_token", "links_of", "text_digest"]
 
 import hashlib
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -62,6 +63,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
     PRIMARY KEY (item_type, item_id))
 """
 TEXT_CHARACTERS: Final = 400
+_VERSION: Final = 4
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
 _TIME_SHIFT: Final = 15
 _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
@@ -101,10 +103,14 @@ class _Pending(NamedTuple):
 class MemoryIndexer:
     """The memory's part of the index; ``read`` fetches objects by digest."""
 
-    version = 4
+    version = _VERSION
 
-    def __init__(self, read: Callable[[bytes], bytes]) -> None:
+    def __init__(self, read: Callable[[bytes], bytes], hidden: frozenset[str] = frozenset()) -> None:
+        """``hidden`` are types that the project declares and does not want to find by their words."""
         self._read = read
+        self._hidden = UNSEARCHED | hidden
+        if hidden:  # an index that was made with others is made anew
+            self.version = _VERSION + (zlib.crc32("\0".join(sorted(hidden)).encode()) << 8)
 
     def create(self, db: sqlite3.Connection) -> None:
         for statement in _SCHEMA.split(";\n"):
@@ -139,7 +145,7 @@ class MemoryIndexer:
     def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:
         from periplus.memory.documents import documents_of_memory, documents_of_trail
 
-        if entity.item_type in UNSEARCHED:
+        if entity.item_type in self._hidden:
             return  # among them what a stranger says: it is found by nobody before it is accepted
         key = (entity.item_type, entity.item_id)
         is_trail = entity.item_type == "trail"

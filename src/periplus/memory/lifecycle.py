@@ -25,8 +25,9 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.declared import coerced
 from periplus.memory.links import linked
-from periplus.memory.types import CANDIDATE, MEMORY_TYPES, NOT_REMEMBERED, Cascade, MemoryType, state_of
+from periplus.memory.types import CANDIDATE, MEMORY_TYPES, NOT_REMEMBERED, Cascade, MemoryType, row_of, state_of
 
 if TYPE_CHECKING:
     from periplus.memory.anchors import Ground
@@ -96,7 +97,7 @@ def update(
     Raises UsageError for a field that a plain update may not touch, ConflictError where ``expect`` is no longer what stands.
     """
     asked = _known(journal, item_id)
-    row = MEMORY_TYPES[asked.item_type]
+    row = _row(journal, asked.item_type)
     for name in fields:
         if name == "state":
             raise UsageError(f"a {row.name} changes its state by a command of its own", safe="Nothing was written.")
@@ -106,7 +107,7 @@ def update(
                 mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
             )  # fmt: skip
 
-    fields, notes = about_anchored(row, fields, root)
+    fields, notes = about_anchored(row, coerced(row, fields), root)
     said = fields.get("text")
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
@@ -171,7 +172,7 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         entity = _now(transaction, asked.item_type, asked.item_id)
-        if "relations" not in MEMORY_TYPES[asked.item_type].schema.__struct_fields__:
+        if "relations" not in _row(journal, asked.item_type).fields:
             raise UsageError(f"a {asked.item_type} has no relations", safe="Nothing was written.")
         relations = _list(entity.value.get("relations"))
         said: JSONValue = {"kind": kind, "target": target.item_id}
@@ -199,7 +200,7 @@ def bring(
 
 def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[tuple[str, str]]:
     """Within a mutation: let ``old`` be what another replaced, with what that entails; gives what was changed."""
-    row = MEMORY_TYPES[old.item_type]
+    row = _row(journal, old.item_type)
     if not row.replaced_state:
         return []
     change = _Change(journal, transaction, "")
@@ -219,9 +220,9 @@ class _Change:
         self.touched: list[tuple[str, str]] = []
 
     def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
-        row = MEMORY_TYPES[item_type]
+        row = _row(self._journal, item_type)
         entity = _now(self._transaction, item_type, item_id)
-        before = state_of(item_type, entity.value)
+        before = state_of(item_type, entity.value, row.default_state)
         if before == state or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:
@@ -237,7 +238,7 @@ class _Change:
         if len(self.touched) >= CASCADES_MAX:
             raise UsageError(f"over {CASCADES_MAX:,} entities would change with it", safe="Nothing was written.")
         value = {**entity.value, "state": state}
-        fields = row.schema.__struct_fields__
+        fields = row.fields
         if (
             "updated" in fields and not is_replaced
         ):  # who is replaced says nothing new itself: what replaces it has the time
@@ -284,9 +285,9 @@ def _replaced(
     from periplus.memory.remember import duplicate_of, near_memories
 
     olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
-    row = MEMORY_TYPES[olds[0].item_type]
+    row = _row(journal, olds[0].item_type)
     _check_replacing(row, olds, texts, fields)
-    fields, notes = about_anchored(row, fields, ground.root if ground is not None else "")
+    fields, notes = about_anchored(row, coerced(row, fields), ground.root if ground is not None else "")
     said = [" ".join(text.split()) for text in texts]
     if len(texts) > 1 and (len(set(said)) < len(said) or " ".join(str(olds[0].value.get("text", "")).split()) in said):
         raise UsageError("one of the texts is said twice, or is what it says already", safe="Nothing was written.",
@@ -331,7 +332,7 @@ def _check_replacing(
     if any(old.item_type != row.name for old in olds):
         raise UsageError(f"they are not all of one type: {', '.join(sorted({old.item_type for old in olds}))}",
                          safe="Nothing was written.")  # fmt: skip
-    if not row.replaced_state and row.name != "note":
+    if not row.replaced_state and row.transitions:
         raise UsageError(f"a {row.name} is not replaced by another", safe="Nothing was written.")
     if len(olds) > PARTS_MAX or len(texts) > PARTS_MAX:
         raise UsageError(f"more than {PARTS_MAX} at once", safe="Nothing was written.")
@@ -428,7 +429,7 @@ def about_anchored(
             {"kind": "symbol" if scope.symbol else "path", "ref": scope.text} for scope in parse_scopes(refs)
         ]
         return {**fields, "about": found}, ()
-    made = [anchored(ref, root) for ref in refs]
+    made = [anchored(ref, root if row.stale_when else "") for ref in refs]
     return {**fields, "about": [one.about for one in made]}, tuple(one.note for one in made if one.note)
 
 
@@ -519,9 +520,16 @@ def _mutated(
 
 def _known(journal: Journal, item_id: str) -> Entity:
     entity = journal.find(item_id)
-    if entity.item_type not in MEMORY_TYPES:
-        raise NotFoundError(f"{entity.item_id} is a {entity.item_type}, which memory knows nothing of")
+    _row(journal, entity.item_type)
     return entity
+
+
+def _row(journal: Journal, item_type: str) -> MemoryType:
+    row = row_of(journal.types, item_type)
+    if row is None:
+        raise NotFoundError(f"{item_type!r} is a type that is not known here", safe="Nothing was written; what is there is kept.",
+                            mend="It may be declared in a config.toml that this store lacks, or by a later Periplus.")  # fmt: skip
+    return row
 
 
 def _now(transaction: Transaction, item_type: str, item_id: str) -> Entity:

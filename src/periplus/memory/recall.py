@@ -30,7 +30,7 @@ from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.types import is_ended, row_of, rows_of
 
 _PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
 SURROUNDINGS: Final = ("its surroundings match",)
@@ -168,12 +168,6 @@ def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], g
                entity.conflict_names, ground.told(entity), check.words() if check else "")  # fmt: skip
 
 
-def is_ended(item_type: str, state: object) -> bool:
-    """Whether an entity in this state holds no longer."""
-    row = MEMORY_TYPES.get(item_type)
-    return row is not None and state in row.ended_states
-
-
 def _is_about(entity: Entity, path: str) -> bool:
     about = entity.value.get("about")
     items = [item for item in about if isinstance(item, dict)] if isinstance(about, list) else []
@@ -184,7 +178,7 @@ def _is_about(entity: Entity, path: str) -> bool:
 def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]]]:
     """The words of ``question`` that are an id or the unique beginning of one, and what they name."""
     found: dict[str, list[tuple[str, str]]] = {}
-    prefixes = {row.prefix for row in MEMORY_TYPES.values()}
+    prefixes = {row.prefix for row in rows_of(journal.types).values()}
     for word in question.split(maxsplit=_QUESTION_WORDS_MAX)[:_QUESTION_WORDS_MAX]:
         bare = _bare(word)
         prefix, underscore, rest = bare.rpartition("_")
@@ -265,7 +259,7 @@ class _View:
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
         replaced = self._replaced(candidates)
         for one in candidates:
-            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state)
+            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state, self._journal.types)
             beside = 0.0
             if one.item_type == "trail":
                 beside = (
@@ -289,7 +283,7 @@ class _View:
         return heap
 
     def _score(self, one: Candidate, beside: float, *, has_ended: bool) -> int:
-        row = MEMORY_TYPES.get(one.item_type)
+        row = row_of(self._journal.types, one.item_type)
         factor = (row.weight / 100 if row is not None else 1.0) * _KIND_WEIGHTS.get(one.kind, 1.0)
         factor *= 0.5 + one.confidence / 200
         factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
@@ -321,7 +315,7 @@ class _View:
             further = self._replacements(key[1], seen)
             if further:
                 ends.update(dict.fromkeys(further))
-            elif not is_ended(key[0], entity.value.get("state")):
+            elif not is_ended(key[0], entity.value.get("state"), self._journal.types):
                 ends[key] = None
         if not before:
             self._ends[item_id] = tuple(ends)
@@ -451,7 +445,7 @@ class _View:
             return False
         if filters.kinds and entity.item_type != "trail" and entity.item_type not in filters.kinds:
             return False
-        return filters.with_ended or not is_ended(entity.item_type, value.get("state"))
+        return filters.with_ended or not is_ended(entity.item_type, value.get("state"), self._journal.types)
 
 
 def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:

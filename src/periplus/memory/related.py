@@ -16,9 +16,9 @@ from periplus.base.tokens import estimate_tokens
 from periplus.journal import Journal
 from periplus.memory.anchors import Ground
 from periplus.memory.files import FileVote, likely_files
-from periplus.memory.recall import SURROUNDINGS, Hit, hit_of, is_ended, recall
+from periplus.memory.recall import SURROUNDINGS, Hit, hit_of, recall
 from periplus.memory.search import Filters
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.types import is_ended, rows_of
 
 PATHS_MAX: Final = 200
 _ROWS_MAX: Final = 200
@@ -85,14 +85,15 @@ def _memory(journal: Journal, paths: Sequence[str], task: str, now_ms: int, grou
     for path in paths:
         for key in _about(journal, path):
             entity = journal.get(*key)
-            if entity is None or is_ended(key[0], entity.value.get("state")):
+            if entity is None or is_ended(key[0], entity.value.get("state"), journal.types):
                 continue
             found.setdefault(key[1], hit_of(journal, entity, 0, (f"about {path}",), ground))
     hits = sorted(found.values(), key=lambda hit: hit.item_id)
     hits.sort(key=lambda hit: hit.ts, reverse=True)
-    hits.sort(key=lambda hit: -MEMORY_TYPES[hit.item_type].weight)
+    rows = rows_of(journal.types)
+    hits.sort(key=lambda hit: -rows[hit.item_type].weight if hit.item_type in rows else 0)
     if task.strip():
-        types = tuple(name for name, row in MEMORY_TYPES.items() if row.weight and name != "trail")
+        types = tuple(name for name, row in rows.items() if row.weight and name != "trail")
         for hit in recall(journal, task, now_ms=now_ms, ground=ground, limit=50, filters=Filters(types=types)).hits:
             if hit.item_id not in found:
                 hits.append(hit)

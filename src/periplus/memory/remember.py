@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["Memory", "Remembered", "duplicate_of", "near_memories", "remember", "says_nearly_the_same"]
+__all__ = [
+    "Memory",
+    "Remembered",
+    "duplicate_of",
+    "near_memories",
+    "remember",
+    "remembered_row",
+    "says_nearly_the_same",
+]
 
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
@@ -14,11 +22,13 @@ from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
+from periplus.memory.declared import coerced
 from periplus.memory.index import text_digest
 from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
+from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
-from periplus.memory.types import MEMORY_TYPES, NOT_REMEMBERED
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, is_ended, row_of, rows_of
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -55,13 +65,11 @@ class Remembered(NamedTuple):
 
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
-    row = MEMORY_TYPES.get(memory.item_type)
-    if row is None or row.name in NOT_REMEMBERED:
-        names = ", ".join(name for name in MEMORY_TYPES if name not in NOT_REMEMBERED)
-        raise UsageError(f"unknown type {memory.item_type!r}", mend=f"Known are: {names}.")
+    row = remembered_row(journal, memory.item_type)
+    memory = memory._replace(extra=coerced(row, memory.extra or {}))
     journal.refresh()
-    anchors = [anchored(ref, root) for ref in memory.about]
-    payload = _payload(journal, memory, writer, anchors)
+    anchors = [anchored(ref, root if row.stale_when else "") for ref in memory.about]
+    payload = _payload(journal, row, memory, writer, anchors)
     journal.types[row.name].check(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
@@ -94,9 +102,19 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     return Remembered(entity, receipt, is_new=False, near=())
 
 
-def _payload(journal: Journal, memory: Memory, writer: Writer, anchors: Sequence[Anchored]) -> dict[str, JSONValue]:
+def remembered_row(journal: Journal, item_type: str) -> MemoryType:
+    """The row of a type that is written by remembering. Raises UsageError for one that is not."""
+    row = row_of(journal.types, item_type)
+    if row is None or row.name in NOT_REMEMBERED:
+        names = ", ".join(name for name in rows_of(journal.types) if name not in NOT_REMEMBERED)
+        raise UsageError(f"unknown type {item_type!r}", safe="Nothing was written.", mend=f"Known are: {names}.")
+    return row
+
+
+def _payload(
+    journal: Journal, row: MemoryType, memory: Memory, writer: Writer, anchors: Sequence[Anchored]
+) -> dict[str, JSONValue]:
     now = format_ms(journal.clock.now_ms())
-    row = MEMORY_TYPES[memory.item_type]
     payload: dict[str, JSONValue] = {
         "v": 1,
         "text": memory.text.strip(),
@@ -120,7 +138,7 @@ def _payload(journal: Journal, memory: Memory, writer: Writer, anchors: Sequence
         payload["relations"] = [
             {"kind": "supersedes", "target": journal.find(old).item_id} for old in memory.supersedes
         ]
-    unknown = set(memory.extra or {}) - set(row.schema.__struct_fields__)
+    unknown = set(memory.extra or {}) - (row.fields - frozenset(Common.__struct_fields__))
     if unknown:
         raise UsageError(f"a {row.name} has no {', '.join(sorted(unknown))}", safe="Nothing was written.")
     return {**payload, **(memory.extra or {})}
@@ -133,10 +151,10 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
     keys = [(str(row[0]), str(row[1])) for row in rows] + [key for key in journal.unindexed() if key[0] == item_type]
     for key in keys:
         entity = journal.get(*key)
-        if entity is not None and text_digest(key[0], str(entity.value.get("text", ""))) == digest:
-            row = MEMORY_TYPES[key[0]]
-            if entity.value.get("state") not in row.ended_states:
-                return entity
+        if entity is None or is_ended(key[0], entity.value.get("state"), journal.types):
+            continue
+        if text_digest(key[0], str(entity.value.get("text", ""))) == digest:
+            return entity
     return None
 
 

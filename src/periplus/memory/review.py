@@ -20,8 +20,8 @@ from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
-from periplus.memory.recall import bring_up_to_date, is_ended
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.recall import bring_up_to_date
+from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
 
 _SAFE: Final = "Nothing was written."
 
@@ -47,7 +47,8 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
     found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
-    return sorted(found, key=lambda due: (-MEMORY_TYPES[due.entity.item_type].weight, due.entity.item_id))
+    rows = rows_of(journal.types)
+    return sorted(found, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
 
 
 def confirm(
@@ -71,9 +72,10 @@ def confirm(
     asked = list({one.item_id: one for one in (journal.find(item_id) for item_id in item_ids)}.values())
     if about and len(asked) != 1:
         raise UsageError("other anchors are for one entity at a time", safe=_SAFE)
-    if expires and any(one.item_type != "note" for one in asked):
-        raise UsageError("only a note expires", safe=_SAFE)
-    values = [(entity, _confirmed(entity, ground, writer, now_ms, about, expires)) for entity in asked]
+    fixed = [one.item_type for one in asked if not _expires(journal, one)]
+    if expires and fixed:
+        raise UsageError(f"a {fixed[0]} does not expire", safe=_SAFE)
+    values = [(entity, _confirmed(journal, entity, ground, writer, now_ms, about, expires)) for entity in asked]
 
     def write(transaction: Transaction) -> None:
         for entity, value in values:
@@ -100,7 +102,7 @@ def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
 def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
     """The entities that hold and that somebody can confirm, of ``types`` or all such, by id."""
     wanted = [
-        row.name for row in MEMORY_TYPES.values() if "about" in row.touchable and row.name in (types or MEMORY_TYPES)
+        row.name for row in rows_of(journal.types).values() if _is_confirmed(row) and row.name in (types or [row.name])
     ]
     marks = ", ".join("?" * len(wanted))
     rows = journal.index.db.execute(
@@ -108,7 +110,7 @@ def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
     ).fetchall()  # fmt: skip
     keys = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
     entities = [entity for key in sorted(keys, key=lambda key: key[1]) if (entity := journal.get(*key)) is not None]
-    return [entity for entity in entities if not is_ended(entity.item_type, entity.value.get("state"))]
+    return [entity for entity in entities if not is_ended(entity.item_type, entity.value.get("state"), journal.types)]
 
 
 def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due | None:
@@ -117,7 +119,7 @@ def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due |
         for one in ground.standings(entity)
         if one.state == "moved"
     )
-    expired = _expired(entity, now_ms)
+    expired = _expired(journal, entity, now_ms)
     check = last_check(journal, entity)
     if check is not None and check.passed:
         check = None
@@ -125,13 +127,17 @@ def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due |
     return due if due.stale or moved or expired or check is not None else None
 
 
+def _is_confirmed(row: MemoryType) -> bool:
+    return "about" in row.touchable and bool(row.stale_when)
+
+
 def _confirmed(
-    entity: Entity, ground: Ground, writer: Writer, now_ms: int, about: Sequence[str], expires: str
+    journal: Journal, entity: Entity, ground: Ground, writer: Writer, now_ms: int, about: Sequence[str], expires: str
 ) -> dict[str, JSONValue]:
-    row = MEMORY_TYPES.get(entity.item_type)
-    if row is None or "about" not in row.touchable:
+    row = row_of(journal.types, entity.item_type)
+    if row is None or not _is_confirmed(row):
         raise UsageError(f"a {entity.item_type} is not confirmed", safe=_SAFE)
-    if is_ended(entity.item_type, entity.value.get("state")):
+    if is_ended(entity.item_type, entity.value.get("state"), journal.types):
         raise UsageError(f"{entity.item_id} is {entity.value.get('state')}: it does not hold", safe=_SAFE,
                          mend=f"See what does: periplus show {entity.item_id}")  # fmt: skip
     now = format_ms(now_ms)
@@ -145,14 +151,20 @@ def _confirmed(
         value["about"] = [_found_again(entity, item, ground) for item in items]
     if expires:
         value["expires"] = expires
-    elif _expired(entity, now_ms):
+    elif _expired(journal, entity, now_ms):
         value.pop("expires", None)
     return value
 
 
-def _expired(entity: Entity, now_ms: int) -> str:
-    """Since when a note's time is over; empty where it is not."""
-    ends = entity.value.get("expires") if entity.item_type == "note" else None
+def _expires(journal: Journal, entity: Entity) -> bool:
+    """Whether an entity may say when its time is over: a note, or one of a declared type that does."""
+    row = row_of(journal.types, entity.item_type)
+    return row is not None and "expires" in row.touchable
+
+
+def _expired(journal: Journal, entity: Entity, now_ms: int) -> str:
+    """Since when an entity's time is over; empty where it is not."""
+    ends = entity.value.get("expires") if _expires(journal, entity) else None
     ends_ms = parse_ms(ends) if isinstance(ends, str) and ends else None
     return str(ends) if ends_ms is not None and ends_ms <= now_ms else ""
 

@@ -8,7 +8,9 @@ checked at every write, never trusted at a read.
 from __future__ import annotations
 
 __all__ = [
+    "ANCHORED",
     "CANDIDATE",
+    "COMMON_FIELDS",
     "CONTEXT_REF",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
@@ -17,8 +19,13 @@ __all__ = [
     "UNSEARCHED",
     "Cascade",
     "MemoryType",
+    "check_common",
+    "check_secrets",
     "initial_states",
+    "is_ended",
     "memory_types",
+    "row_of",
+    "rows_of",
     "state_of",
 ]
 
@@ -78,7 +85,8 @@ class MemoryType(NamedTuple):
     ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept. ``transitions`` says
     which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
     goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
-    ``old_states`` are names that states had in earlier versions, with those that they have now.
+    ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
+    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says.
     """
 
     name: str
@@ -98,6 +106,14 @@ class MemoryType(NamedTuple):
     linked: frozenset[str] = frozenset()
     reads_through: bool = False
     old_states: Mapping[str, str] = {}
+    own: frozenset[str] = frozenset()
+    own_schema: Mapping[str, JSONValue] | None = None
+    is_recalled: bool = True
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The names of all that an entity of this type may hold."""
+        return frozenset(self.schema.__struct_fields__) | self.own
 
 
 def _states(text: str) -> dict[str, frozenset[str]]:
@@ -109,8 +125,8 @@ def _states(text: str) -> dict[str, frozenset[str]]:
     return found
 
 
-_COMMON_FIELDS: Final = frozenset({"text", "tags", "about", "evidence", "confidence", "relations"})
-_ANCHORED: Final = "what it is about changed since"
+COMMON_FIELDS: Final = frozenset({"text", "tags", "about", "evidence", "confidence", "relations"})
+ANCHORED: Final = "what it is about changed since"
 _RULE_STATES: Final = _states("active > resolved expired; resolved > active; expired > active")
 _WORK_STATES: Final = _states(
     "todo > doing blocked review done dropped; doing > todo blocked review done dropped; blocked > todo doing dropped;"
@@ -118,7 +134,7 @@ _WORK_STATES: Final = _states(
 )
 _WORK_ENDED: Final = frozenset({"done", "dropped"})
 _WORK_OPEN: Final = frozenset({"todo", "doing", "blocked", "review"})
-_WORK_FIELDS: Final = _COMMON_FIELDS | {"priority", "assignee", "depends_on", "reason"}
+_WORK_FIELDS: Final = COMMON_FIELDS | {"priority", "assignee", "depends_on", "reason"}
 _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depends_on"})
 
 CANDIDATE: Final = "candidate"
@@ -140,7 +156,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                cascades=(Cascade(frozenset({"released", "expired"}), "step", "step", frozenset({"doing"}), "todo", is_own=True),),
                stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
     MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
-               transitions=_RULE_STATES, touchable=_COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=_ANCHORED),
+               transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
     MemoryType(CONTEXT_REF, "ref", ContextRef, False, "", frozenset(), 0, "a name for a context", frozenset()),
     MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
@@ -148,22 +164,22 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                transitions=_states(
                    "proposed > accepted rejected deferred superseded; accepted > deferred superseded;"
                    " deferred > proposed accepted rejected superseded; rejected > proposed superseded; superseded >"),
-               touchable=_COMMON_FIELDS | {"rationale", "alternatives"}, replaced_state="superseded", stale_when=_ANCHORED),
+               touchable=COMMON_FIELDS | {"rationale", "alternatives"}, replaced_state="superseded", stale_when=ANCHORED),
     MemoryType("handoff", "hof", Handoff, True, "open", frozenset({"closed"}), 110, "the state of work that is passed on",
                transitions=_states("open > accepted closed; accepted > closed; closed >"), replaced_state="closed",
-               stale_when=_ANCHORED, linked=frozenset({"state", "recipient", "plan"})),
+               stale_when=ANCHORED, linked=frozenset({"state", "recipient", "plan"})),
     MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here",
-               transitions=_states("active > superseded; superseded > active"), touchable=_COMMON_FIELDS,
-               replaced_state="superseded", stale_when=_ANCHORED),
+               transitions=_states("active > superseded; superseded > active"), touchable=COMMON_FIELDS,
+               replaced_state="superseded", stale_when=ANCHORED),
     MemoryType("message", "msg", Message, False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
                frozenset(), transitions=_states("sent > read answered; read > answered; answered >"),
                linked=frozenset({"state", "recipient", "thread"})),
     MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation; may expire",
-               touchable=_COMMON_FIELDS | {"expires"}, stale_when=f"{_ANCHORED}, or its time is over"),
+               touchable=COMMON_FIELDS | {"expires"}, stale_when=f"{ANCHORED}, or its time is over"),
     MemoryType("plan", "pln", Plan, True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
                cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",
-               stale_when=_ANCHORED, linked=frozenset({"state"})),
+               stale_when=ANCHORED, linked=frozenset({"state"})),
     MemoryType("run", "run", RunCard, False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
                frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >")),
     MemoryType("session", "ses", Session, False, "open", frozenset({"sealed"}), 0, "who worked when",
@@ -173,23 +189,44 @@ TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("step", "stp", Step, False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"place"},
                cascades=(Cascade(_WORK_ENDED | {"review"}, "claim", "step", frozenset({"held"}), "released"),),
-               replaced_state="dropped", stale_when=_ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True),
+               replaced_state="dropped", stale_when=ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True),
     MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history",
                frozenset()),
     MemoryType("trap", "trp", Trap, True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do", transitions=_RULE_STATES,
-               touchable=_COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=_ANCHORED),
+               touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED),
 )  # fmt: skip
 
 MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
 
 
-def state_of(item_type: str, value: Mapping[str, JSONValue]) -> str:
+def state_of(item_type: str, value: Mapping[str, JSONValue], default: str = "") -> str:
     """The state that a payload says, by the name that it has now; empty where a type has none."""
     row = MEMORY_TYPES.get(item_type)
-    state = value.get("state", row.default_state if row is not None else "")
+    state = value.get("state", row.default_state if row is not None else default)
     said = state if isinstance(state, str) else ""
     return said if row is None else row.old_states.get(said, said)
+
+
+def row_of(types: Mapping[str, EntityType], name: str) -> MemoryType | None:
+    """The row of a type, one of ours or one that the project declares; ``types`` is the table that its journal was opened with."""
+    row = MEMORY_TYPES.get(name)
+    if row is None and name in types:
+        declared = types[name].declared
+        return declared if isinstance(declared, MemoryType) else None
+    return row
+
+
+def rows_of(types: Mapping[str, EntityType]) -> dict[str, MemoryType]:
+    """All rows: ours, then those that the project declares, by name."""
+    declared = {name: row for name in sorted(types) if (row := row_of(types, name)) is not None}
+    return MEMORY_TYPES | declared
+
+
+def is_ended(item_type: str, state: object, types: Mapping[str, EntityType] | None = None) -> bool:
+    """Whether an entity in this state holds no longer."""
+    row = row_of(types or {}, item_type)
+    return row is not None and state in row.ended_states
 
 
 def initial_states(row: MemoryType) -> frozenset[str]:
@@ -215,18 +252,18 @@ def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONVa
         except msgspec.ValidationError as error:
             raise UsageError(f"not a {row.name}: {error}", safe="Nothing was written.") from error
         if isinstance(value, Common):
-            _check_common(row.name, value)
+            check_common(row.name, value)
         if isinstance(value, Work) and not 0 <= value.priority <= 100:
             raise UsageError(f"priority {value.priority} is not between 0 and 100", safe="Nothing was written.")
         if isinstance(value, Candidate):
             _check_candidate(value)
         if isinstance(value, Common | Candidate | Session | Message) and not allow_secrets:
-            _check_secrets(row.name, payload)
+            check_secrets(row.name, payload)
 
     return check
 
 
-def _check_common(name: str, value: Common) -> None:
+def check_common(name: str, value: Common) -> None:
     if not value.text.strip():
         raise UsageError(f"a {name} needs a text", safe="Nothing was written.")
     if len(value.text) > TEXT_CHARACTERS_MAX:
@@ -252,7 +289,7 @@ def _check_candidate(value: Candidate) -> None:
         raise UsageError(f"not a candidate: it says no {', '.join(missing)}", safe="Nothing was written.")
 
 
-def _check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
+def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
     for field, text in _texts(payload, ""):
         found = find_secrets(text)
         if found:

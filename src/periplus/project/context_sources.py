@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.clock import parse_ms
 from periplus.context.model import RELEVANCE_MAX, Atom, atom_digest
-from periplus.memory.recall import is_ended
+from periplus.memory.types import is_ended
 from periplus.project.context_lines import GivenAtom, check_no_secret
 
 if TYPE_CHECKING:

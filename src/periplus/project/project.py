@@ -44,8 +44,10 @@ from periplus.memory import (
     recall,
     remember,
 )
+from periplus.memory.declared import read_declared
 from periplus.project.status import Status
 from periplus.project.trails import ImportedTrail, TrailFile
+from periplus.project.types import check_type
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -105,12 +107,14 @@ class Project:
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
-        self.types = memory_types(allow_secrets=allow_secrets)
+        self.declared = read_declared(Layout(root).config)
+        self.types = memory_types(allow_secrets=allow_secrets) | self.declared.entity_types(allow_secrets=allow_secrets)
+        hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
         self.keeper: Keeper | None = None
         self.journal = Journal(
             root,
             self.types,
-            indexer=MemoryIndexer(objects.get),
+            indexer=MemoryIndexer(objects.get, hidden),
             files=files,
             clock=clock,
             progress=progress or no_progress,
@@ -252,6 +256,7 @@ class Project:
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
         self.look_if_due()
+        check_type(self, memory.item_type)
         return remember(self.journal, memory, self.writer, root=self.folder, key=key)
 
     def recall(
@@ -264,6 +269,8 @@ class Project:
         filters: Filters | None = None,
     ) -> Recall:
         self.look_if_due()
+        for name in filters.types if filters is not None else ():
+            check_type(self, name)
         return recall(
             self.journal,
             question,
@@ -627,6 +634,7 @@ class Project:
         from periplus.project.context_objects import RefObjects, context_problems
         from periplus.project.syncing import trail_objects
         from periplus.project.trails import trail_problems
+        from periplus.project.types import declared_problems
 
         contexts, objects = RefObjects(self.journal), self.journal.objects
 
@@ -638,6 +646,7 @@ class Project:
         found.problems.extend(context_problems(self))
         found.problems.extend(check_backups(self.root))
         found.problems.extend(self.hooks.problems())
+        found.problems.extend(declared_problems(self))
         return found
 
     def redact(

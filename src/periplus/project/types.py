@@ -1,0 +1,44 @@
+"""The types that a project declares in its ``config.toml``: what is wrong with them, told to who would write them and by ``doctor``."""
+
+from __future__ import annotations
+
+__all__ = ["check_type", "declared_problems"]
+
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import UsageError
+from periplus.memory.types import row_of, rows_of
+
+if TYPE_CHECKING:
+    from periplus.journal.doctor import Problem
+    from periplus.project.project import Project
+
+_THE_JOURNALS: Final = frozenset({"conflict"})
+
+
+def check_type(project: Project, name: str) -> None:
+    """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
+    if name in project.declared.problems:
+        raise project.declared.problems[name]
+    if row_of(project.types, name) is None and name not in project.types:
+        known = ", ".join(rows_of(project.types))
+        raise UsageError(f"unknown type {name!r}", safe="Nothing was written.", mend=f"Known are: {known}.")
+
+
+def declared_problems(project: Project) -> list[Problem]:
+    """What is wrong with the declarations, with their schemas, and which types are held and not known."""
+    from periplus.journal.doctor import Problem
+
+    declared, config = project.declared, project.journal.layout.config
+    wrong = (*declared.problems.values(), *declared.schema_problems())
+    found = [
+        Problem("warning", f"{error}; what was written of the type is kept and read", config, mend=error.mend or "")
+        for error in wrong
+    ]
+    rows = project.journal.index.db.execute("SELECT DISTINCT item_type FROM heads").fetchall()
+    known = {*project.types, *declared.problems, *_THE_JOURNALS}
+    return found + [
+        Problem("note", f"there are entities of the type {name[:80]!r}, which is not known here: they are kept, read "
+                             "and synced as they are", config, mend="Declare the type, or update Periplus.")
+        for name in sorted({str(row[0]) for row in rows} - known)
+    ]  # fmt: skip
