@@ -92,7 +92,7 @@ def test_what_ended_or_is_of_another_kind_is_not_confirmed(project, tmp_path):
     assert due(project) == [], "what was superseded wants no look"
     with pytest.raises(UsageError, match="is superseded: it does not hold"):
         project.reviewing.confirm([old.item_id])
-    with pytest.raises(UsageError, match="only a note expires"):
+    with pytest.raises(UsageError, match="a decision does not expire"):
         project.reviewing.confirm([new.item_id], expires="2030-01-01T00:00:00Z")
 
 
