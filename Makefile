@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+NODE_STAMP := tests/node/node_modules/.installed
 
-.PHONY: run setup test quick check bench native lock clean
+.PHONY: run setup test node quick check bench native lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -19,8 +20,16 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
-test: setup
+test: setup node
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Programs of others that drive the MCP server in tests; without npm, or where it cannot fetch them, those tests are skipped.
+node: $(NODE_STAMP)
+
+$(NODE_STAMP): tests/node/package-lock.json
+	@if ! command -v npm >/dev/null; then echo "npm is not there: tests that need it are skipped"; \
+	elif (cd tests/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
+	else echo "npm could not install tests/node: tests that need it are skipped"; fi
 
 quick: setup
 	$(BIN)/python -m pytest -m "not slow and not rig"

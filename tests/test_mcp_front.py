@@ -15,7 +15,7 @@ from periplus.project import Project
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, INSTRUCTIONS, MODERN_VERSION, TOOLS, tool_documents
 from periplus.server.mcp.desk import Desk
 from periplus.server.mcp.front import Front
-from periplus.server.mcp.sdk import DeskThread, make_server
+from periplus.server.mcp.sdk import Answers, DeskThread, make_server
 
 CLIENT = {"name": "probe", "version": "1"}
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
@@ -55,7 +55,7 @@ def said_by_sdk(messages):
 
     async def talk():
         thread = DeskThread(Desk(nowhere, host="here"))
-        server = make_server(thread, "test")
+        server = make_server(Answers(thread, "test"))
         to_sdk, reads = anyio.create_memory_object_stream(100)
         writes, from_sdk = anyio.create_memory_object_stream(100)
         answers = {}

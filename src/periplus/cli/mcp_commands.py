@@ -80,7 +80,7 @@ def _stdio(desk: Desk) -> int:
 def _http(face: Face, arguments: argparse.Namespace, desk: Desk) -> int:
     from periplus.cli.mcp_schemas import McpOut
     from periplus.server.mcp.http import serve_http
-    from periplus.server.mcp.sdk import DeskThread, connection_name, make_server
+    from periplus.server.mcp.sdk import Answers, DeskThread, connection_name, make_server
 
     token = _token(face, arguments)
     thread = DeskThread(desk)
@@ -90,7 +90,7 @@ def _http(face: Face, arguments: argparse.Namespace, desk: Desk) -> int:
         face.stdout.flush()
 
     try:
-        serve_http(make_server(thread, connection_name()), arguments.port, ready, token=token)
+        serve_http(make_server(Answers(thread, connection_name())), arguments.port, ready, token=token)
     finally:
         thread.close()
     return 0

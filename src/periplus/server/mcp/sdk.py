@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DeskThread", "connection_name", "make_server", "missing_sdk"]
+__all__ = ["Answers", "DeskThread", "connection_name", "make_server", "missing_sdk"]
 
 import asyncio
 import os
@@ -54,12 +54,11 @@ class DeskThread:
         self._threads.shutdown()
 
 
-def make_server(thread: DeskThread, connection: str) -> Any:
-    """The SDK's server. ``connection`` is the session of who is on the other side, where the transport does not say more."""
+def make_server(answers: Answers) -> Any:
+    """The SDK's server, over ``answers``."""
     from mcp.server.caching import CacheHint
     from mcp.server.lowlevel import Server
 
-    answers = _Answers(thread, connection)
     lasting = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     return Server(
         NAME,
@@ -82,10 +81,11 @@ def make_server(thread: DeskThread, connection: str) -> Any:
     )
 
 
-class _Answers:
-    """The handlers."""
+class Answers:
+    """The handlers of the SDK's server, which are what it offers."""
 
     def __init__(self, thread: DeskThread, connection: str) -> None:
+        """``connection`` is the session of who is on the other side, where the transport does not say more."""
         self._thread = thread
         self._connection = connection
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 __all__ = ["Stopped", "claimed_streams", "serve_stdio"]
 
 import asyncio
+import json
 import os
 import queue
 import signal
@@ -22,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from periplus.server.mcp.front import Front
 from periplus.server.mcp.lines import MESSAGE_BYTES_MAX, Line, LineReader, error_line, write_all
-from periplus.server.mcp.sdk import DeskThread, make_server
+from periplus.server.mcp.sdk import Answers, DeskThread, make_server
 
 _T = TypeVar("_T")
 _PARSE_ERROR: Final = -32700
@@ -83,6 +84,10 @@ def _stop(*_: object) -> None:
 def _load() -> None:
     with suppress(ImportError):  # who needs it says so
         import mcp.server.lowlevel  # noqa: F401 - so that it is there when the first call comes
+
+
+def _has_id(data: bytes) -> bool:
+    return b'"id"' in data and "id" in json.loads(data)
 
 
 class _Daemon:
@@ -148,7 +153,7 @@ class _Handed:
     async def run(self) -> None:
         import anyio
 
-        server = make_server(self._thread, self._connection)
+        server = make_server(Answers(self._thread, self._connection))
         to_sdk, reads = anyio.create_memory_object_stream[Any](0)
         writes, from_sdk = anyio.create_memory_object_stream[Any](0)
         task = asyncio.current_task()
@@ -211,8 +216,15 @@ class _Handed:
                 one["type"] != "json_invalid"
                 for one in error.errors(include_url=False, include_context=False, include_input=False)
             )
-            code, told = (_INVALID_REQUEST, "this is no message") if is_json else (_PARSE_ERROR, "this is no JSON")
+            code, told = (
+                (_INVALID_REQUEST, "this is no message")
+                if is_json
+                else (_PARSE_ERROR, "this is no JSON, or it is nested too deeply")
+            )
             await self._write(error_line(line.data, code, told))
+            return
+        if isinstance(message, mcp_types.JSONRPCNotification) and _has_id(line.data):  # who asks so waits for an answer
+            await self._write(error_line(line.data, _INVALID_REQUEST, "an id is a text or a whole number"))
             return
         if isinstance(message, mcp_types.JSONRPCRequest):
             self._asked.add(message.id)
