@@ -124,7 +124,8 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, dict):
-        return {whole(str(key)): _clean(one) for key, one in value.items()}
+        cleaned = {whole(str(key)): _clean(one) for key, one in value.items()}
+        return {key: cleaned[key] for key in sorted(cleaned)}  # as a record gives it back
     if isinstance(value, list | tuple):
         return [_clean(one) for one in value]
     return value

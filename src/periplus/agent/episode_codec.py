@@ -5,8 +5,8 @@ Version 1 of a record::
     {"v": 1, "kind": "resulted", "turn": 3, "step": 2, …the fields of the episode that are not their default…}
 
 Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. So a value that it cannot carry
-stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``, and ``{"$json": "…"}`` for a dict with a key that
-canonical JSON has no place for, or that could be taken for an envelope.
+stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``, ``{"$items": [[key, value], …]}`` for a dict with a key
+that canonical JSON has no place for or that could be taken for an envelope, and ``{"$json": "…"}`` for what is nested too deep.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ from periplus.base.errors import DamageError, NewerFormatError
 EPISODE_VERSION: Final = 1
 _KEY_CEILING: Final = "\ud800"
 _PAIR_CHARACTERS_MAX: Final = 4096
-_DEPTH_MAX: Final = 56
+_DEPTH_MAX: Final = 50
 _FACTS: Final = frozenset({"kind", "id", "call_id", "finish_reason", "reason", "before", "after", "tool_call_id"})
 Mask: TypeAlias = Callable[[str], tuple[str, int]]
 
 
 def masked_episode(episode: Episode, mask: Mask) -> Episode:
-    """The episode without the secrets in it, itself where it has none. An answer says which of its calls are changed.
+    """The episode as it comes back from a record: without the secrets in it, with the keys of its dicts in order.
 
-    What the provider wants back unread (``reasoning``) is dropped where it holds a secret: changed, it would be refused.
+    An answer says which of its calls are changed. What the provider wants back unread (``reasoning``) is dropped where it holds a
+    secret: changed, it would be refused. Pictures stay as they are.
     """
     if isinstance(episode, Answered):
-        return _masked_answer(episode, mask)
+        return _kept_answer(episode, mask)
     if isinstance(episode, Resulted) and episode.result.images:
         images = episode.result.images
         bare = msgspec.structs.replace(episode, result=msgspec.structs.replace(episode.result, images=()))
-        clean_bare = cast("Resulted", masked_episode(bare, mask))
-        return msgspec.structs.replace(clean_bare, result=msgspec.structs.replace(clean_bare.result, images=images))
-    plain = msgspec.to_builtins(episode)
-    clean = _masked(plain, mask)
-    return episode if clean == plain else cast("Episode", msgspec.convert(clean, type=Episode))
+        kept = cast("Resulted", masked_episode(bare, mask))
+        return msgspec.structs.replace(kept, result=msgspec.structs.replace(kept.result, images=images))
+    return cast("Episode", msgspec.convert(_masked(msgspec.to_builtins(episode), mask), type=Episode))
 
 
 def encode_episode(episode: Episode) -> dict[str, JSONValue]:
@@ -73,28 +72,23 @@ def decode_episode(payload: Mapping[str, Any]) -> Episode:
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 
-def _masked_answer(episode: Answered, mask: Mask) -> Answered:
+def _kept_answer(episode: Answered, mask: Mask) -> Answered:
     message = episode.message
     changed: list[str] = []
     calls = []
     for call in message.tool_calls:
-        clean = ToolCall(id=call.id, name=call.name, args=_masked(call.args, mask), raw=mask(call.raw)[0],
-                         problem=mask(call.problem)[0])  # fmt: skip
-        if clean.args != call.args:
+        args = _masked(call.args, mask)
+        if args != call.args:
             changed.append(call.id)
-        calls.append(clean)
-    plain_reasoning = msgspec.to_builtins(message.reasoning)
-    reasoning = tuple(block for block in message.reasoning if _masked(msgspec.to_builtins(block), mask) == block)
-    content = mask(message.content)[0]
-    if (
-        not changed
-        and content == message.content
-        and len(reasoning) == len(plain_reasoning)
-        and calls == list(message.tool_calls)
-    ):
-        return episode
-    replaced = msgspec.structs.replace(message, content=content, tool_calls=tuple(calls), reasoning=reasoning)
-    return msgspec.structs.replace(episode, message=replaced, masked=tuple(changed))
+        calls.append(
+            ToolCall(id=call.id, name=call.name, args=args, raw=mask(call.raw)[0], problem=mask(call.problem)[0])
+        )
+    blocks = [(block, _masked(block, mask)) for block in msgspec.to_builtins(message.reasoning)]
+    reasoning = tuple(clean for block, clean in blocks if clean == block)
+    kept = msgspec.structs.replace(
+        message, content=mask(message.content)[0], tool_calls=tuple(calls), reasoning=reasoning
+    )
+    return msgspec.structs.replace(episode, message=kept, masked=(*episode.masked, *changed))
 
 
 def _masked(value: Any, mask: Mask) -> Any:
@@ -103,7 +97,7 @@ def _masked(value: Any, mask: Mask) -> Any:
     if isinstance(value, dict):
         return {
             mask(key)[0]: one if key in _FACTS and not isinstance(one, dict | list) else _masked_pair(key, one, mask)
-            for key, one in value.items()
+            for key, one in sorted(value.items())
         }
     if isinstance(value, list | tuple):
         return [_masked(one, mask) for one in value]
@@ -132,12 +126,14 @@ def _packed(value: Any, depth: int) -> JSONValue:
     if isinstance(value, float):
         return {"$dec": repr(value)}
     if isinstance(value, dict):
-        if depth >= _DEPTH_MAX or any(key.startswith("$") or max(key, default="") >= _KEY_CEILING for key in value):
-            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), depth)}
+        if depth >= _DEPTH_MAX:
+            return {"$json": msgspec.json.encode(value, order="sorted").decode()}
+        if any(key.startswith("$") or max(key, default="") >= _KEY_CEILING for key in value):
+            return {"$items": [[key, _packed(one, depth + 3)] for key, one in sorted(value.items())]}
         return {key: _packed(one, depth + 1) for key, one in value.items()}
     if isinstance(value, list | tuple):
         if depth >= _DEPTH_MAX:
-            return {"$json": _packed(msgspec.json.encode(value, order="sorted").decode(), depth)}
+            return {"$json": msgspec.json.encode(value, order="sorted").decode()}
         return [_packed(one, depth + 1) for one in value]
     raise TypeError(f"{type(value).__name__} has no place in an episode")
 
@@ -150,6 +146,8 @@ def _unpacked(value: Any) -> Any:
     match value:
         case {"$dec": str(text)}:
             return int(text) if text.lstrip("-").isdigit() else float(text)
-        case {"$json": inner}:
-            return msgspec.json.decode(_unpacked(inner))
+        case {"$json": str(text)}:
+            return msgspec.json.decode(text)
+        case {"$items": list(items)}:
+            return {key: _unpacked(one) for key, one in items}
     return {key: _unpacked(one) for key, one in value.items()}

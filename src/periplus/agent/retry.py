@@ -77,8 +77,7 @@ def _is_retryable(client: LLMClient, error: Exception) -> bool:
 
 
 def _retry_after_s(client: LLMClient, error: Exception) -> float | None:
-    if isinstance(error, ModelError):
-        return error.retry_after_s
+    """What the provider asked for, as far as it is a time to wait."""
     asked = getattr(client, "retry_after", None)
-    found = asked(error) if asked is not None else None
-    return float(found) if found is not None else None
+    found = error.retry_after_s if isinstance(error, ModelError) else asked(error) if asked is not None else None
+    return float(found) if found is not None and 0 <= found < float("inf") else None

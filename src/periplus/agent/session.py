@@ -36,7 +36,11 @@ _UNKNOWN: Final = (
 
 
 class Parts(NamedTuple):
-    """What a session is made of. ``context`` is new: the session gives it the episodes of the log."""
+    """What a session is made of. ``context`` is new: the session gives it the episodes of the log.
+
+    A host may also have ``cancel()`` (see ``Cancellable``), ``begin_turn(turn)``, which is told the turn that changes belong to, and
+    ``note_seen(path, digest)``, which is told what the model knew of files before the process began.
+    """
 
     client: LLMClient
     host: ToolHost
@@ -62,9 +66,14 @@ class Session:
         self._lock = threading.Lock()
         self._said: list[str] = []
         self._token: CancelToken | None = None
+        note_seen = getattr(parts.host, "note_seen", None)
         for episode in parts.log.read():
             self._turn.take(episode)
             parts.context.take(episode)
+            if note_seen is not None and isinstance(episode, Resulted):
+                for effect in episode.result.effects:
+                    if effect.get("after"):
+                        note_seen(str(effect["path"]), str(effect["after"]))
 
     @property
     def is_interrupted(self) -> bool:
@@ -78,7 +87,7 @@ class Session:
     def turn(self, request: str, *, topic: str = "", token: CancelToken | None = None) -> Ended:
         """Run a request of the person to its end. Raises RefusedError where a turn was cut off, and what the log raises."""
         self._refuse_interrupted()
-        run = self._run(token)
+        run = self._run(self._turn.number + 1, token)
         parts = self._parts
         asked = Requested(turn=self._turn.number + 1, text=whole(request), topic=topic, at_ms=parts.clock.now_ms())
         run.note(asked, *parts.context.begin(asked))
@@ -90,7 +99,7 @@ class Session:
         """Go on with the turn that was cut off; None where none was."""
         if not self.is_interrupted:
             return None
-        run = self._run(token)
+        run = self._run(self._turn.number, token)
         at = {"turn": self._turn.number, "step": self._turn.step}
         run.note(Resumed(**at, at_ms=self._parts.clock.now_ms()))
         judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
@@ -109,7 +118,7 @@ class Session:
         """End the turn that was cut off as it stands; None where none was."""
         if not self.is_interrupted:
             return None
-        run = self._run(None)
+        run = self._run(self._turn.number, None)
         judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
         if judged:
             run.note(*judged)
@@ -136,11 +145,14 @@ class Session:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _run(self, token: CancelToken | None) -> Run:
+    def _run(self, turn: int, token: CancelToken | None) -> Run:
         parts = self._parts
         token = token or CancelToken()
         with self._lock:
             self._token = token
+        begin_turn = getattr(parts.host, "begin_turn", None)
+        if begin_turn is not None:
+            begin_turn(str(turn))
         return Run(
             client=parts.client, host=parts.host, context=parts.context, log=parts.log, hooks=parts.hooks, token=token,
             turn=self._turn, emit=parts.emit, approver=parts.approver, steering=self._steering, limits=parts.limits,
@@ -189,6 +201,10 @@ def _judged(run: Run, intent: Intended) -> Resulted | None:
         done = "Done. (The process ended before this could be written down; the files are as they were to be.)"
         return _resulted(intent, ToolResult(outcome="ok", output=done, untrusted=False, effects=intent.plan))
     if standing and all(is_before for _, is_before, _ in standing.values()):
+        note_seen = getattr(run.host, "note_seen", None)
+        for path, (now, _, _) in standing.items():
+            if note_seen is not None and now is not None:
+                note_seen(path, now)  # a call that could be planned was made by who had seen the file
         return None
     said = [_UNKNOWN]
     for path, (now, is_before, is_after) in sorted(standing.items()):
