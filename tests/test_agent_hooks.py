@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import Phase
 
 from agent_hook_contract import check_hook
 from agent_support import Bench
-from hypothesis import Phase
 from periplus.agent.contracts import Continue, Message, Stop, ToolCall, ToolDecision, ToolResult, Usage
 from periplus.agent.episodes import HookFailed, Resulted
 from periplus.agent.events import HookRaised
