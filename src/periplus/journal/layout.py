@@ -47,6 +47,7 @@ class Layout:
         self.objects = os.path.join(root, "objects")
         self.cursors = os.path.join(root, "cursors")
         self.index = os.path.join(root, "index.sqlite")
+        self.turns = os.path.join(root, "turns.sqlite")  # of sessions of the agent; derived, as the index is
         self.hooks = os.path.join(root, HOOKS_FOLDER)
 
     def refuse_links(self) -> None:

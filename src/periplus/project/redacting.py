@@ -47,7 +47,18 @@ def redact_project(
         from periplus.project.context_redacting import forget_parked
 
         forget_parked(project.contexts.library, Needle(secret).is_in)
+    if not dry_run:
+        _forget_turns(project)
     return done._replace(remaining=[*done.remaining, *_beyond_the_store(project, done)])
+
+
+def _forget_turns(project: Project) -> None:
+    """What the sessions' turns said stands beside the index too; it is made anew from what is left."""
+    for ending in ("", "-wal", "-shm"):
+        try:
+            project.journal.files.unlink(project.journal.layout.turns + ending)
+        except FileNotFoundError:
+            pass  # nobody looked for a turn yet
 
 
 def _rewriter(

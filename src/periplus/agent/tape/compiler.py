@@ -36,6 +36,7 @@ BUDGET_TOKENS: Final = 48_000
 FOLD_TO_TOKENS: Final = 16_000
 KNOWLEDGE_MAX: Final = 6
 _KEPT_SHARE: Final = 4
+_MEMORIES: Final = "@periplus/memory/"
 
 
 class Lookup(Protocol):
@@ -93,8 +94,8 @@ class Tape:
         state = self.state
         seal = plan_seal(state, self._files)
         for handle in seal.used:
-            if self._memory is not None and self._memory.is_durable:
-                self._memory.mark_used(handle)
+            if self._memory is not None and self._memory.is_durable and handle.startswith(_MEMORIES):
+                self._memory.mark_used(handle.removeprefix(_MEMORIES).removesuffix(".md"))
         notes = [noted(ended.turn, seal, ended.step)]
         then = sealed_state(state, seal, ended)
         if then.is_over:

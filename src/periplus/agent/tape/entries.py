@@ -6,6 +6,7 @@ An entry is text for the model and is frozen once written. What it leaves out it
 from __future__ import annotations
 
 __all__ = [
+    "ROOT",
     "BaseEntry",
     "CommitmentsEntry",
     "Entry",
@@ -32,6 +33,8 @@ from periplus.agent.tape.fence import cut_lines, cut_text, fence, left_out, one_
 from periplus.agent.tape.notes import Anchor, FilePatch
 from periplus.base.tokens import estimate_tokens
 
+ROOT: Final = "@periplus/"
+"""Of the handles of the session itself."""
 REQUEST_CHARACTERS: Final = 1_500
 REPLY_CHARACTERS: Final = 900
 PATCH_LINES: Final = 80
@@ -178,21 +181,21 @@ Entry: TypeAlias = (
 )
 
 
-def turn_handle(turn: int) -> str:
-    return f"@periplus/turns/{turn}.md"
+def turn_handle(turn: int, root: str = ROOT) -> str:
+    return f"{root}turns/{turn}.md"
 
 
 def file_handle(anchor: Anchor) -> str:
     return f"@periplus/files/{anchor.sha256}/{anchor.path}"
 
 
-def call_handle(turn: int, step: int, place: int) -> str:
-    """The whole of what the call at ``place`` (from 1) of a step gave."""
-    return f"@periplus/trail/{turn}/{step}.{place}.txt"
+def call_handle(turn: int, step: int, place: int, root: str = ROOT) -> str:
+    """The whole of what the call at ``place`` (from 1) of a step gave. ``root`` is that of the session's pages."""
+    return f"{root}trail/{turn}/{step}.{place}.txt"
 
 
-def patch_handle(turn: int, path: str) -> str:
-    return f"@periplus/turns/{turn}/patch/{path}"
+def patch_handle(turn: int, path: str, root: str = ROOT) -> str:
+    return f"{root}turns/{turn}/patch/{path}"
 
 
 def render(entries: tuple[Entry, ...]) -> tuple[str, int]:

@@ -97,7 +97,7 @@ class Slice:
     def task(self, session: str, skills: tuple[str, ...] = (), resolution: str = "") -> TaskState:
         """What another process needs to go on: references, and never what a file holds."""
         return TaskState(
-            task_id=self.topic,
+            task_id=f"{session}/{self.topic}",
             session=session,
             title=self.title or self.goal[:80],
             status=self.status,
@@ -120,7 +120,7 @@ class Slice:
 def slice_of_task(state: TaskState) -> Slice:
     """The slice that a task was left with."""
     return Slice(
-        state.task_id,
+        state.task_id.rpartition("/")[2],
         state.title,
         state.status,
         state.goal,

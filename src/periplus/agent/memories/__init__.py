@@ -1,0 +1,9 @@
+"""What outlives a turn, three times: not at all, in this process, in the store of a project."""
+
+from __future__ import annotations
+
+__all__ = ["InProcessMemory", "NullMemory", "StoreMemory"]
+
+from periplus.agent.memories.inproc import InProcessMemory
+from periplus.agent.memories.null import NullMemory
+from periplus.agent.memories.store import StoreMemory

@@ -1,0 +1,103 @@
+"""Pieces of the project's files that answer a query, by their words: without an index, within bounds.
+
+Files are walked as the tools walk them (what git ignores is left out), each is judged by how many of the query's words stand in
+its path and in its best window of lines, rare words counting more than common ones.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FolderRetriever"]
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from periplus.agent.contracts import Snippet
+from periplus.base.analysis import query_terms, rough_stem, terms
+from periplus.base.confined import Confined
+from periplus.base.errors import PeriplusError
+
+FILES_MAX: Final = 2_000
+FILE_BYTES_MAX: Final = 256 << 10
+BYTES_MAX: Final = 16 << 20
+_WINDOW_LINES: Final = 14
+_BEFORE_LINES: Final = 3
+_PATH_WEIGHT: Final = 2.0
+_HIDDEN: Final = frozenset({"node_modules", "__pycache__", "dist", "build", "target"})
+
+
+class FolderRetriever:
+    """Satisfies ``contracts.Retriever`` for the files below ``root``."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def retrieve(self, query: str, k: int = 6) -> Sequence[Snippet]:
+        asked = {rough_stem(term) for term in query_terms(query)}
+        if not asked or k <= 0:
+            return ()
+        seen: dict[str, int] = dict.fromkeys(asked, 0)
+        held: list[tuple[str, str, set[str], set[str]]] = []
+        count = 0
+        for path, text in self._texts():
+            count += 1
+            named = asked & {rough_stem(term) for term in terms(path)}
+            low = text.lower()
+            near = [word for word in asked if word in low]
+            found = asked & {rough_stem(term) for term in terms(text)} if near else set()
+            for word in found | named:
+                seen[word] += 1
+            if found or named:
+                held.append((path, text, found, named))
+        weights = {word: math.log(1 + count / (1 + number)) for word, number in seen.items()}
+        scored = sorted(((self._score(one, weights), one[0], one) for one in held), key=lambda row: (-row[0], row[1]))
+        return tuple(Snippet(path=path, text=_window(one[1], one[2]), score=score) for score, path, one in scored[:k])
+
+    @staticmethod
+    def _score(one: tuple[str, str, set[str], set[str]], weights: dict[str, float]) -> float:
+        return sum(weights[word] for word in one[2]) + _PATH_WEIGHT * sum(weights[word] for word in one[3])
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        folder = Confined(self._root)
+        try:
+            room = BYTES_MAX
+            for path in self._paths():
+                try:
+                    entry = folder.stat(path)
+                    if entry is None or entry.kind != "file" or entry.size > min(FILE_BYTES_MAX, room):
+                        continue
+                    data = folder.read(path)
+                except (OSError, PeriplusError):
+                    continue  # it went meanwhile, or is none that may be read: it answers nothing
+                room -= len(data)
+                if b"\0" not in data[:4096]:
+                    yield path, data.decode("utf-8", "replace")
+        finally:
+            folder.close()
+
+    def _paths(self) -> Iterator[str]:
+        number = 0
+        for folder, names, files in os.walk(self._root):
+            names[:] = sorted(name for name in names if not name.startswith(".") and name not in _HIDDEN)
+            for name in sorted(files):
+                if name.startswith("."):
+                    continue
+                number += 1
+                if number > FILES_MAX:
+                    return
+                yield os.path.relpath(os.path.join(folder, name), self._root)
+
+
+def _window(text: str, words: set[str]) -> str:
+    """The lines in which most of the words stand together."""
+    lines = text.split("\n")
+    marks = [len(words & {rough_stem(term) for term in terms(line)}) if line.strip() else 0 for line in lines]
+    best, at, held = -1, 0, 0
+    for place, mark in enumerate(marks):
+        held += mark - (marks[place - _WINDOW_LINES] if place >= _WINDOW_LINES else 0)
+        if held > best:
+            best, at = held, max(0, place - _WINDOW_LINES + 1)
+    first = next((place for place in range(at, min(len(lines), at + _WINDOW_LINES)) if marks[place]), at)
+    at = max(0, first - _BEFORE_LINES)
+    return "\n".join(lines[at : at + _WINDOW_LINES])

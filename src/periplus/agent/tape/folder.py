@@ -1,0 +1,42 @@
+"""The files of a folder as the tape looks at them: what is there now, and what is kept of how it was."""
+
+from __future__ import annotations
+
+__all__ = ["FolderView"]
+
+from collections.abc import Callable
+from typing import Final
+
+from periplus.base.confined import Confined
+from periplus.base.errors import PeriplusError
+
+READ_BYTES_MAX: Final = 8 << 20
+
+
+class FolderView:
+    """Satisfies ``planning.FileView``. ``keeps`` are asked one after another for bytes by their SHA-256 (an object store's ``get``)."""
+
+    def __init__(self, folder: Confined, *keeps: Callable[[bytes], bytes]) -> None:
+        self._folder = folder
+        self._keeps = keeps
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            entry = self._folder.stat(path)
+            if entry is None or entry.kind != "file" or entry.size > READ_BYTES_MAX:
+                return None
+            return self._folder.read(path)
+        except (OSError, PeriplusError):
+            return None  # a link, a folder, or nothing that may be read: not the file that we knew
+
+    def kept(self, sha256: str) -> bytes | None:
+        try:
+            digest = bytes.fromhex(sha256)
+        except ValueError:
+            return None
+        for keep in self._keeps:
+            try:
+                return keep(digest)
+            except (OSError, PeriplusError):
+                continue  # another may have it; where none has, the tape says that it is not kept
+        return None
