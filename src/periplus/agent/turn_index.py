@@ -192,7 +192,7 @@ class TurnIndex:
                     if record.payload_ref is not None
                     else bytes(record.payload)  # type: ignore[arg-type]  # looked at above
                 )
-                found.append(decode_episode(orjson.loads(data), journal.objects.get))
+                found.append(decode_episode(orjson.loads(data)))
             at = rows[-1].seq + 1
         return found
 

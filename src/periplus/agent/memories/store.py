@@ -115,7 +115,7 @@ class StoreMemory:
             raise UsageError("an episode is of a session and of a turn from 1 on", safe="Nothing was written.")
         episode = Noted(turn=turn, topic=RECORD_TOPIC, data={"task": task, "record": dict(record)})
         journal = self._project.journal
-        payload = encode_episode(masked_episode(episode, mask_secrets), journal.objects.put)
+        payload = encode_episode(masked_episode(episode, mask_secrets))
 
         def write(transaction: Transaction) -> None:
             summary = f"turn {turn} step 0: {payload['kind']}"
@@ -228,7 +228,7 @@ class StoreMemory:
         return found if isinstance(found, dict) else {}
 
     def _episode(self, row: IndexedRecord) -> Episode:
-        return decode_episode(self._payload(row), self._project.journal.objects.get)
+        return decode_episode(self._payload(row))
 
     def _task(self, row: IndexedRecord) -> TaskState:
         try:
