@@ -11,8 +11,10 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Writer
 from periplus.memory import Memory
+from periplus.memory.files import _subject
 from periplus.memory.sessions import NewSession
 from periplus.project import Project
+from periplus.project.knowing import names_in
 from test_memory_trails import CONTENT, put_trail
 
 ADA = Writer("ada", "who_0000000000000001", "monday", 1)
@@ -65,7 +67,7 @@ def test_files_bring_what_changed_with_them_what_is_known_of_them_and_who_worked
     commit(ada, "c2", "Footer", "src/footer.py")
     found = ada.related(["src/login/cookies.py"])
     assert [vote.path for vote in found.files] == ["tests/test_cookies.py"]
-    assert found.files[0].why == ("changed with them",)
+    assert found.files[0].why == ("changed together with them", "it tests src/login/cookies.py")
     assert {hit.item_id for hit in found.memory} == {rule.item_id, trap.item_id}
     assert {hit.why for hit in found.memory} == {("about src/login/cookies.py",)}
     assert [(hit.item_id, hit.kind, hit.why) for hit in found.work] == [
@@ -194,3 +196,56 @@ def test_files_that_changed_since_are_told_with_the_last_that_touched_them(ada, 
         assert files["b.py"].source.startswith(last)
         with pytest.raises(NotFoundError, match="no session"):
             bob.changed("never heard of")
+
+
+def test_a_file_that_no_work_touched_is_told_by_its_name_and_a_test_by_what_it_tests(ada, tmp_path):
+    for path in (
+        "src/footer.py",
+        "src/header.py",
+        "tests/test_footer.py",
+        "node_modules/footer.js",
+        ".hidden/footer.py",
+    ):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    found = {vote.path: vote for vote in ada.related(task="translate the footer").files}
+    assert list(found) == ["src/footer.py", "tests/test_footer.py"]
+    assert found["src/footer.py"].why == ("its path has words of the task", "tests/test_footer.py tests it")
+    assert found["src/footer.py"].source == ""
+    assert [vote.path for vote in ada.related(["src/header.py"]).files] == []
+    assert [vote.path for vote in ada.related(["tests/test_footer.py"]).files] == ["src/footer.py"]
+
+
+@pytest.mark.parametrize(
+    ("path", "tested"),
+    [
+        ("src/a.py", "tests/test_a.py"),
+        ("src/a_b.go", "src/a_b_test.go"),
+        ("web/Login.tsx", "web/Login.test.tsx"),
+        ("web/login.ts", "web/login.spec.ts"),
+        ("java/Login.java", "test/LoginTest.java"),
+    ],
+)
+def test_names_of_tests_are_known(path, tested):
+    assert _subject(path) == (_subject(tested)[0], False)
+    assert _subject(tested)[1]
+    assert not _subject("src/latest.py")[1]
+    assert not _subject("docs/testament.md")[1]
+
+
+def test_names_are_taken_from_the_top_and_not_without_end(tmp_path):
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for number in range(3):
+        (tmp_path / "deep" / "er" / f"{number}.py").write_text("")
+        (tmp_path / f"{number}.py").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert names_in(os.fspath(tmp_path)) == ["0.py", "1.py", "2.py", "deep/er/0.py", "deep/er/1.py", "deep/er/2.py"]
+    assert names_in(os.fspath(tmp_path / "nowhere")) == []
+
+
+def test_related_in_a_large_number_of_files_is_the_same_each_time(ada, tmp_path):
+    for number in range(30):
+        commit(ada, f"c{number}", f"Change number {number}", f"a{number % 7}.py", f"b{number % 5}.py")
+    once = ada.related(["a1.py"], "change the number")
+    with Project(ada.root, BOB) as other:
+        assert other.related(["a1.py"], "change the number").files == once.files

@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = ["Brief", "BriefLine", "BriefSection", "brief"]
 
 import os
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
@@ -69,9 +70,10 @@ def brief(
     ground: Ground | None = None,
     budget_tokens: int = 4_000,
     writer: Writer | None = None,
+    names: Collection[str] = (),
 ) -> Brief:
     """What the store says that an agent should know before ``task``; with ``writer`` also what others do now, his mail, what was
-    passed on and what can be started. Raises UsageError for a budget under BUDGET_MIN.
+    passed on, what can be started and what changed since he was here. ``names`` are files that there are. Raises UsageError for a budget under BUDGET_MIN.
     """
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}")
@@ -82,7 +84,7 @@ def brief(
 
         candidates[_RULES:_RULES] = work_sections(journal, writer, now_ms)
     candidates.append(_sessions(journal, task, now_ms))
-    candidates.append(_files(journal, task, ground.root))
+    candidates.append(_files(journal, task, ground.root, names))
     if writer is not None:
         candidates += _changes(journal, writer)
     title = f"# Brief: {' '.join(task.split())}"
@@ -158,14 +160,14 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
     )
 
 
-def _files(journal: Journal, task: str, root: str) -> BriefSection:
+def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> BriefSection:
     """Files that earlier work says will change; those that are gone by now are left away where any is there."""
 
     def is_there(path: str) -> bool:
         return os.path.lexists(os.path.join(root, path.replace("\0", "")))
 
-    votes = likely_files(journal, task, is_there=is_there if root else None, most=4 * _FILES_MAX)
-    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in votes]
+    votes = likely_files(journal, task, names=names, is_there=is_there if root else None, most=4 * _FILES_MAX)
+    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in votes if vote.source]
     left_out = max(0, len(lines) - _FILES_MAX)
     return BriefSection(
         "Files likely to change", tuple(lines[:_FILES_MAX]), left_out, f'periplus related --task "{_short(task)}"'

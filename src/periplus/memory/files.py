@@ -1,33 +1,42 @@
 """Which files a task will change, told from earlier work.
 
-Four rankings, none of which is good alone, are fused by reciprocal rank: the files that commits like the task changed,
-those that sessions like it touched, files whose paths have the task's words, and files that changed lately.
+Signals, none of which is good alone: files that commits like the task changed, that sessions like it touched, that sessions with a
+step like it touched, files whose paths have the task's words, files that changed lately, and, for who names files, what changed
+together with them. Each is scaled to its own best, weighed and added; what an answer owes to which is its ``why``. Work that lies
+back counts a little less for each commit that came since, for code moves on. A file and its tests speak for each other.
 """
 
 from __future__ import annotations
 
 __all__ = ["FileVote", "likely_files"]
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import log
 from typing import Final, NamedTuple
 
 from periplus.base.analysis import STOP_WORDS, query_terms, rough_stem, terms
 from periplus.journal import Journal
 from periplus.memory.recall import bring_up_to_date
-from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
+from periplus.memory.search import Candidate, Filters, search
 
 _LIKE_MAX: Final = 15
 _CANDIDATES: Final = 100
 _RECENT_ROWS_MAX: Final = 3_000
+_TOUCHED_MAX: Final = 200
 _RANKED_MAX: Final = 200
-_FUSION: Final = 30
 _BESIDE_MAX: Final = 100
-_FADING: Final = 0.97
+_FADING: Final = 0.995  # of what work like the task says, for each commit since
+_LATELY_FADING: Final = 0.97  # of having changed at all
+_LATELY_WEIGHT: Final = 0.5  # it says nothing of the task
+_PAIR_WEIGHT: Final = 0.3
+_TEST_WORDS: Final = frozenset({"test", "tests", "spec", "specs"})
 
 
 class FileVote(NamedTuple):
-    """A file and why: ``source`` is the trail, or the step ``trail#index``, that speaks for it most; empty where its path alone does."""
+    """A file, its ``score`` in millionths, and why. ``source`` is the trail, or the step ``trail#index``, that speaks for it most;
+    empty where no work does.
+    """
 
     path: str
     source: str
@@ -42,49 +51,92 @@ class _Recent(NamedTuple):
     is_commit: bool
 
 
+class _Signal(NamedTuple):
+    """What speaks for which files, how much, and by which piece of work."""
+
+    why: str
+    weight: float
+    votes: Mapping[str, float]
+    sources: Mapping[str, str]
+
+
 def likely_files(
     journal: Journal,
     task: str,
     *,
     paths: Sequence[str] = (),
+    names: Collection[str] = (),
     is_there: Callable[[str], bool] | None = None,
     most: int = _RANKED_MAX,
 ) -> list[FileVote]:
-    """The files that ``task``, or a change of ``paths``, will likely change too, the likeliest first. Those that are not
-    there any more are left away, where any is.
+    """The files that ``task``, or a change of ``paths``, will likely change too, the likeliest first. ``names`` are files that there
+    are, of which one that no work has touched may be told by its name. Those that are not there any more are left away, where any is.
     """
     bring_up_to_date(journal)
     words = query_terms(task)
-    found = search(journal.index.db, words, Filters(kinds=TRAIL_KINDS), _CANDIDATES)
     recent = _recent(journal)
-    sources: dict[str, str] = {}
-    rankings = [
-        (1.0, "changed with them", _beside(journal, paths, sources)),
-        (1.0, "commits like it changed it", _voted(journal, _like(found, is_commit=True), sources)),
-        (1.0, "sessions like it touched it", _voted(journal, _like(found, is_commit=False), sources)),
-        (1.0, "its path has words of the task", _by_path(words, recent)),
-        (0.7, "it changed lately", _lately(recent) if words else []),  # says nothing of the task
-    ]
-    scores: dict[str, float] = {}
-    why: dict[str, list[str]] = {}
-    for weight, reason, ranking in rankings:
-        for place, path in enumerate(ranking[:_RANKED_MAX], 1):
-            scores[path] = scores.get(path, 0.0) + weight / (_FUSION + place)
-            why.setdefault(path, []).append(reason)
-    for one in recent:
-        sources.setdefault(one.path, one.source)
+    signals = [_beside(journal, paths)] if paths else []
+    if words:
+        signals += _of_task(journal, words, recent, names)
+    if is_there is not None:
+        signals = _of_those(signals, is_there)
+    scores, why, sources = _added(signals)
+    known = {*names, *(one.path for one in recent)}
+    scores = _with_pairs(
+        scores, why, dict.fromkeys(paths, 1.0), {path for path in known if not is_there or is_there(path)}
+    )
     for path in paths:
         scores.pop(path, None)
     ranked = sorted(scores, key=lambda path: (-scores[path], path))
-    if is_there is not None:
-        ranked = [path for path in ranked if is_there(path)] or ranked
-    ranked = ranked[:most]
-    return [FileVote(path, sources.get(path, ""), int(scores[path] * 1_000_000), tuple(why[path])) for path in ranked]
+    last: dict[str, str] = {}
+    for one in recent:
+        last.setdefault(one.path, one.source)
+    return [
+        FileVote(path, sources.get(path) or last.get(path, ""), int(scores[path] * 1_000_000), tuple(why[path]))
+        for path in ranked[:most]
+    ]
 
 
-def _beside(journal: Journal, paths: Sequence[str], sources: dict[str, str]) -> list[str]:
+def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: Collection[str]) -> list[_Signal]:
+    times = sorted({one.ts for one in recent if one.is_commit} or {one.ts for one in recent})
+
+    def faded(found: Iterable[Candidate]) -> list[tuple[float, Candidate]]:
+        """The best few, each piece of work once, the older the less."""
+        best: dict[tuple[str, int], tuple[float, Candidate]] = {}
+        for one in found:
+            whole = one if one.kind == "commit" else one._replace(part=-1)
+            score = one.bm25 * _FADING ** (len(times) - bisect_right(times, one.ts))
+            if score > best.get((whole.item_id, whole.part), (0.0, one))[0]:
+                best[whole.item_id, whole.part] = score, whole
+        return sorted(best.values(), key=lambda pair: (-pair[0], pair[1].item_id, pair[1].part))[:_LIKE_MAX]
+
+    def like(*kinds: str) -> list[tuple[float, Candidate]]:
+        return faded(search(journal.index.db, words, Filters(kinds=kinds), _CANDIDATES))
+
+    return [
+        _voted(journal, "commits like it changed it", like("commit")),
+        _voted(journal, "sessions like it touched it", like("session")),
+        _voted(journal, "what was said there is like it", like("prompt", "answer")),
+        _Signal("its path has words of the task", 1.0, _by_path(words, {*names, *(one.path for one in recent)}), {}),
+        _Signal("it changed lately", _LATELY_WEIGHT, _lately(recent), {}),
+    ]
+
+
+def _voted(journal: Journal, why: str, like: Iterable[tuple[float, Candidate]]) -> _Signal:
+    votes: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    for score, one in like:
+        touched = _touched_by(journal, one.item_id, one.part)
+        for path in touched:
+            votes[path] = votes.get(path, 0.0) + score / len(touched) ** 0.5
+            sources.setdefault(path, _source(one.item_id, one.part))
+    return _Signal(why, 1.0, votes, sources)
+
+
+def _beside(journal: Journal, paths: Sequence[str]) -> _Signal:
     """What commits and sessions that touched ``paths`` touched besides, those that touched little else counting most."""
     votes: dict[str, float] = {}
+    sources: dict[str, str] = {}
     for path in paths:
         rows = journal.index.db.execute(
             "SELECT item_id, part FROM touched WHERE path = ? AND item_type = 'trail' ORDER BY ts DESC, item_id, part LIMIT ?",
@@ -94,39 +146,22 @@ def _beside(journal: Journal, paths: Sequence[str], sources: dict[str, str]) -> 
             others = _touched_by(journal, item_id, part)
             for other in others:
                 votes[other] = votes.get(other, 0.0) + 1 / len(others)
-                sources.setdefault(other, item_id if part < 0 else f"{item_id}#{part}")
-    return sorted((path for path in votes if path not in paths), key=lambda path: (-votes[path], path))
+                sources.setdefault(other, _source(item_id, part))
+    return _Signal(
+        "changed together with them", 1.0, {path: votes[path] for path in votes if path not in paths}, sources
+    )
 
 
 def _touched_by(journal: Journal, item_id: str, part: int) -> list[str]:
     rows = journal.index.db.execute(
-        "SELECT path FROM touched WHERE item_type = 'trail' AND item_id = ? AND part = ? ORDER BY path LIMIT 200",
-        (item_id, part),
+        "SELECT path FROM touched WHERE item_type = 'trail' AND item_id = ? AND part = ? ORDER BY path LIMIT ?",
+        (item_id, part, _TOUCHED_MAX),
     )
     return [str(row[0]) for row in rows]
 
 
-def _like(found: list[Candidate], *, is_commit: bool) -> list[Candidate]:
-    """The commits, or the sessions, that are most like the task; a session counts by its best step too."""
-    best: dict[tuple[str, int], Candidate] = {}
-    for one in found:
-        if (one.kind == "commit") != is_commit:
-            continue
-        whole = one if is_commit else one._replace(part=-1)
-        key = (whole.item_id, whole.part)
-        if key not in best or best[key].bm25 < whole.bm25:
-            best[key] = whole
-    return sorted(best.values(), key=lambda one: (-one.bm25, one.item_id, one.part))[:_LIKE_MAX]
-
-
-def _voted(journal: Journal, like: Iterable[Candidate], sources: dict[str, str]) -> list[str]:
-    votes: dict[str, float] = {}
-    for one in like:
-        rows = _touched_by(journal, one.item_id, one.part)
-        for path in rows:
-            votes[path] = votes.get(path, 0.0) + one.bm25 / len(rows) ** 0.5
-            sources.setdefault(path, one.item_id if one.part < 0 else f"{one.item_id}#{one.part}")
-    return sorted(votes, key=lambda path: (-votes[path], path))
+def _source(item_id: str, part: int) -> str:
+    return item_id if part < 0 else f"{item_id}#{part}"
 
 
 def _recent(journal: Journal) -> list[_Recent]:
@@ -134,34 +169,98 @@ def _recent(journal: Journal) -> list[_Recent]:
         "SELECT path, item_id, part, ts FROM touched WHERE item_type = 'trail'"
         " ORDER BY ts DESC, item_id, part, path LIMIT ?", (_RECENT_ROWS_MAX,),
     )  # fmt: skip
-    return [_Recent(row[0], row[1] if row[2] < 0 else f"{row[1]}#{row[2]}", row[3], row[2] >= 0) for row in rows]
+    return [_Recent(row[0], _source(row[1], row[2]), row[3], row[2] >= 0) for row in rows]
 
 
-def _by_path(words: list[str], recent: list[_Recent]) -> list[str]:
+def _by_path(words: list[str], paths: Iterable[str]) -> dict[str, float]:
+    """By the words of their paths, the rarer the more; a long path has some by chance."""
     asked = {rough_stem(word) for word in words}
-    held = {
-        path: {rough_stem(term) for term in terms(path)} - STOP_WORDS
-        for path in dict.fromkeys(one.path for one in recent)
-    }
+    held = {path: {rough_stem(term) for term in terms(path)} - STOP_WORDS for path in sorted(paths)}
     counts: dict[str, int] = {}
     for stems in held.values():
         for stem in stems & asked:
             counts[stem] = counts.get(stem, 0) + 1
-    scores = {
+    return {
         path: sum(log(1 + len(held) / counts[stem]) for stem in sorted(stems & asked)) / (2 + len(stems)) ** 0.5
         for path, stems in held.items()
+        if stems & asked
     }
-    return sorted((path for path in scores if scores[path] > 0), key=lambda path: (-scores[path], path))
 
 
-def _lately(recent: list[_Recent]) -> list[str]:
+def _lately(recent: list[_Recent]) -> dict[str, float]:
     """By how lately and how often commits changed them; by sessions where no commit is known."""
     rows = [one for one in recent if one.is_commit] or recent
     weights: dict[str, float] = {}
     now, seen = 1.0, ""
     for one in rows:
         if seen and one.source != seen:
-            now *= _FADING
+            now *= _LATELY_FADING
         seen = one.source
         weights[one.path] = weights.get(one.path, 0.0) + now
-    return sorted(weights, key=lambda path: (-weights[path], path))
+    return weights
+
+
+def _of_those(signals: list[_Signal], is_there: Callable[[str], bool]) -> list[_Signal]:
+    """What is said of files that are there; as it is where none of them is, for then the work was done elsewhere."""
+    there = {path for path in dict.fromkeys(path for signal in signals for path in signal.votes) if is_there(path)}
+    if not there:
+        return signals
+    return [
+        signal._replace(votes={path: vote for path, vote in signal.votes.items() if path in there})
+        for signal in signals
+    ]
+
+
+def _added(signals: Iterable[_Signal]) -> tuple[dict[str, float], dict[str, list[str]], dict[str, str]]:
+    """The sums, and for each file what makes it up, the greatest part first, with the work that speaks for it."""
+    parts: dict[str, list[tuple[float, str, str]]] = {}
+    for signal in signals:
+        most = max(signal.votes.values(), default=0.0)
+        for path, vote in signal.votes.items():
+            part = signal.weight * vote / most
+            parts.setdefault(path, []).append((-part, signal.why, signal.sources.get(path, "")))
+    scores, why, sources = dict[str, float](), dict[str, list[str]](), dict[str, str]()
+    for path, found in parts.items():
+        found.sort()
+        scores[path] = -sum(part for part, _, _ in found)
+        why[path] = [words for _, words, _ in found]
+        sources[path] = next((source for _, _, source in found if source), "")
+    return scores, why, sources
+
+
+def _with_pairs(
+    scores: Mapping[str, float], why: dict[str, list[str]], asked: Mapping[str, float], known: Collection[str]
+) -> dict[str, float]:
+    """A file and its tests: each is lifted by the other, and by having been asked for."""
+    of_subject: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+    for path in sorted({*known, *scores, *asked}):
+        subject, is_test = _subject(path)
+        of_subject.setdefault(subject, []).append((path, is_test))
+    lifted = dict(scores)
+    for path, score in {**scores, **asked}.items():
+        subject, is_test = _subject(path)
+        for other in _counterparts(path, is_test, of_subject.get(subject, [])):
+            lifted[other] = lifted.get(other, 0.0) + _PAIR_WEIGHT * score
+            why.setdefault(other, []).append(f"{path} tests it" if is_test else f"it tests {path}")
+    return lifted
+
+
+def _counterparts(path: str, is_test: bool, namesakes: list[tuple[str, bool]]) -> list[str]:  # noqa: FBT001 - as in the pairs
+    """Those in the same folder; elsewhere only where no other file could be meant."""
+    others = [other for other, is_other_test in namesakes if is_other_test != is_test]
+    folder = path.rpartition("/")[0]
+    beside = [other for other in others if other.rpartition("/")[0] == folder]
+    return beside or (others if len(namesakes) == 2 else [])
+
+
+def _subject(path: str) -> tuple[tuple[str, str], bool]:
+    """What a file is named after, with its ending, and whether it is a test of that: ``a/test_x.py`` and ``b/x.py`` are of one."""
+    name = path.rpartition("/")[2]
+    stem, dot, ending = name.partition(".")
+    *middle, last = ending.split(".")
+    parts = [part for part in stem.replace("-", "_").split("_") if part]
+    kept = [part for part in parts if part.lower() not in _TEST_WORDS]
+    is_test = len(kept) < len(parts) or any(part.lower() in _TEST_WORDS for part in middle)
+    if not is_test and kept and kept[-1].endswith("Test") and kept[-1] != "Test":
+        kept[-1], is_test = kept[-1][: -len("Test")], True
+    return ("_".join(kept), last if dot else ""), is_test

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["PATHS_MAX", "Related", "related"]
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
@@ -44,12 +44,14 @@ def related(
     *,
     now_ms: int,
     ground: Ground | None = None,
+    names: Collection[str] = (),
     is_there: Callable[[str], bool] | None = None,
     limit: int = 10,
     budget_tokens: int | None = None,
 ) -> Related:
-    """What is related to ``paths`` (as the project names them) and to ``task``. ``is_there`` says of a file whether it
-    is there: those that are gone are not proposed, unless all of them are.
+    """What is related to ``paths`` (as the project names them) and to ``task``. ``names`` are files that
+    there are, touched by known work or not; ``is_there`` says of a file whether it is there: those that are gone are not proposed, unless
+    all of them are.
 
     Raises UsageError where neither is given, for too many paths, and for a limit under 1.
     """
@@ -60,7 +62,7 @@ def related(
     if limit < 1:
         raise UsageError("a limit is at least 1")
     ground = ground or Ground("")
-    files = likely_files(journal, task, paths=paths, is_there=is_there)
+    files = likely_files(journal, task, paths=paths, names=names, is_there=is_there)
     memory = _memory(journal, paths, task, now_ms, ground)
     work = _work(journal, paths, task, now_ms, ground)
     counts = [min(limit, len(files)), min(limit, len(memory)), min(limit, len(work))]

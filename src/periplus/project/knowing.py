@@ -1,16 +1,57 @@
-"""What is related to files or a task, seen from the project's folder."""
+"""What is to be known before a task, and what is related to files or to one, seen from the project's folder."""
 
 from __future__ import annotations
 
-__all__ = ["related_to"]
+__all__ = ["brief_for", "names_in", "related_to"]
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from periplus.memory.brief import Brief
     from periplus.memory.related import Related
     from periplus.project.project import Project
+
+_NAMES_MAX: Final = 4_000
+_LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
+
+
+def brief_for(project: Project, task: str, *, budget_tokens: int) -> Brief:
+    """See ``memory.brief``."""
+    from periplus.memory.brief import brief
+
+    project.look_if_due()
+    return brief(
+        project.journal, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), budget_tokens=budget_tokens,
+        writer=project.writer, names=names_in(project.folder),
+    )  # fmt: skip
+
+
+def names_in(folder: str) -> list[str]:
+    """The files of a folder from there, those that lie least deep first, some thousands at most; nothing hidden, nothing built,
+    no link followed.
+    """
+    found: list[str] = []
+    seen = 0
+    level = [""]
+    while level and seen < _NAMES_MAX:
+        deeper: list[str] = []
+        for inside in level:
+            try:
+                entries = sorted(os.scandir(os.path.join(folder, inside)), key=lambda entry: entry.name)
+            except OSError:
+                continue  # gone, or not ours to read: it is proposed by no name
+            seen += len(entries)
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    deeper.append(f"{inside}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(inside + entry.name)
+        level = deeper
+    return found[:_NAMES_MAX]
 
 
 def related_to(
@@ -22,6 +63,6 @@ def related_to(
     project.look_if_due()
     return related(
         project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), limit=limit,
-        budget_tokens=budget_tokens,
+        budget_tokens=budget_tokens, names=names_in(project.folder),
         is_there=lambda path: os.path.lexists(os.path.join(project.folder, path.replace("\0", ""))),
     )  # fmt: skip

@@ -39,7 +39,6 @@ from periplus.memory import (
     MemoryIndexer,
     Recall,
     Remembered,
-    brief,
     memory_types,
     recall,
     remember,
@@ -283,11 +282,9 @@ class Project:
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
-        self.look_if_due()
-        now_ms = self.journal.clock.now_ms()
-        return brief(
-            self.journal, task, now_ms=now_ms, ground=self.ground(), budget_tokens=budget_tokens, writer=self.writer
-        )
+        from periplus.project.knowing import brief_for
+
+        return brief_for(self, task, budget_tokens=budget_tokens)
 
     def related(
         self, paths: Sequence[str] = (), task: str = "", *, limit: int = 10, budget_tokens: int | None = None
