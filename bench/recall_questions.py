@@ -102,7 +102,8 @@ def _plain(memories: list[dict[str, Any]], questions: list[str]) -> list[list[st
 
 def measure(bench: Bench) -> Iterator[Row]:
     projects = read_projects()
-    for name, some in (("each project by itself", projects), ("four projects in one store", together(projects))):
+    sides = (("each project by itself", projects), ("four projects in one store", together(projects)))
+    for name, some in (("one project", projects[:1]),) if bench.is_quick else sides:
         found = rates(some)
         bench.say(f"{name}: {found['recall'].count} questions")
         for place, depth in enumerate(DEPTHS):

@@ -68,6 +68,10 @@ EXPECTED = [
     ("recall", "periplus recall, as a process, p50", "python with bare FTS5"),
     ("recall", "periplus recall, as a process, p95", "python with bare FTS5"),
     *(
+        ("recall-words", f"memory questions in other words, one project, found in the first {depth}", "plain FTS5")
+        for depth in (1, 5, 10)
+    ),
+    *(
         ("start", f"periplus {command}, {what}", "python -c pass")
         for command in ("--help", "status")
         for what in ("CPU", "CPU, least", "wall", "wall, least", "modules")
