@@ -42,9 +42,10 @@ def checked_run(argv: Sequence[str], tree: str | None = None) -> subprocess.Comp
     return done
 
 
-def spend(argv: list[str]) -> Spent:
+def spend(argv: list[str], stdin: str = os.devnull) -> Spent:
     """Wall clock from the start of the process to its end, and the processor time that it says it took."""
-    quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
+    quiet.append((os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0))
     begun = time.perf_counter()
     pid = os.posix_spawn(argv[0], argv, environment(), file_actions=quiet)
     _, status, usage = os.wait4(pid, 0)

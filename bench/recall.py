@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["measure"]
+__all__ = ["measure", "memory_store"]
 
 import os
 import random
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -52,7 +52,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     texts = Texts(3)
     bodies = [texts.memory() for _ in range(count)]
     questions = [texts.question(body) for body in random.Random(4).sample(bodies, bench.size(120, 10))]
-    root = _store(bench, bodies)
+    root = memory_store(os.path.join(bench.folder, "recall", ".periplus"), bodies, bench.say)
     built = in_turn(
         bench.size(2, 1),
         {"ours": lambda: count / _rebuild(root), "bare": lambda: count / _bare_build(bench.folder, bodies)},
@@ -63,9 +63,9 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield from _as_processes(bench, root, questions)
 
 
-def _store(bench: Bench, bodies: list[str]) -> str:
-    """A store with each body as a memory of some type."""
-    root = create_store(os.path.join(bench.folder, "recall", ".periplus"), Files(), SystemClock()).root
+def memory_store(folder: str, bodies: list[str], say: Callable[[str], None]) -> str:
+    """A store in ``folder`` with each body as a memory of some type."""
+    root = create_store(folder, Files(), SystemClock()).root
     kinds = [kind for *kind, share in _KINDS for _ in range(share)]
     with Project(root, WRITER) as project:
         for start in range(0, len(bodies), _BATCH):
@@ -77,7 +77,7 @@ def _store(bench: Bench, bodies: list[str]) -> str:
                     transaction.put(name, new_id(prefix), payload, summary=f"{name}: {body}")
 
             project.journal.mutate(write, WRITER, project=False)
-            bench.say(f"{min(start + _BATCH, len(bodies)):,} of {len(bodies):,} memories written")
+            say(f"{min(start + _BATCH, len(bodies)):,} of {len(bodies):,} memories written")
         project.journal.project()
     return root
 

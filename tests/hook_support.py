@@ -33,8 +33,10 @@ def hook(event, document, *, cwd, agent="claude-code", environment=None, words=(
     )
 
 
-def told_by(transcript, cwd):
-    """The events of a session of Claude Code, from its own record: ``(event, document)`` in order."""
+def told_by(transcript):
+    """The events of a session of Claude Code, from its own record: ``(event, document)`` in order; each in the folder in
+    which it was. Commands that the program itself answered, such as /exit, reach no hook.
+    """
     records = []
     for line in Path(transcript).read_text().splitlines():
         try:
@@ -42,26 +44,29 @@ def told_by(transcript, cwd):
         except ValueError:
             continue
     session = [one["sessionId"] for one in records if one.get("sessionId")][-1]
-    common = {"session_id": session, "transcript_path": str(transcript), "cwd": str(cwd), "permission_mode": "default"}
+    common = {"session_id": session, "transcript_path": str(transcript), "permission_mode": "default"}
     calls = {}
-    events = [("SessionStart", {"source": "startup"})]
+    cwd = next((one["cwd"] for one in records if one.get("cwd")), "/nowhere")
+    events = [("SessionStart", {"source": "startup", "cwd": cwd})]
     for record in records:
         message = record.get("message")
         if record.get("type") not in ("user", "assistant") or not isinstance(message, dict):
             continue
         if record.get("isSidechain") or record.get("isMeta") or record.get("isCompactSummary"):
             continue
+        cwd = record.get("cwd") or cwd
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks:
             if block["type"] == "tool_use":
                 calls[block["id"]] = block
-                events.append(("PreToolUse", _of_call(block)))
+                events.append(("PreToolUse", {**_of_call(block), "cwd": cwd}))
             elif block["type"] == "tool_result":
-                events.append(_result(record, block, calls[block["tool_use_id"]]))
+                name, fields = _result(record, block, calls[block["tool_use_id"]])
+                events.append((name, {**fields, "cwd": cwd}))
             elif block["type"] == "text" and record["type"] == "user" and not block["text"].startswith(_NOT_TYPED):
-                events.append(("UserPromptSubmit", {"prompt": block["text"]}))
-    events += [("Stop", {"stop_hook_active": False}), ("SessionEnd", {"reason": "other"})]
+                events.append(("UserPromptSubmit", {"prompt": block["text"], "cwd": cwd}))
+    events += [("Stop", {"stop_hook_active": False, "cwd": cwd}), ("SessionEnd", {"reason": "other", "cwd": cwd})]
     return [(name, {**common, "hook_event_name": name, **fields}) for name, fields in events]
 
 

@@ -54,7 +54,7 @@ def leave_note(path: str, note: Note, files: Files | None = None) -> bool:
 def read_notes(path: str) -> list[Note]:
     """The notes, the oldest first; none where there is no such file."""
     try:
-        data = _read(path)
+        data = _read(path) if path else b""
     except OSError:
         return []
     found = []

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from periplus.journal import Writer
 
 INPUT_BYTES_MAX: Final = 16 << 20
-INPUT_S_MAX: Final = 1.0
-HURRY_S_MAX: Final = 2.0  # for all of it; an agent waits meanwhile
+INPUT_S_MAX: Final = 2.0
+HURRY_S_MAX: Final = 2.0  # for finding an answer: an agent waits meanwhile
+ALL_S_MAX: Final = 10.0  # for taking the event, which takes milliseconds where the disk is well
 SETTLE_PATIENCE_S: Final = 20.0
 WAITING_MAX: Final = 100
 WAITING_S_MAX: Final = 300
@@ -69,7 +70,7 @@ def tell_hook(words: Sequence[str]) -> None:
     try:
         try:
             before = signal.signal(signal.SIGALRM, _late)
-            signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
+            signal.setitimer(signal.ITIMER_REAL, ALL_S_MAX)
             call = _parse(words)
             folder = os.getcwd()
             if os.environ.get("PERIPLUS_HOOKS", "").lower() in ("off", "0", "no"):
@@ -80,10 +81,13 @@ def tell_hook(words: Sequence[str]) -> None:
             signal.signal(signal.SIGALRM, before)
     except BaseException as error:  # noqa: BLE001 - an agent is never disturbed; doctor shows the note
         try:
-            what = "no more time" if isinstance(error, _LateError) else f"{type(error).__name__}: {error}"
-            _note(call, folder, what)
+            _note(call, folder, _what(error))
         except BaseException:  # noqa: BLE001, S110 - there is nobody left to tell
             pass
+
+
+def _what(error: BaseException) -> str:
+    return "no more time" if isinstance(error, _LateError) else f"{type(error).__name__}: {error}"
 
 
 def _late(_number: int, _frame: object) -> None:
@@ -129,10 +133,14 @@ def _tell(call: _Call) -> None:
             spool.leave(encode_event(event), now_ns, mark_of(event))
         except Exception as error:  # noqa: BLE001 - what can still be told is told
             _note(call, root, f"the event was lost: {type(error).__name__}: {error}")
+    signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
     if kind == "session-start":
         _export(event)
     if kind in _ANSWERED:
-        _answer(root, event)
+        try:
+            _answer(root, event)
+        except (Exception, _LateError) as error:  # noqa: BLE001 - what is to be done later is not given up for it
+            _note(call, root, _what(error))
     if kind in _ENDS or _is_due(spool, now_ns):
         _settle_later(root, is_patient=call.is_patient)
 
@@ -276,18 +284,30 @@ def settle(root: str) -> None:
     """Take in what waits in the store ``root``, and make trails of what was left without an end. Raises nothing."""
     try:
         os.nice(5)
-        from periplus.base.ids import derived_id
-        from periplus.journal import Writer
-        from periplus.project.hook_ends import seal_left
-        from periplus.project.project import Project
+        try:
+            _settle(root)
+        except Exception as error:
+            if type(error).__module__ != "sqlite3":
+                raise
+            from periplus.journal import Index, Layout
 
-        writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
-        with Project(root, writer) as project:
-            project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
-            seal_left(project)
-            project.journal.project()
+            Index.discard(Layout(root).index)  # damaged; everything in it is derived
+            _settle(root)
     except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
-        _note(_Call("settle", "periplus", "", is_patient=False), root, f"{type(error).__name__}: {error}")
+        _note(_Call("settle", "periplus", "", is_patient=False), root, _what(error))
+
+
+def _settle(root: str) -> None:
+    from periplus.base.ids import derived_id
+    from periplus.journal import Writer
+    from periplus.project.hook_ends import seal_left
+    from periplus.project.project import Project
+
+    writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
+    with Project(root, writer) as project:
+        project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
+        seal_left(project)
+        project.journal.project()
 
 
 # Notes

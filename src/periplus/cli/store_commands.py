@@ -213,9 +213,22 @@ def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
 
 
 def _add_hook_notes(face: Face, error: PeriplusError) -> None:
+    """To what stands in the way of opening the store: that hooks met it, too."""
+    from periplus.base.errors import PeriplusError
+    from periplus.base.notes import read_notes
+    from periplus.base.places import find_root
+
     notes = _hook_notes(face, face.cwd)
+    try:
+        path = os.path.join(find_root(face.cwd, face.store), "hooks", "notes")
+    except PeriplusError:
+        path = ""
+    notes += [
+        (f"a hook said nothing ({one.source}, {one.at[:16]}Z): {one.what}", path) for one in read_notes(path)[-5:]
+    ]
     if notes:
-        error.safe = f"{error.safe} {len(notes)} hooks were called here: {notes[-1][0]} ({notes[-1][1]})".strip()
+        what, where = notes[-1]
+        error.safe = f"{error.safe} Hooks of agents met it, too, and kept silent; the last: {what} ({where}).".strip()
 
 
 def _rescued(face: Face, arguments: argparse.Namespace) -> list[Repair]:

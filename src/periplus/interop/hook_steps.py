@@ -50,7 +50,8 @@ def _call(intake: Intake, event: HookEvent) -> None:
     steps = _plan(intake, event)
     response = event.response
     facts = table_of(response)
-    text = event.error if event.is_failed and event.error else _text(response)
+    is_exact = not (event.is_failed and event.error)  # what the model saw of an error is wrapped in one way or another
+    text = _text(response) if is_exact else event.error
     outcome, exit_code = _outcome(event, facts, text)
     if steps[0].op == "ASK" and outcome == "ok":
         answers = [text_of(answer) for answer in table_of(facts.get("answers")).values()]
@@ -60,7 +61,9 @@ def _call(intake: Intake, event: HookEvent) -> None:
     intake.note_time(event.at_ms - (duration_ms or 0))
     call = intake.call(steps)
     intake.at_ms = None  # it is told when the call was over: that is no measure of how long it took
-    intake.resolve(call, outcome, text, exit_code=exit_code, error=event.error or None, duration_ms=duration_ms)
+    intake.resolve(
+        call, outcome, text, exit_code=exit_code, error=event.error or None, duration_ms=duration_ms, is_exact=is_exact
+    )
 
 
 def _plan(intake: Intake, event: HookEvent) -> list[Planned]:

@@ -229,8 +229,11 @@ class Intake:
         exit_code: int | None = None,
         error: str | None = None,
         duration_ms: int | None = None,
+        is_exact: bool = True,
     ) -> bool:
-        """The outcome of a call, and its result as the model saw it. False where the call has one already."""
+        """The outcome of a call, and its result as the model saw it, or where that is not known to be ``is_exact`` much like
+        it, which has no digest then. False where the call has one already.
+        """
         if call.is_ready:
             self.skip("result too late")
             return False
@@ -240,8 +243,9 @@ class Intake:
         if text is not None:
             masked = self.mask(text)
             data = masked.encode("utf-8", "replace")
-            call.result = Digest("sha256", hashlib.sha256(data).digest())
-            call.result_size = len(data)
+            if is_exact:
+                call.result = Digest("sha256", hashlib.sha256(data).digest())
+                call.result_size = len(data)
             if outcome != "ok" and error is None:
                 error = masked[: 2 * ERROR_CHARS_MAX].removeprefix("<tool_use_error>")
                 error = error.removesuffix("</tool_use_error>").strip()

@@ -18,7 +18,7 @@ from periplus.base.tokens import estimate_tokens
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
-from periplus.memory.recall import PATH, SURROUNDINGS, Hit, cut_to_tokens, hit_of, recall
+from periplus.memory.recall import PATH, SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
 from periplus.memory.types import is_ended
 
@@ -28,6 +28,9 @@ _CLOSING_TOKENS: Final = 40
 _FILES_MAX: Final = 10
 _CHANGES_MAX: Final = 8
 _TASK_PATHS_MAX: Final = 50
+_CHANGED_RECORDS_MAX: Final = 2_000
+_NEWEST_TIMES: Final = 4  # as many are looked at as are shown, where there is no task to choose by
+_SEVERITIES: Final = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 _RULES: Final = 2  # of the sections below: what others do now stands behind them
 _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
@@ -83,11 +86,12 @@ def brief(
         from periplus.memory.brief_work import work_sections
 
         candidates[_RULES:_RULES] = work_sections(journal, writer, now_ms)
-    candidates.append(_sessions(journal, task, now_ms))
-    candidates.append(_files(journal, task, ground.root, names))
+    if task.strip():
+        candidates.append(_sessions(journal, task, now_ms))
+        candidates.append(_files(journal, task, ground.root, names))
     if writer is not None:
         candidates += _changes(journal, writer)
-    title = f"# Brief: {' '.join(task.split())}"
+    title = f"# Brief: {' '.join(task.split())}" if task.strip() else "# Brief"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
     chosen = _fit([section for section in candidates if section.lines or section.left_out], title, budget_tokens)
@@ -103,7 +107,9 @@ def brief(
 def _memory_section(
     journal: Journal, task: str, now_ms: int, ground: Ground, title: str, item_type: str, most: int
 ) -> BriefSection:
-    """What is about a path of the task first, then what its words find."""
+    """What is about a path of the task first, then what its words find; without a task what weighs most of the newest."""
+    if not task.strip():
+        return _newest_section(journal, ground, title, item_type, most)
     filters = Filters(types=(item_type,))
     hits: dict[str, Hit] = {}
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
@@ -116,6 +122,21 @@ def _memory_section(
     lines = [BriefLine(_line(hit), hit.item_id) for hit in hits.values()]
     left_out = max(0, len(lines) - most) + found.left_out
     return BriefSection(title, tuple(lines[:most]), left_out, f'periplus recall "{_short(task)}" --type {item_type}')
+
+
+def _newest_section(journal: Journal, ground: Ground, title: str, item_type: str, most: int) -> BriefSection:
+    bring_up_to_date(journal)
+    rows = journal.index.db.execute(
+        "SELECT item_id FROM documents WHERE item_type = ? AND NOT EXISTS (SELECT 1 FROM replaced WHERE target = item_id)"
+        " ORDER BY id DESC LIMIT ?",
+        (item_type, _NEWEST_TIMES * most),
+    ).fetchall()
+    entities = [entity for (item_id,) in rows if (entity := journal.get(item_type, item_id)) is not None]
+    standing = [one for one in entities if not is_ended(item_type, one.value.get("state"))]
+    standing.sort(key=lambda one: _SEVERITIES.get(str(one.value.get("severity")), len(_SEVERITIES)))
+    hits = [hit_of(journal, one, 0, ("new",), ground) for one in standing[:most]]
+    lines = tuple(BriefLine(_line(hit), hit.item_id) for hit in hits)
+    return BriefSection(title, lines, len(standing) - len(lines), f"periplus recall WORDS --type {item_type}")
 
 
 def _about_paths(journal: Journal, item_type: str, paths: list[str]) -> list[str]:
@@ -176,11 +197,19 @@ def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> Br
 
 def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
     """What others did since the writer's last session; nothing for who has none: all of it would be new to him."""
-    from periplus.memory.changed import changed_since
+    from periplus.memory.changed import changed_since, origin_of
 
-    found = changed_since(journal, writer, limit=_CHANGES_MAX)
-    if not found.origin.session:
+    bring_up_to_date(journal)
+    origin = origin_of(journal, writer, "")
+    if not origin.session:
         return []
+    title = "Changed since your last session"
+    where = "SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE lineage = ? AND seq > ? LIMIT ?)"
+    row = journal.index.db.execute(where, (journal.lineage, origin.seq, _CHANGED_RECORDS_MAX)).fetchone()
+    if row[0] >= _CHANGED_RECORDS_MAX:  # to weigh them all takes longer than a brief may
+        line = BriefLine(f"- more than {_CHANGED_RECORDS_MAX:,} records; see `periplus changed`", "")
+        return [BriefSection(title, (line,), 0, "periplus changed")]
+    found = changed_since(journal, writer, limit=_CHANGES_MAX)
     lines = [
         BriefLine(
             f"- {one.item_type} {one.what}{f' by {one.by[0]}' if one.by else ''}, {one.ts[:10]}: {_short(one.text, 160)} [{one.item_id}]",
@@ -188,7 +217,7 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
         )
         for one in found.items
     ]
-    return [BriefSection("Changed since your last session", tuple(lines), found.left_out, "periplus changed")]
+    return [BriefSection(title, tuple(lines), found.left_out, "periplus changed")]
 
 
 def _short(text: str, most: int = 60) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 _FILES_MAX: Final = 50
+_FILES_NAMED: Final = 5
 _UNFINISHED_MAX: Final = 20
 _CHARACTERS_MAX: Final = 300
 _HANDED_OFF: Final = "Where the work stands after"  # how a handoff of ours begins
@@ -116,7 +117,8 @@ def _hand_off(project: Project, trail: str, event: HookEvent, note: Callable[[st
             return
         before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
         title = str(entity.value.get("title", ""))
-        text = f"{_HANDED_OFF} a session of {event.agent}{f': {title}' if title else ''}"
+        more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
+        text = f"{_HANDED_OFF} a session of {event.agent}{f': {title}' if title else ''}. It changed {', '.join(files[:_FILES_NAMED])}{more}."
         new = NewHandoff(text, "", files, tests, unfinished, "", trail)
         key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
         project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key)

@@ -1,6 +1,7 @@
 """What an agent is told by its hooks: facts of this project's memory, few, and only where they bear on what it does.
 
-Nothing is written here, and nothing is told twice over: what is said can be shown by its id.
+Nothing is written here. The entity files are not looked at either (``Project.look``), for a store of many takes long: what a person changed in
+them is taken in by the next command.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 _BRIEF_TOKENS: Final = 1_800
-_CHANGES_MAX: Final = 12
 _HITS_MAX: Final = 5
 _WORDS_MIN: Final = 2
 _SHARE_MIN: Final = 0.34
@@ -42,29 +42,32 @@ def answer_to(project: Project, event: HookEvent) -> Answer:
 
 
 def _at_start(project: Project) -> str:
-    """What others changed since this agent's last session, and the brief."""
-    lines = []
-    changes = project.changed(limit=_CHANGES_MAX)
-    if changes.items and changes.origin.seq:
-        lines.append(f"# Changed by others since {changes.origin.what}")
-        lines += [f"- {one.what} {one.item_type}: {_line(one.text)} [{one.item_id}]" for one in changes.items]
-        if changes.left_out:
-            lines.append(f"- {changes.left_out} more: periplus changed")
-        lines.append("")
-    brief = project.brief("", budget_tokens=_BRIEF_TOKENS)
-    if not brief.sections and not lines:
-        return ""  # nothing is known yet
-    return _cut("\n".join([*lines, brief.text.strip()]))
+    """The brief without a task: rules, traps and decisions, what others do and did since this agent's last session."""
+    from periplus.memory.brief import brief as brief_of
+
+    now_ms = project.journal.clock.now_ms()
+    brief = brief_of(
+        project.journal, "", now_ms=now_ms, root=project.folder, budget_tokens=_BRIEF_TOKENS, writer=project.writer
+    )
+    return _cut(brief.text.strip()) if brief.sections else ""  # nothing is known yet
 
 
 def _for_prompt(project: Project, prompt: str) -> str:
     """Memories that share enough words with the prompt, or that it names; most prompts get none."""
     from periplus.base.analysis import terms
+    from periplus.memory.recall import recall
     from periplus.memory.search import Filters
 
     if len(prompt.split()) < _WORDS_MIN:
         return ""
-    found = project.recall(prompt[:_PROMPT_CHARACTERS_MAX], limit=2 * _HITS_MAX, filters=Filters(types=_KINDS))
+    found = recall(
+        project.journal,
+        prompt[:_PROMPT_CHARACTERS_MAX],
+        now_ms=project.journal.clock.now_ms(),
+        root=project.folder,
+        limit=2 * _HITS_MAX,
+        filters=Filters(types=_KINDS),
+    )
     asked = {*found.terms}
     enough = max(_WORDS_MIN, _SHARE_MIN * min(len(asked), _WORDS_WEIGHED))
     lines = []

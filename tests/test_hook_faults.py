@@ -1,0 +1,454 @@
+"""Whatever goes wrong with a hook: it exits 0, says nothing, takes no time to speak of, loses nothing, and doctor is told."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from hook_support import hook, hook_command
+from periplus.base.files import Files
+from periplus.base.spool import Spool
+from periplus.cli.main import main
+from periplus.interop.hook_events import AGENTS
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+from support import Stop, StoppingFiles
+
+WRITER = Writer("ada", "who_0000000000000000", "", 1)
+SILENT = (0, b"", b"")
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    Project.init(os.fspath(folder))
+    with opened(folder) as project:
+        project.remember(Memory("decision", "Passwords are hashed with argon2, for bcrypt cuts them"))
+    return folder
+
+
+def opened(folder):
+    return Project.open(os.fspath(folder), WRITER)
+
+
+def told(folder, event="UserPromptSubmit", **fields):
+    return {"session_id": "s-1", "transcript_path": "", "cwd": os.fspath(folder), "prompt": "Why are passwords hashed with argon2?",
+            "tool_name": "Bash", "tool_use_id": "t-1", "tool_input": {"command": "make"}, "tool_response": {"stdout": "ok"}, **fields}  # fmt: skip
+
+
+def outcome(done):
+    return done.returncode, done.stdout, done.stderr
+
+
+def notes_of(folder, tmp_path):
+    texts = []
+    for path in (folder / ".periplus/hooks/notes", tmp_path / "state/periplus/hook-notes"):
+        if path.exists():
+            assert path.stat().st_mode & 0o077 == 0
+            texts += [json.loads(line)["what"] for line in path.read_text().splitlines()]
+    return texts
+
+
+def run(folder, tmp_path, event="UserPromptSubmit", document=None, **more):
+    environment = {"XDG_STATE_HOME": os.fspath(tmp_path / "state"), **more.pop("environment", {})}
+    return hook(
+        event, told(folder) if document is None else document, cwd=folder, environment=environment, words=(), **more
+    )
+
+
+def test_the_prompt_that_the_faults_are_tried_with_is_answered(place, tmp_path):
+    """Else silence would prove nothing."""
+    assert b"argon2" in run(place, tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("document", "word"),
+    [
+        (b"", "no JSON document"),
+        (b"not JSON at all", "no JSON document"),
+        (b"\xff\xfe\x00garbage\x00\xff", "no JSON document"),
+        (b'{"session_id": "s", "prompt": ', "no JSON document"),
+        (b"[" * 200_000, "no JSON document"),
+        (b"[1, 2]", "no JSON object"),
+        (b"{}", "session_id"),
+        (b'{"session_id": 7, "prompt": "x"}', "session_id"),
+        (b'{"session_id": "s"}', "prompt"),
+        (b'{"session_id": "s", "prompt": {"a": 1}}', "prompt"),
+        (b'{"session_id": "' + b"s" * 300 + b'", "prompt": "x"}', "session_id"),
+        (b"x" * (17 << 20), "over 16,777,216 bytes"),
+    ],
+)  # fmt: skip
+def test_input_that_is_none(place, tmp_path, document, word):
+    assert outcome(run(place, tmp_path, document=document)) == SILENT
+    assert any(word in note for note in notes_of(place, tmp_path))
+    assert not (place / ".periplus/hooks/spool").exists()
+
+
+@pytest.mark.parametrize(("event", "agent", "word"), [("Frobnicate", "claude-code", "unknown event"),
+                                                      ("SessionStart", "frobnicator", "unknown agent")])  # fmt: skip
+def test_an_event_or_an_agent_that_is_not_known(place, tmp_path, event, agent, word):
+    assert outcome(run(place, tmp_path, event, agent=agent)) == SILENT
+    assert any(word in note for note in notes_of(place, tmp_path))
+
+
+def test_no_words_at_all(place, tmp_path):
+    done = subprocess.run(hook_command(), input=b"{}", capture_output=True, cwd=place, timeout=60,
+                          env={**os.environ, "XDG_STATE_HOME": os.fspath(tmp_path / "state")})  # fmt: skip
+    assert outcome(done) == SILENT
+    assert any("no event" in note for note in notes_of(place, tmp_path))
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"session_id": "s-1", '])
+def test_input_that_never_ends(place, tmp_path, sent):
+    begun = time.monotonic()
+    with subprocess.Popen(hook_command("UserPromptSubmit"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          cwd=place, env={**os.environ, "XDG_STATE_HOME": os.fspath(tmp_path / "state")}) as process:  # fmt: skip
+        process.stdin.write(sent)
+        process.stdin.flush()
+        assert process.wait(timeout=60) == 0  # its input is open all the time
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+    assert time.monotonic() - begun < 30
+    assert any("did not end" in note for note in notes_of(place, tmp_path))
+
+
+def test_a_whole_document_is_taken_though_nobody_closes_the_input(place, tmp_path):
+    with subprocess.Popen(
+        hook_command("UserPromptSubmit"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place
+    ) as process:
+        process.stdin.write(json.dumps(told(place)).encode())
+        process.stdin.flush()
+        assert b"argon2" in process.stdout.read()
+        assert process.wait(timeout=60) == 0
+    assert notes_of(place, tmp_path) == []
+
+
+def test_no_store(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    assert outcome(run(folder, tmp_path)) == SILENT
+    assert os.listdir(folder) == []
+    assert any("no store" in note for note in notes_of(folder, tmp_path))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path / "state"))
+    assert main(["doctor"]) == 2
+    assert "Hooks of agents met it, too" in capsys.readouterr().err
+
+
+def broken_config(folder):
+    (folder / ".periplus/config.toml").write_text("[store\n")
+
+
+def newer_store(folder):
+    config = folder / ".periplus/config.toml"
+    config.write_text(config.read_text().replace("format = 2", "format = 9"))
+
+
+def no_index(folder):
+    for path in (folder / ".periplus").glob("index.sqlite*"):
+        path.unlink()
+
+
+def broken_lineage(folder):
+    (folder / ".periplus/journal/lineage.json").write_text("{}")
+
+
+@pytest.mark.parametrize("spoil", [broken_config, newer_store, broken_lineage])
+def test_a_broken_store(place, tmp_path, spoil, monkeypatch, capsys):
+    spoil(place)
+    for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"):
+        assert (
+            outcome(
+                run(place, tmp_path, event, document=told(place, tool_name="Edit", tool_input={"file_path": "a.py"}))
+            )
+            == SILENT
+        )
+    assert notes_of(place, tmp_path)
+    assert Spool(os.fspath(place / ".periplus/hooks/spool")).waiting(), (
+        "what was told is kept for when the store is mended"
+    )
+    monkeypatch.chdir(place)
+    main(["doctor"])
+    told_by_doctor = capsys.readouterr()
+    assert "hook" in told_by_doctor.out + told_by_doctor.err
+
+
+def test_without_an_index_nothing_is_said_and_it_is_built_later(place, tmp_path):
+    no_index(place)
+    assert outcome(run(place, tmp_path)) == SILENT
+    hook("Stop", told(place), cwd=place)
+    assert b"argon2" in run(place, tmp_path).stdout
+
+
+@pytest.mark.parametrize("spoil", ["all of it", "a page in the middle"])
+def test_a_damaged_index_is_made_anew_by_who_has_time(place, tmp_path, spoil):
+    with opened(place) as project:
+        for number in range(200):
+            project.remember(Memory("note", f"Cog number {number} has {number * 7} teeth"))
+    index = place / ".periplus/index.sqlite"
+    data = bytearray(index.read_bytes())
+    if spoil == "all of it":
+        data[:] = b"no database" * 1000
+    else:
+        for page in range(2, len(data) // 4096):
+            data[4096 * page : 4096 * page + 2048] = b"\xff" * 2048
+    for path in (place / ".periplus").glob("index.sqlite-*"):
+        path.unlink()
+    index.write_bytes(data)
+    done = run(place, tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    hook("Stop", told(place), cwd=place, environment={"XDG_STATE_HOME": os.fspath(tmp_path / "state")})
+    assert b"argon2" in run(place, tmp_path).stdout
+
+
+def test_a_damaged_journal_keeps_what_was_told(place, tmp_path):
+    (segment,) = (place / ".periplus/journal").glob("lin_*/0*.jsonl")
+    sound = segment.read_bytes()
+    at = sound.rindex(b'"sum":"') + 8
+    bad = bytearray(sound)
+    bad[at] ^= 1
+    segment.write_bytes(bad)
+    done = hook("PostToolUse", told(place), cwd=place, environment={"XDG_STATE_HOME": os.fspath(tmp_path / "state")})
+    assert outcome(done) == SILENT
+    hook("Stop", told(place), cwd=place, environment={"XDG_STATE_HOME": os.fspath(tmp_path / "state")})
+    assert any("DamageError" in note for note in notes_of(place, tmp_path))
+    assert len(Spool(os.fspath(place / ".periplus/hooks/spool")).waiting()) == 2
+    segment.write_bytes(sound)
+    with opened(place) as project:
+        assert steps(project) == 1
+        assert not project.hooks.has_events
+
+
+def steps(project):
+    project.journal.refresh()
+    project.journal.project()
+    where = "item_type = 'run' AND action = 'observe' ORDER BY seq"
+    return len(project.journal.index.records(where, (), -1))
+
+
+def test_a_locked_store_delays_nobody_and_loses_nothing(place, tmp_path):
+    with open(place / ".periplus/journal/lock", "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert b"argon2" in run(place, tmp_path).stdout  # reading needs no lock
+        for event in ("SessionStart", "PostToolUse", "Stop"):
+            begun = time.monotonic()
+            done = run(place, tmp_path, event)
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert time.monotonic() - begun < 20, "a lock that is held for ever was waited for"
+        assert notes_of(place, tmp_path) == []
+    hook("Stop", told(place), cwd=place)
+    with opened(place) as project:
+        assert steps(project) == 2
+        assert not project.hooks.has_events
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_store_that_is_only_read(place, tmp_path):
+    for path in [place / ".periplus", *(place / ".periplus").rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    for event in ("PostToolUse", "Stop"):
+        assert outcome(run(place, tmp_path, event)) == SILENT
+    assert notes_of(place, tmp_path)
+
+
+def test_a_place_where_nothing_can_be_written(place, tmp_path):
+    """A file stands where the folder of hooks should be: as root too, nothing can be left there."""
+    (place / ".periplus/hooks").write_text("in the way")
+    assert outcome(run(place, tmp_path, "PostToolUse")) == SILENT
+    assert any("the event was lost" in note for note in notes_of(place, tmp_path))
+    (tmp_path / "state/periplus/hook-notes").unlink()
+    (tmp_path / "state/periplus").rmdir()
+    (tmp_path / "state/periplus").write_text("in the way, too")
+    assert outcome(run(place, tmp_path, "PostToolUse")) == SILENT  # nobody can be told at all
+
+
+def test_a_full_disk(place, tmp_path):
+    """No process may make a file of more than 0 bytes: whatever is written fails as on a full disk."""
+    import resource
+    import sys
+
+    code = ("import resource, signal, os, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); os.execv(sys.argv[1], sys.argv[1:])")  # fmt: skip
+    assert resource
+    done = subprocess.run([sys.executable, "-c", code, *hook_command("PostToolUse")], input=json.dumps(told(place)).encode(),
+                          capture_output=True, cwd=place, timeout=60)  # fmt: skip
+    assert outcome(done) == SILENT
+    assert Spool(os.fspath(place / ".periplus/hooks/spool")).waiting() == []
+
+
+def test_a_reader_that_went_away(place, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(hook_command("UserPromptSubmit"), input=json.dumps(told(place)).encode(), stdout=writing,
+                          stderr=subprocess.PIPE, cwd=place, timeout=60)  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert any("BrokenPipe" in note for note in notes_of(place, tmp_path))
+
+
+def test_notes_are_bounded(place, tmp_path):
+    from periplus.base.notes import NOTES_BYTES_MAX, Note, leave_note, read_notes
+
+    path = os.fspath(tmp_path / "notes")
+    for number in range(2_000):
+        assert leave_note(path, Note("2026-01-01T00:00:00Z", "test", "/x", f"{number}: " + "y" * 200))
+    assert os.path.getsize(path) <= NOTES_BYTES_MAX
+    found = read_notes(path)
+    assert found[-1].what.startswith("1999: ")
+    assert len(found) > 50
+
+
+def test_the_spool_is_bounded_and_private_and_holds_no_secret(place, tmp_path):
+    secret = "ghp_" + "a1B2" * 9
+    document = told(
+        place,
+        tool_input={"command": f"curl -H 'Authorization: token {secret}' https://x"},
+        tool_response={"stdout": secret},
+    )
+    run(place, tmp_path, "PostToolUse", document=document)
+    folder = place / ".periplus/hooks/spool"
+    (path,) = folder.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert secret not in path.read_text()
+    with opened(place) as project:
+        project.journal.project()
+    for found in (place / ".periplus").rglob("*"):
+        assert not found.is_file() or secret.encode() not in found.read_bytes(), found
+
+
+def test_a_full_spool_keeps_what_waits(tmp_path, monkeypatch):
+    monkeypatch.setattr("periplus.base.spool.SPOOLED_FILES_MAX", 3)
+    spool = Spool(os.fspath(tmp_path / "spool"))
+    for number in range(3):
+        assert spool.leave(b"{}", number)
+    with pytest.raises(Exception, match="wait already"):
+        spool.leave(b"{}", 4)
+    assert len(spool.waiting()) == 3
+
+
+def test_a_call_that_is_told_twice_counts_once(place, tmp_path):
+    """As where hooks are set for the person and for the project."""
+    run(place, tmp_path, "PostToolUse")
+    run(place, tmp_path, "PostToolUse")
+    run(place, tmp_path, "PostToolUse", document=told(place, tool_use_id="t-2"))
+    with opened(place) as project:
+        assert steps(project) == 2
+
+
+def test_twenty_at_once(place, tmp_path):
+    """Each event is in the journal once, in the order of their times, whoever takes them in at the same time."""
+    processes = []
+    for number in range(20):
+        process = subprocess.Popen(hook_command("Stop" if number % 5 == 4 else "PostToolUse"), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place)  # fmt: skip
+        process.stdin.write(
+            json.dumps(told(place, tool_use_id=f"t-{number}", tool_input={"command": f"make {number}"})).encode()
+        )
+        process.stdin.close()
+        processes.append(process)
+    for process in processes:
+        assert process.wait(timeout=120) == 0
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+        process.stdout.close()
+        process.stderr.close()
+    with opened(place) as project:
+        project.hooks.take_in(patience_s=60)
+        assert (steps(project), project.hooks.notes()) == (16, [])
+        (run_entity,) = project.journal.entities("run")
+        assert run_entity.value["format"] == "claude-code"
+        assert project.examine().exit_code == 0
+        assert project.hooks.notes() == []
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_a_hook_that_is_killed_leaves_an_event_or_none(place, tmp_path, after_s):
+    """Never half of one, and never anything that stops the next."""
+    with subprocess.Popen(hook_command("PostToolUse"), stdin=subprocess.PIPE, cwd=place) as process:
+        process.stdin.write(json.dumps(told(place)).encode())
+        process.stdin.close()
+        try:
+            process.wait(timeout=after_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+    run(place, tmp_path, "PostToolUse", document=told(place, tool_use_id="t-2"))
+    with opened(place) as project:
+        assert steps(project) in (1, 2)
+        assert not project.hooks.has_events
+        assert project.examine().exit_code == 0
+
+
+def test_taking_in_that_is_stopped_anywhere_takes_each_event_in_once(tmp_path):
+    """At every call that writes: what was not done then is done by the next, and nothing is done twice."""
+    from periplus.interop.hook_events import encode_event, read_event
+
+    def same(text):
+        return text, 0
+
+    events = [
+        read_event(
+            "claude-code",
+            name,
+            told(tmp_path, prompt=f"Prompt {number}", tool_use_id=f"t-{number}"),
+            1_000 + number,
+            same,
+        )
+        for number, name in enumerate(["UserPromptSubmit", "PostToolUse", "PostToolUse", "SessionEnd"])
+    ]
+    stop_at = 0
+    while True:
+        folder = tmp_path / str(stop_at)
+        folder.mkdir()
+        Project.init(os.fspath(folder))
+        root = os.fspath(folder / ".periplus")
+        spool = Spool(os.path.join(root, "hooks", "spool"))
+        for number, event in enumerate(events):
+            spool.leave(encode_event(event), number)
+        files = StoppingFiles(stop_at)
+        try:
+            with Project(root, WRITER, files=files) as project:
+                project.hooks.take_in()
+            is_done = True
+        except Stop:
+            is_done = False
+        with Project(root, WRITER, files=Files()) as project:
+            project.hooks.take_in()
+            assert steps(project) == 3, stop_at
+            assert not project.hooks.has_events
+            (trail,) = project.trails()
+            assert trail.value["counts"]["steps"] == 3
+            assert project.unsealed_runs() == []
+            assert project.hooks.notes() == []
+        if is_done:
+            break
+        stop_at += 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 5
+    assert stop_at > 20
+
+
+def test_an_event_that_cannot_be_read_does_not_stop_the_others(place, tmp_path):
+    run(place, tmp_path, "PostToolUse")
+    folder = place / ".periplus/hooks/spool"
+    for number, text in enumerate(
+        ["", "{", '{"v": 2}', '{"v":1,"kind":"prompt","agent":"claude-code","session":7,"at_ms":1}']
+    ):
+        (folder / f"{number:020d}-1-aa.json").write_text(text)
+        (folder / f"{number:020d}-1-aa.json").chmod(0o600)
+    with opened(place) as project:
+        assert steps(project) == 1
+        assert not project.hooks.has_events
+        assert len(project.hooks.notes()) == 3  # an empty one says nothing
+
+
+@pytest.mark.parametrize("agent", sorted(AGENTS))
+def test_hooks_can_be_switched_off(place, tmp_path, agent):
+    done = run(place, tmp_path, agent=agent, environment={"PERIPLUS_HOOKS": "off"})
+    assert outcome(done) == SILENT
+    assert not (place / ".periplus/hooks").exists()

@@ -1,0 +1,314 @@
+"""Hooks replayed from real recorded sessions, through the real command: what they leave, what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from hook_support import TRANSCRIPTS, hook, told_by
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+from periplus.trail import BY_NAME, TrailReader
+from periplus.trail.livestep import LiveStep
+
+WRITER = Writer("ada", "who_0000000000000000", "", 1)
+SESSIONS = ["example-claude-code.jsonl", "33210c2e180b-0/full.jsonl", "sample_session.jsonl"]
+TOLD = {BY_NAME[name].code for name in BY_NAME} - {BY_NAME[name].code for name in ("SAY", "COMMENT", "MODEL_CALL")}
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A project in git, with a store."""
+    folder = tmp_path / "a project with spaces, ümlauts"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    Project.init(os.fspath(folder))
+    return folder
+
+
+def opened(folder, writer=WRITER):
+    return Project.open(os.fspath(folder), writer)
+
+
+def replay(transcript, folder, *, until=None):
+    """The session's events through the command, each as a process; what each said."""
+    said = []
+    for name, document in told_by(transcript):
+        if name == until:
+            break
+        done = hook(name, document, cwd=folder, words=words_of(folder, name))
+        assert (done.returncode, done.stderr) == (0, b""), (name, done)
+        said.append((name, done.stdout))
+    return said
+
+
+def words_of(folder, name):
+    """The session was in another folder than the store is in; and what its ends entail is waited for."""
+    return (f"--store={folder}", *(("--wait",) if name in ("Stop", "SessionEnd") else ()))
+
+
+def session_file(source, tmp_path):
+    """A copy of a recorded session, where only it is."""
+    path = tmp_path / "its own record.jsonl"
+    shutil.copy(TRANSCRIPTS / source, path)
+    return path
+
+
+def needs_sessions():
+    if not TRANSCRIPTS.is_dir():
+        pytest.skip("the recorded sessions are not at hand")
+
+
+def imported(transcript, tmp_path):
+    """What ``trail import`` makes of the session in a store of its own."""
+    folder = tmp_path / "beside"
+    folder.mkdir()
+    Project.init(os.fspath(folder))
+    with opened(folder) as project:
+        entity = project.import_transcript(os.fspath(transcript)).entity
+        return entity, TrailReader(project.trail_bytes(entity.item_id).data)
+
+
+def is_told(step):
+    """Whether hooks can know of it: the model's words and calls, and commands of the program itself, they are not told."""
+    return step.code in TOLD and not (step.code == BY_NAME["PROMPT"].code and step.operands[0].startswith("/"))
+
+
+def bare(step, *, result=True):
+    """A step without what only the agent's own record knows: when it began, how long it took, on which line it stands."""
+    kept = step._replace(delta_ms=0, duration_ms=None, source=None)
+    return kept if result else kept._replace(result=None, result_size=0)
+
+
+@pytest.mark.parametrize("source", SESSIONS)
+def test_the_trail_of_the_hooks_is_that_of_the_import(place, tmp_path, source):
+    needs_sessions()
+    transcript = session_file(source, tmp_path)
+    replay(transcript, place)
+    entity, theirs = imported(transcript, tmp_path)
+    with opened(place) as project:
+        (mine,) = project.trails()
+        assert mine.item_id == entity.item_id
+        reader = TrailReader(project.trail_bytes(mine.item_id).data)
+        assert list(reader.steps()) == list(theirs.steps())
+        assert reader.header == theirs.header
+        same = {name: value for name, value in mine.value.items() if name not in ("digest", "object")}
+        assert same == {name: value for name, value in entity.value.items() if name not in ("digest", "object")}
+        assert project.unsealed_runs() == []
+        assert not project.import_transcript(os.fspath(transcript)).changed  # and an import afterwards finds it done
+        assert len(list(project.trails())) == 1
+        assert project.examine().exit_code == 0
+        assert project.hooks.notes() == []
+
+
+@pytest.mark.parametrize("source", SESSIONS)
+def test_the_steps_of_a_session_that_goes_on_are_those_of_the_import(place, tmp_path, source):
+    """Before any end: prompts and calls, with operands, notes, outcomes and errors as the import has them."""
+    needs_sessions()
+    transcript = session_file(source, tmp_path)
+    replay(transcript, place, until="Stop")
+    _, theirs = imported(transcript, tmp_path)
+    with opened(place) as project:
+        (run,) = project.unsealed_runs()
+        live = steps_of_run(project, run)
+        expected = [step for step in theirs.steps() if is_told(step)]
+        assert [bare(one.step, result=False) for one in live] == [bare(step, result=False) for step in expected]
+        for one, step in zip(live, expected, strict=True):
+            if one.step.result is not None:  # where the text that the model saw is known at all, it is that text
+                assert (one.step.result, one.step.result_size) == (step.result, step.result_size)
+        assert any(one.step.result is not None for one in live) == any("Bash" in line for line in lines_of(transcript))
+
+
+def lines_of(transcript):
+    return transcript.read_text().splitlines()
+
+
+def steps_of_run(project, run) -> list[LiveStep]:
+    from periplus.base.secrets import mask_secrets
+    from periplus.trail.livestep import StepMaker
+    from periplus.trail.recorder import Recorder
+
+    recorder = Recorder(project.journal, WRITER, StepMaker(mask_secrets, project.journal.objects.put), lambda _: None)
+    return list(recorder.steps(run))
+
+
+def test_without_the_agents_own_record_the_trail_is_made_of_the_steps(place, tmp_path):
+    needs_sessions()
+    transcript = session_file("example-claude-code.jsonl", tmp_path)
+    events = told_by(transcript)
+    _, theirs = imported(transcript, tmp_path)
+    for name, document in events:
+        done = hook(
+            name, {**document, "transcript_path": ""}, cwd=place, words=("--wait",) if name == "SessionEnd" else ()
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+    with opened(place) as project:
+        (mine,) = project.trails()
+        reader = TrailReader(project.trail_bytes(mine.item_id).data)
+        expected = [bare(step, result=False) for step in theirs.steps() if is_told(step)]
+        assert [bare(step, result=False) for step in reader.steps()] == expected
+        assert (mine.value["format"], mine.value["source_sha256"]) == ("claude-code", "")
+        # The agent's own record says more: it takes the place of what was told, and is not given up for it again.
+        assert project.import_transcript(os.fspath(transcript)).changed
+        (now,) = project.trails()
+        assert now.item_id == mine.item_id
+        assert now.value["counts"]["steps"] > mine.value["counts"]["steps"]
+        for name, document in events[:2] + events[-1:]:
+            hook(name, {**document, "transcript_path": ""}, cwd=place, words=words_of(place, name))
+        (still,) = project.trails()
+        assert still.value["digest"] == now.value["digest"]
+        assert project.examine().exit_code == 0
+
+
+def test_a_session_that_goes_on_after_its_end_has_one_trail(place, tmp_path):
+    events = made_session("b7a0c4de-0001", place)
+    for name, document in events:
+        hook(name, document, cwd=place)
+    more = made_session("b7a0c4de-0001", place, source="resume", prompt="And now the wheels", call="toolu_9")
+    for name, document in more:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        (mine,) = project.trails()
+        prompts = [step.operands[0] for step in TrailReader(project.trail_bytes(mine.item_id).data).steps()
+                   if step.code == BY_NAME["PROMPT"].code]  # fmt: skip
+        assert prompts == ["Oil the cogs of the engine", "And now the wheels"]
+        assert project.unsealed_runs() == []
+        (present,) = project.journal.entities("session")
+        assert present.value["state"] == "sealed"
+
+
+def made_session(
+    session, folder, *, source="startup", prompt="Oil the cogs of the engine", call="toolu_1", path="engine.py"
+):
+    common = {"session_id": session, "transcript_path": "", "cwd": os.fspath(folder)}
+    edit = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": os.fspath(folder / path), "content": "oil\n"},
+        "tool_use_id": call,
+    }
+    events = [
+        ("SessionStart", {"source": source}),
+        ("UserPromptSubmit", {"prompt": prompt}),
+        ("PostToolUse", {**edit, "tool_response": {"type": "create", "filePath": path}}),
+        ("Stop", {"stop_hook_active": False}),
+        ("SessionEnd", {"reason": "other"}),
+    ]
+    return [(name, {**common, "hook_event_name": name, **fields}) for name, fields in events]
+
+
+def facts_of(done):
+    return json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+
+
+def test_a_session_begins_with_the_brief_and_what_others_changed(place):
+    with opened(place) as project:
+        project.remember(Memory("constraint", "The cogs are oiled with olive oil only"))
+    for name, document in made_session("first", place):
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        project.remember(Memory("decision", "The wheels are made of oak from now on"))
+    (start, *_) = made_session("second", place)
+    done = hook(*start, cwd=place)
+    facts = facts_of(done)
+    rules, found, changed = facts.partition("## Changed since your last session")
+    assert found
+    assert "olive oil only" in rules
+    assert "oak" in changed
+    assert "olive" not in changed, "what was there before its last session is no news"
+    assert "engine.py" in facts, "the handoff of the session before names what it changed"
+    assert len(facts) <= 10_000
+
+
+def test_a_prompt_is_told_what_bears_on_it_and_nothing_else(place):
+    with opened(place) as project:
+        kept = project.remember(
+            Memory("decision", "Passwords are hashed with argon2 because bcrypt cuts them at 72 bytes")
+        )
+        project.remember(Memory("note", "The cogs were counted on Tuesday"))
+
+    def said(prompt):
+        return hook("UserPromptSubmit", {"session_id": "s", "cwd": os.fspath(place), "prompt": prompt}, cwd=place)
+
+    facts = facts_of(said("Why are passwords hashed with argon2 here?"))
+    assert kept.entity.item_id in facts
+    assert "cogs" not in facts
+    for other in ("continue", "Please rename the variable", "Make the button green", "yes, counted"):
+        assert said(other).stdout == b"", other
+
+
+def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configured(place):
+    from periplus.memory.claims import Asked
+
+    (place / "src").mkdir()
+    (place / "src/auth.py").write_text("def hash_password(): ...\n")
+    bob = Writer("bob", "who_0000000000000009", "bobs", 1)
+    with opened(place, bob) as project:
+        project.work.claim(Asked(("src/auth.py",), "exclusive", "reworking it"))
+        project.remember(Memory("trap", "The salt is read twice", about=("src/auth.py",)))
+    document = {"session_id": "mine", "cwd": os.fspath(place / "src"), "tool_name": "Edit", "tool_use_id": "t1",
+                "tool_input": {"file_path": "auth.py", "old_string": "a", "new_string": "b"}}  # fmt: skip
+    done = hook("PreToolUse", document, cwd=place)
+    output = json.loads(done.stdout)["hookSpecificOutput"]
+    assert "The salt is read twice" in output["additionalContext"]
+    assert "bob" in output["additionalContext"]
+    assert "permissionDecision" not in output
+    config = place / ".periplus/config.toml"
+    sound = config.read_text()
+    for decision in ("ask", "deny"):
+        config.write_text(f'{sound}\n[hooks]\nclaimed = "{decision}"\n')
+        output = json.loads(hook("PreToolUse", document, cwd=place).stdout)["hookSpecificOutput"]
+        assert output["permissionDecision"] == decision
+        assert "bob" in output["permissionDecisionReason"]
+        reading = {**document, "tool_name": "Read", "tool_input": {"file_path": "auth.py"}}
+        assert (
+            "permissionDecision" not in json.loads(hook("PreToolUse", reading, cwd=place).stdout)["hookSpecificOutput"]
+        )
+        other = {**document, "tool_input": {"file_path": "wheels.py"}}
+        assert hook("PreToolUse", other, cwd=place).stdout == b""
+    outside = {**document, "tool_input": {"file_path": "/etc/passwd"}}
+    assert hook("PreToolUse", outside, cwd=place).stdout == b""
+
+
+def test_the_end_of_a_session_reflects_hands_off_and_lets_go_of_claims(place):
+    from periplus.memory.claims import Asked
+
+    session = "c0ffee00-0001"
+    events = made_session(session, place)
+    failing = ("PostToolUseFailure", {**events[2][1], "hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "tool_use_id": "t7",
+               "tool_input": {"command": "pytest -q"}, "error": "Exit code 1\n2 failed, 3 passed in 1.0s"})  # fmt: skip
+    hook(*events[0], cwd=place)
+    with opened(place, Writer("claude-code", "who_0000000000000003", session, 1)) as project:
+        project.work.claim(Asked(("engine.py",), "exclusive", "oiling"))
+        assert len(project.work.claims()) == 1
+    for name, document in [events[1], events[2], failing, *events[3:]]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        assert project.work.claims() == []
+        (handoff,) = project.work.handoffs()
+        assert handoff.value["files"] == ["engine.py"]
+        assert handoff.value["tests"].startswith("pytest -q: failed")
+        (trail,) = project.trails()
+        assert handoff.value["trail"] == trail.item_id
+        steps = list(TrailReader(project.trail_bytes(trail.item_id).data).steps())
+        assert [step.outcome for step in steps] == ["ok", "ok", "failed"]
+        assert steps[2].exit_code == 1
+    for name, document in made_session("c0ffee00-0002", place, path="wheels.py"):
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        (handoff,) = project.work.handoffs()  # the one before, which nobody took, gave way
+        assert handoff.value["files"] == ["wheels.py"]
+
+
+def test_commands_of_the_agent_learn_whose_they_are(place, tmp_path):
+    path = tmp_path / "env"
+    (start, *_) = made_session("abc-1", place)
+    hook(*start, cwd=place, environment={"CLAUDE_ENV_FILE": os.fspath(path)})
+    assert path.read_text() == "export PERIPLUS_SESSION=abc-1\nexport PERIPLUS_AGENT=claude-code\n"
+    (start, *_) = made_session("abc; rm -rf /", place)
+    hook(*start, cwd=place, environment={"CLAUDE_ENV_FILE": os.fspath(path)})
+    assert "rm" not in path.read_text()
