@@ -355,3 +355,24 @@ def test_a_turn_is_undone_from_its_snapshots_and_not_over_later_work(tmp_path):
     with pytest.raises(NotFoundError):
         host.undo("2")
     assert host.work.changes.turns() == ["1"]
+
+
+def test_what_a_call_will_change_is_told_before_and_is_what_it_changes(tmp_path):
+    from periplus.agent.contracts import PlanningHost
+
+    host = make_host(tmp_path)
+    assert isinstance(host, PlanningHost)
+    (tmp_path / "work" / "a").write_text("one\n")
+    for name, args in [
+        ("edit", {"edits": [{"path": "a", "old": "one", "new": "two"}, {"path": "b", "create": "b"}]}),
+        ("write", {"path": "c", "content": "c"}),
+        ("edit", {"edits": [{"path": "c", "move_to": "d"}, {"path": "b", "delete": True}]}),
+    ]:
+        plan = host.plan(name, args)
+        assert [host.digest(one["path"]) for one in plan] == [one["before"] for one in plan]
+        done = host.run(name, args)
+        assert tuple(plan) == done.effects
+        assert [host.digest(one["path"]) for one in plan] == [one["after"] for one in plan]
+        assert all(host.work.kept(one["after"]) is not None for one in plan if one["after"])
+    assert host.plan("edit", edit("a", "nowhere", "x")) == ()
+    assert host.plan("read", {"path": "a"}) == ()

@@ -13,7 +13,7 @@ is no longer what the turn left.
 
 from __future__ import annotations
 
-__all__ = ["Change", "ChangeLog", "Recovered", "Undone", "digest_of"]
+__all__ = ["Change", "ChangeLog", "Recovered", "Undone", "digest_of", "effect_of"]
 
 import os
 from collections.abc import Iterable, Sequence
@@ -87,6 +87,11 @@ class _Done(msgspec.Struct, frozen=True, tag_field="kind", tag="done", forbid_un
 def digest_of(data: bytes | None) -> str | None:
     """SHA-256 in hexadecimal, None of nothing."""
     return None if data is None else sha256(data).hex()
+
+
+def effect_of(change: Change) -> dict[str, Any]:
+    """As ``ToolResult.effects`` has it."""
+    return {"path": change.path, "before": digest_of(change.before), "after": digest_of(change.after)}
 
 
 class ChangeLog:

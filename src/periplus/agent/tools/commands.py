@@ -100,7 +100,7 @@ class Shell:
 
     def start(
         self, words: Sequence[str], cwd: str, about: str, *, network: bool = False, unsandboxed: bool = False, terminal: bool = False,
-        takes_input: bool = False, passed: Sequence[int] = (), more: Mapping[str, str] | None = None,
+        takes_input: bool = False, passed: Sequence[int] = (), more: Mapping[str, str] | None = None, kept: Sequence[str] = (),
     ) -> Process:  # fmt: skip
         """Start a program in the folder ``cwd`` of the workspace. Raises RefusedError for what nobody allowed."""
         sandbox = self.sandbox
@@ -110,7 +110,7 @@ class Shell:
         elif network and not self._allow_network:
             self._ask("network", about, "")
         confinement = Confinement.of(
-            self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable),
+            self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable), kept=kept,
             allow_network=network or self._allow_network,
         )  # fmt: skip
         folder = self.work.folder.real_path(cwd)

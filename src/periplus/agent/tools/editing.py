@@ -7,7 +7,7 @@ __all__ = ["edit_tool", "write_tool"]
 from typing import Final
 
 from periplus.agent.contracts import Access, ToolResult
-from periplus.agent.tools.changes import Change
+from periplus.agent.tools.changes import Change, effect_of
 from periplus.agent.tools.edit import edit_lines
 from periplus.agent.tools.table import Arguments, ArgumentsError, Parameter, Tool
 from periplus.agent.tools.texts import BinaryFileError, Lines, Text, decode, encode, split_ends
@@ -39,6 +39,7 @@ def edit_tool(work: Workspace) -> Tool:
     return Tool(
         "edit", "Change files, all or none: each edit replaces old by new, or creates, deletes or moves a file.",
         (Parameter("edits", "list", "in order", required=True, fields=_EDIT),), lambda args: _edit(work, args), accesses,
+        lambda args: [effect_of(change) for change in _drafted(work, args).changes()],
     )  # fmt: skip
 
 
@@ -52,6 +53,7 @@ def write_tool(work: Workspace) -> Tool:
         _WRITE,
         lambda args: _write(work, args),
         accesses,
+        lambda args: [effect_of(change) for change in (_written(work, args)[0],) if change is not None],
     )
 
 
@@ -143,6 +145,12 @@ class _Draft:
 
 
 def _edit(work: Workspace, args: Arguments) -> ToolResult:
+    draft = _drafted(work, args)
+    effects = work.apply(draft.changes())
+    return ToolResult(outcome="ok", output="\n".join(draft.said), untrusted=False, effects=effects)
+
+
+def _drafted(work: Workspace, args: Arguments) -> _Draft:
     draft = _Draft(work)
     edits = args.records("edits")
     for number, edit in enumerate(edits, 1):
@@ -154,11 +162,17 @@ def _edit(work: Workspace, args: Arguments) -> ToolResult:
             if edit.text("path") not in error.wrong:
                 error.wrong = f"{edit.text('path')}: {error.wrong}"
             raise
-    effects = work.apply(draft.changes())
-    return ToolResult(outcome="ok", output="\n".join(draft.said), untrusted=False, effects=effects)
+    return draft
 
 
 def _write(work: Workspace, args: Arguments) -> ToolResult:
+    change, said = _written(work, args)
+    effects = work.apply([change]) if change is not None else ()
+    return ToolResult(outcome="ok", output=said, untrusted=False, effects=effects)
+
+
+def _written(work: Workspace, args: Arguments) -> tuple[Change | None, str]:
+    """What is to be written, None where the file holds it already, and what is said of it."""
     path = work.path(args.text("path"))
     content = args.text("content")
     try:
@@ -167,8 +181,7 @@ def _write(work: Workspace, args: Arguments) -> ToolResult:
         held = None
     executable = args.flag("executable") if args.has("executable") else None
     if held is None:
-        effects = work.apply([Change(path, None, content.encode(), executable)])
-        return ToolResult(outcome="ok", output=f"{path}: created", untrusted=False, effects=effects)
+        return Change(path, None, content.encode(), executable), f"{path}: created"
     if work.seen(path) is None:
         raise RefusedError(
             f"{path} is there already and was not read", safe="Nothing was changed.",
@@ -176,11 +189,8 @@ def _write(work: Workspace, args: Arguments) -> ToolResult:
         )  # fmt: skip
     data, about = _as_held(held, content)
     if data == held and executable is None:
-        return ToolResult(outcome="ok", output=f"{path}: it held that already", untrusted=False)
-    effects = work.apply([Change(path, held, data, executable)])
-    return ToolResult(
-        outcome="ok", output=f"{path}: written{f' ({about} kept)' if about else ''}", untrusted=False, effects=effects
-    )
+        return None, f"{path}: it held that already"
+    return Change(path, held, data, executable), f"{path}: written{f' ({about} kept)' if about else ''}"
 
 
 def _as_held(held: bytes, content: str) -> tuple[bytes, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from periplus.agent.contracts import Access, Outcome, ToolResult, ToolSchema
+from periplus.agent.tools.changes import Recovered, digest_of
 from periplus.agent.tools.table import Tool, check_arguments, schema_of
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.errors import (
@@ -32,6 +33,7 @@ class LocalToolHost:
         self.work = work
         self._tools: dict[str, Tool] = {}
         self._schemas: tuple[ToolSchema, ...] = ()
+        self.recovered = Recovered()
         self._on_cancel: list[Any] = []
         self._on_close: list[Any] = []
         for tool in tools:
@@ -78,6 +80,18 @@ class LocalToolHost:
             return ToolResult(
                 outcome="failed", output=f"{name} has a defect: {type(error).__name__}: {error}", untrusted=True
             )
+
+    def plan(self, name: str, args: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """What a call is going to change; nothing where that cannot be told, or the call would be refused."""
+        tool = self._tools.get(name)
+        try:
+            return tool.plan(check_arguments(tool, args)) if tool is not None and tool.plan is not None else ()
+        except PeriplusError:
+            return ()
+
+    def digest(self, path: str) -> str | None:
+        """That of the bytes of a file, None where there is none."""
+        return digest_of(self.work.read(path))
 
     def read_text(self, path: str) -> str:
         return self.work.read_text(path)

@@ -92,6 +92,8 @@ class Tool:
     parameters: tuple[Parameter, ...]
     run: Callable[[Arguments], ToolResult]
     accesses: Callable[[Arguments], Sequence[Access]]
+    plan: Callable[[Arguments], Sequence[Mapping[str, Any]]] | None = None
+    """What the call is going to change, as in ``ToolResult.effects``, where that can be told before."""
 
 
 def schema_of(tool: Tool) -> ToolSchema:

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of
+from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
 from periplus.base.confined import Confined, judge_path
-from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, UsageError
+from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ class Workspace:
         if self._guard is not None:
             self._guard([change.path for change in changes])
         self.changes.apply(self.turn, changes)
-        effects = []
         for change in changes:
             after = digest_of(change.after)
             if after is not None:
@@ -110,8 +109,7 @@ class Workspace:
             else:
                 with self._lock:
                     self._seen.pop(change.path, None)
-            effects.append({"path": change.path, "before": digest_of(change.before), "after": after})
-        return tuple(effects)
+        return tuple(effect_of(change) for change in changes)
 
     def undo(self, turn: str) -> tuple[str, ...]:
         """See ``ChangeLog.undo``; files under a claim of another are refused as for any change."""
@@ -122,6 +120,20 @@ class Workspace:
             with self._lock:
                 self._seen.pop(path, None)
         return paths
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, None where there is none that may be read: for who looks after files between calls."""
+        try:
+            return self.folder.read(path)
+        except PeriplusError:
+            return None
+
+    def kept(self, sha256: str) -> bytes | None:
+        """The bytes of that digest, where some change of the session had them before or after it."""
+        try:
+            return self.changes.content(sha256)
+        except (PeriplusError, ValueError):
+            return None
 
     def read_text(self, path: str) -> str:
         """The text of a file or a page. Raises NotFoundError, ConfinementError, BinaryFileError."""

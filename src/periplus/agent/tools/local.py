@@ -1,0 +1,86 @@
+"""All tools of this machine as one host."""
+
+from __future__ import annotations
+
+__all__ = ["HostParts", "open_host"]
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from periplus.agent.contracts import Memory
+from periplus.agent.sandbox import Sandbox, Unconfined
+from periplus.agent.tools.commands import Consent, Shell, process_tool, shell_tool
+from periplus.agent.tools.editing import edit_tool, write_tool
+from periplus.agent.tools.fetching import Fetcher, fetch_tool
+from periplus.agent.tools.host import LocalToolHost
+from periplus.agent.tools.listing import list_tool
+from periplus.agent.tools.outputs import Outputs
+from periplus.agent.tools.pages import Pages, PageSource
+from periplus.agent.tools.processes import Processes
+from periplus.agent.tools.reading import read_tool
+from periplus.agent.tools.scripting import Authorize, code_tool
+from periplus.agent.tools.searching import Engine, find_engine, search_tool
+from periplus.agent.tools.table import Tool
+from periplus.agent.tools.talking import Asker, ask_tool, plan_tool, recall_tool, remember_tool
+from periplus.agent.tools.workspace import Guard, Workspace
+from periplus.base.files import Files
+
+if TYPE_CHECKING:
+    from periplus.agent.tape.notes import SliceNote
+
+
+@dataclass(frozen=True, slots=True)
+class HostParts:
+    """What a host is made of. ``environment`` and ``home`` are the host's, handed over by the face; without a ``sandbox`` that works each
+    command needs ``consent``. ``pages`` are all handles but those of outputs.
+    """
+
+    root: str
+    state: str
+    environment: Mapping[str, str]
+    home: str = ""
+    sandbox: Sandbox = field(default_factory=Unconfined)
+    memory: Memory | None = None
+    pages: PageSource | None = None
+    guard: Guard | None = None
+    asker: Asker | None = None
+    consent: Consent | None = None
+    authorize: Authorize | None = None
+    fetcher: Fetcher | None = None
+    engine: Engine | None = None
+    note: Callable[[SliceNote], None] | None = None
+    writable: Sequence[str] = ()
+    allow_network: bool = False
+    more: Sequence[Tool] = ()
+    files: Files | None = None
+
+
+def open_host(parts: HostParts) -> LocalToolHost:
+    """The host, its interrupted change finished or taken back (``host.recovered`` says). Close it."""
+    files = parts.files or Files()
+    files.make_folder(parts.state, 0o700)
+    outputs = Outputs(os.path.join(parts.state, "output"), files)
+    work = Workspace(
+        parts.root, parts.state, pages=Pages({"output": outputs}, parts.pages), guard=parts.guard, files=files
+    )
+    recovered = work.recover()
+    processes = Processes(outputs)
+    shell = Shell(
+        work, processes, parts.sandbox, environment=parts.environment, home=parts.home, consent=parts.consent,
+        writable=parts.writable, allow_network=parts.allow_network,
+    )  # fmt: skip
+    engine = parts.engine or find_engine(shell.environment["PATH"])
+    tools = [
+        read_tool(work), list_tool(work), search_tool(work, engine), edit_tool(work), write_tool(work), shell_tool(shell),
+        process_tool(processes), fetch_tool(parts.fetcher or Fetcher(), outputs), plan_tool(parts.note), ask_tool(parts.asker),
+    ]  # fmt: skip
+    if parts.memory is not None:
+        tools += [remember_tool(parts.memory), recall_tool(parts.memory)]
+    host = LocalToolHost(work, [*tools, *parts.more])
+    host.recovered = recovered
+    host.add(code_tool(host, shell, parts.authorize))
+    host.watch(on_close=outputs.close)
+    host.watch(on_cancel=processes.cancel, on_close=processes.close)
+    return host

@@ -1,0 +1,363 @@
+"""Fetching: what is refused however it is spelled, and what a real server of this machine says to a fetcher that may ask it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from periplus.agent.tools.addresses import check_host, is_public
+from periplus.agent.tools.fetching import Fetcher, fetch_tool
+from periplus.agent.tools.outputs import Outputs
+from periplus.agent.tools.pagetext import text_of_html
+from periplus.agent.tools.table import check_arguments
+from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, UsageError
+from periplus.base.files import Files
+
+PRIVATE = [
+    "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
+    "169.254.0.1", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1",
+    "255.255.255.255", "168.63.129.16", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "fec0::1",
+    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::8.8.8.8", "64:ff9b::127.0.0.1",
+    "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::", "2001:db8::1", "2001::1", "100::1", "64:ff9b:1::1", "nonsense", "",
+]  # fmt: skip
+PUBLIC = [
+    "8.8.8.8",
+    "1.1.1.1",
+    "93.184.215.14",
+    "2606:4700:4700::1111",
+    "::ffff:8.8.8.8",
+    "64:ff9b::808:808",
+    "2002:808:808::",
+]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_what_is_not_of_the_internet_is_not_public(address):
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_what_is_of_the_internet_is(address):
+    assert is_public(address)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.ip_addresses(v=4))
+def test_an_address_within_another_is_judged_as_itself(address):
+    assert is_public(f"::ffff:{address}") == is_public(str(address))
+    assert is_public(f"64:ff9b::{address}") == is_public(str(address))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST", "localhost.", "a.localhost", "printer.local", "metadata.google.internal", "router.lan", "intranet",
+     "2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "127.0.0.1", "[::1]", "::1", "", "x" * 300, "a.onion"],
+)  # fmt: skip
+def test_names_of_this_machine_in_any_spelling_are_refused(host):
+    with pytest.raises(RefusedError):
+        check_host(host)
+    assert check_host("Example.COM.") == "example.com"
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("file:///etc/passwd", RefusedError), ("ftp://example.com/", RefusedError), ("gopher://example.com", RefusedError),
+        ("http://user:pw@example.com/", RefusedError), ("http://example.com:22/", RefusedError), ("http://a b/", UsageError),
+        ("http://127.0.0.1/", RefusedError), ("http://[::1]/", RefusedError), ("http://[::ffff:127.0.0.1]/", RefusedError),
+        ("http://2130706433/", RefusedError), ("http://example.com\\@localhost/", UsageError), ("http://", RefusedError),
+        ("http://exa\tmple.com/", UsageError), ("http://example.com:99999/", UsageError), ("http://[::1", UsageError),
+        ("example.com", RefusedError), ("http://localhost:8080/", RefusedError), ("http://169.254.169.254/latest/meta-data/", RefusedError),
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_fetched(url, error):
+    def resolver(host, port):
+        raise AssertionError(f"{host} was asked for")
+
+    with pytest.raises(error):
+        Fetcher(resolver=resolver).fetch(url)
+
+
+@pytest.mark.parametrize("answer", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::ffff:192.168.0.1"], ["fe80::1%lo"]])
+def test_a_name_that_leads_inside_is_refused(answer):
+    with pytest.raises(RefusedError, match="not a public address"):
+        Fetcher(resolver=lambda host, port: answer).fetch("http://example.com/")
+
+
+def test_a_name_without_an_address_is_an_error():
+    with pytest.raises(NotFoundError):
+        Fetcher(resolver=lambda host, port: []).fetch("http://example.com/")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.server.asked.append((self.path, dict(self.headers)))
+        status, headers, body = self.server.pages.get(self.path, (404, {"Content-Type": "text/plain"}, b"nothing here"))
+        if callable(body):
+            body(self)
+            self.close_connection = True
+            return
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def server():
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.daemon_threads = True
+    made.pages, made.asked = {}, []
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def fetcher(server, answers=None, **more):
+    """One that takes 127.0.0.1 for public, and any other loopback address not."""
+    asked = []
+
+    def resolver(host, port):
+        asked.append(host)
+        return (answers or {}).get((host, asked.count(host)), ["127.0.0.1"])
+
+    made = Fetcher(
+        resolver=resolver, is_allowed=lambda one: one == "127.0.0.1", ports=frozenset({server.server_port}), **more
+    )
+    return made, asked, f"http://site.example:{server.server_port}"
+
+
+HTML = (
+    "<html><head><title>A  title</title><style>x{}</style></head><body><nav>menu</nav><h1>Head</h1><p>One <b>two</b>\n three"
+    "<script>bad()</script></p><ul><li>a<li>b <a href='/x?y=1'>link</a></ul><pre>code\n  here</pre>"
+    "<table><tr><td>1</td><td>2</td></tr></table></body></html>"
+)
+
+
+def test_a_page_comes_as_text_with_its_links(server, tmp_path):
+    server.pages["/page?q=%C3%BC"] = (
+        200,
+        {"Content-Type": "text/html; charset=latin-1"},
+        HTML.replace("One", "Öne").encode("latin-1"),
+    )
+    made, asked, base = fetcher(server)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    tool = fetch_tool(made, outputs)
+    done = tool.run(check_arguments(tool, {"url": f"{base}/page?q=ü"}))
+    assert done.outcome == "ok"
+    assert done.output.split("\n", 1)[0] == f"{base}/page?q=ü: 200, text/html, 'A title'"
+    body = done.output.split("\n", 1)[1]
+    assert body == f"# Head\n\nÖne two three\n\n- a\n- b link ({base}/x?y=1)\n\n```\ncode\n  here\n```\n\n1 | 2"
+    assert outputs.read(done.handle) == body
+    assert asked == ["site.example"]
+    headers = server.asked[0][1]
+    assert headers["Host"] == f"site.example:{server.server_port}"
+    assert not {"Cookie", "Authorization"} & set(headers)
+    raw = tool.run(check_arguments(tool, {"url": f"{base}/page?q=ü", "raw": True}))
+    assert "<script>" in raw.output
+    missing = tool.run(check_arguments(tool, {"url": f"{base}/nowhere"}))
+    assert (missing.outcome, "404" in missing.output) == ("failed", True)
+    outputs.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("http://127.0.0.1:{port}/secret", "address of this machine"), ("http://localhost:{port}/secret", "private network"),
+        ("http://169.254.169.254/latest", "is not one of the web's"), ("file:///etc/passwd", "http and https only"),
+        ("http://inside.example:{port}/secret", "not a public address"), ("//inside.example:{port}/secret", "not a public address"),
+        ("http://u:p@site.example:{port}/", "a user or a password"), ("/loop", "over 5 redirects"),
+    ],
+)  # fmt: skip
+def test_a_redirect_is_judged_like_a_first_request(server, target, said):
+    server.pages["/loop"] = (302, {"Location": target.format(port=server.server_port)}, b"")
+    server.pages["/secret"] = (200, {"Content-Type": "text/plain"}, b"SECRET")
+    made, _, base = fetcher(server, {("inside.example", 1): ["127.0.0.2"]})
+    with pytest.raises(RefusedError, match=said):
+        made.fetch(f"{base}/loop")
+    assert all(path != "/secret" for path, _ in server.asked)
+
+
+def test_a_redirect_to_a_public_page_is_followed(server):
+    server.pages["/a"] = (301, {"Location": "../b"}, b"")
+    server.pages["/b"] = (200, {"Content-Type": "text/plain"}, b"there")
+    made, asked, base = fetcher(server)
+    assert made.fetch(f"{base}/a").body == b"there"
+    assert asked == ["site.example", "site.example"]
+
+
+def test_a_name_that_changes_its_meaning_gains_nothing(server):
+    """The address that was judged is the one that is connected to: it is asked for once."""
+    server.pages["/"] = (200, {"Content-Type": "text/plain"}, b"first")
+    made, asked, base = fetcher(server, {("site.example", 2): ["127.0.0.3"]})
+    assert made.fetch(f"{base}/").body == b"first"
+    assert asked == ["site.example"]
+    with pytest.raises(RefusedError, match=r"127\.0\.0\.3"):
+        made.fetch(f"{base}/")
+
+
+def test_a_connection_whose_other_side_is_not_public_is_given_up(server):
+    judged = []
+
+    def is_allowed(address):
+        judged.append(address)
+        return len(judged) == 1  # the name's address passes, the peer's does not
+
+    made = Fetcher(
+        resolver=lambda host, port: ["127.0.0.1"], is_allowed=is_allowed, ports=frozenset({server.server_port})
+    )
+    with pytest.raises(RefusedError, match=r"the connection leads to 127\.0\.0\.1"):
+        made.fetch(f"http://site.example:{server.server_port}/")
+    assert server.asked == []
+
+
+def test_a_body_is_taken_up_to_a_limit_and_the_cut_is_told(server, tmp_path):
+    server.pages["/big"] = (200, {"Content-Type": "text/plain"}, b"x" * 100_000)
+    made, _, base = fetcher(server, body_bytes_max=1000)
+    found = made.fetch(f"{base}/big")
+    assert (len(found.body), found.is_cut) == (1000, True)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    tool = fetch_tool(made, outputs)
+    assert "its first 1,000 bytes" in tool.run(check_arguments(tool, {"url": f"{base}/big"})).output
+    outputs.close()
+
+
+@pytest.mark.parametrize("part", ["headers", "body", "nothing"])
+def test_a_server_that_drips_is_left_at_the_deadline(server, part):
+    stop = threading.Event()
+
+    def drip(handler):
+        try:
+            if part == "body":
+                handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            if part == "headers":
+                handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            while not stop.wait(0.05):
+                if part != "nothing":
+                    handler.wfile.write(b"x")
+        except OSError:
+            pass  # the other side is gone, as it should
+
+    server.pages["/drip"] = (200, {}, drip)
+    made, _, base = fetcher(server, seconds=0.5)
+    begun = time.monotonic()
+    try:
+        found = made.fetch(f"{base}/drip")
+        assert part == "body"  # the end of a body without a length cannot be told from its being cut off
+        assert len(found.body) < 1000
+    except EnvironmentFailure:
+        pass
+    finally:
+        stop.set()
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nA: " + b"z" * 100_000,
+    ],
+)
+def test_what_is_no_answer_is_an_error(server, said):
+    def answer(handler):
+        try:
+            handler.wfile.write(said)
+        except OSError:
+            pass  # it hung up already
+
+    server.pages["/bad"] = (200, {}, answer)
+    made, _, base = fetcher(server)
+    with pytest.raises(EnvironmentFailure):
+        made.fetch(f"{base}/bad")
+
+
+def test_https_is_checked_against_the_name(tmp_path):
+    """A certificate that nobody vouches for is refused."""
+    certificate, key = self_signed(tmp_path, "site.example")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.pages, made.asked = {"/": (200, {"Content-Type": "text/plain"}, b"safe")}, []
+    made.handle_error = lambda *args: None
+    made.socket = context.wrap_socket(made.socket, server_side=True)
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    try:
+        strict, _, _ = fetcher(made)
+        url = f"https://site.example:{made.server_port}/"
+        with pytest.raises(EnvironmentFailure, match="certificate"):
+            strict.fetch(url)
+        trusting, _, _ = fetcher(made, tls=ssl.create_default_context(cafile=certificate))
+        assert trusting.fetch(url).body == b"safe"
+        with pytest.raises(EnvironmentFailure, match="certificate"):
+            trusting.fetch(url.replace("site", "other"))
+    finally:
+        made.shutdown()
+        made.server_close()
+        thread.join()
+
+
+def self_signed(folder, name):
+    import datetime as dt
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (folder / "c.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    (folder / "k.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    )
+    return str(folder / "c.pem"), str(folder / "k.pem")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("<>/apreulitdhb1 \"'=&;!-\n")) | st.text())
+def test_any_html_gives_some_text(html):
+    title, text = text_of_html(html, "http://a.example/")
+    assert isinstance(title, str)
+    assert len(text) <= 12 * len(html) + 100
+
+
+def test_a_page_that_is_nested_too_deep_is_read_all_the_same():
+    _, text = text_of_html("<ul><li>" * 20_000 + "deep" + "<script>" * 5_000 + "bad", "http://a.example/")
+    assert "deep" in text
+    assert "bad" not in text
+
+
+def test_the_system_resolver_gives_addresses():
+    from periplus.agent.tools.addresses import resolve
+
+    assert {"127.0.0.1", "::1"} & set(resolve("localhost", 80))
+    with pytest.raises(socket.gaierror):
+        resolve("no-such-name.invalid", 80)
