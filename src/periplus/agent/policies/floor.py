@@ -1,0 +1,622 @@
+"""The catastrophic floor: what no permission allows, decided by what a shell would run and not by how it is spelled.
+
+``judge`` parses the text (``shell_syntax``), follows what can be followed without running it (assignments, ``cd``, functions, ``eval``,
+``sh -c``, ``xargs``, ``find -exec``, what is piped to a shell), and lays each command that would run against the rules below. Words that are only
+mentioned (in a message of a commit, in what is searched for, in a quoted text that is printed) are not run and not judged.
+
+It is a floor, not a sandbox: a program that is run may do anything that the sandbox lets it. What cannot be told is ``unclear``,
+which no rule approves by itself.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Judgement", "Level", "judge"]
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.agent.policies.floor_tables import (
+    CREDENTIAL_FOLDERS,
+    CREDENTIAL_NAMES,
+    DEVICE,
+    DOWNLOADERS,
+    HARMLESS,
+    INTERPRETERS,
+    LOSSY,
+    MACHINE_ENDS,
+    NOT_READ,
+    SHELLS,
+    SYSTEM_FOLDERS,
+    SYSTEM_TOPS,
+)
+from periplus.agent.policies.floor_words import (
+    UNKNOWN,
+    braces,
+    command_option,
+    downloads,
+    echoed,
+    ends_data,
+    is_bomb,
+    pattern_place,
+    printed,
+    reads_input,
+    split,
+    unwrapped,
+)
+from periplus.agent.policies.shell_syntax import (
+    DEPTH_MAX,
+    Command,
+    Function,
+    Group,
+    Pipeline,
+    Redirect,
+    ShellSyntaxError,
+    Simple,
+    Word,
+    parse_shell,
+)
+
+Level: TypeAlias = Literal["plain", "unclear", "destructive", "catastrophic"]
+_LEVELS: Final[tuple[Level, ...]] = ("plain", "unclear", "destructive", "catastrophic")
+_STEPS_MAX: Final = 20_000
+_VALUES_MAX: Final = 16
+_WIDE: Final = frozenset({"*", ".*", "**", "?*", "*.*", ".??*", ".[!.]*", "[!.]*", "{*,.*}"})
+_WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
+_TEXTS: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
+_FORKS: Final = re.compile(
+    r"fork\s*(?:\(\s*\))?\s*while|while[^\n]{0,40}(?:\n\s*)?.{0,40}\bfork\b|\bfork\b[^\n]{0,20}\bfork\b.{0,20}\bwhile"
+)
+_RMTREE: Final = re.compile(
+    r"(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|remove_entry|remove_tree)\s*\(?\s*['\"]([^'\"]{1,400})['\"]"
+)
+
+
+class Judgement(NamedTuple):
+    """The worst that was found, why, and every simple command that would run, its words as far as they are known."""
+
+    level: Level
+    reason: str
+    commands: tuple[tuple[str, ...], ...] = ()
+
+
+class _Found(Exception):  # noqa: N818 - a way out, not an error
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class _Scope:
+    """What is known where a command runs. A copy is a subshell."""
+
+    def __init__(
+        self, folder: str, values: Mapping[str, list[str]], functions: Mapping[str, tuple[Pipeline, ...]]
+    ) -> None:
+        self.folder = folder
+        self.values = dict(values)
+        self.functions = dict(functions)
+        self.calls: tuple[str, ...] = ()
+
+    def copy(self) -> _Scope:
+        made = _Scope(self.folder, self.values, self.functions)
+        made.calls = self.calls
+        return made
+
+
+def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -> Judgement:
+    """What ``text`` would do, run by a shell in ``folder`` (the workspace by default), with paths that are absolute."""
+    judging = _Judging(home.rstrip("/") or "/home/nobody", workspace.rstrip("/"))
+    try:
+        script = parse_shell(text)
+        scope = _Scope(folder or workspace or "/nowhere", {"HOME": [judging.home]}, {})
+        judging.run(script, scope, 0)
+    except ShellSyntaxError as error:
+        return Judgement("unclear", f"it cannot be parsed: {error}")
+    except RecursionError:
+        return Judgement("unclear", "it is nested too deep to be looked through")
+    except _Found as found:
+        return Judgement("catastrophic", found.reason, tuple(judging.commands))
+    return Judgement(judging.level, judging.reason, tuple(judging.commands))
+
+
+class _Judging:
+    def __init__(self, home: str, workspace: str) -> None:
+        self.home = home
+        self.workspace = workspace
+        self.level: Level = "plain"
+        self.reason = ""
+        self.commands: list[tuple[str, ...]] = []
+        self._steps = 0
+
+    def _note(self, level: Level, reason: str) -> None:
+        if _LEVELS.index(level) > _LEVELS.index(self.level):
+            self.level, self.reason = level, reason
+
+    # -- walking ------------------------------------------------------------------------------------------------------
+
+    def run(self, script: Sequence[Pipeline], scope: _Scope, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise ShellSyntaxError(f"commands within commands, deeper than {DEPTH_MAX}")
+        for pipeline in script:
+            self._pipeline(pipeline, scope, depth)
+
+    def _pipeline(self, pipeline: Pipeline, scope: _Scope, depth: int) -> None:
+        commands = pipeline.commands
+        inner = scope if len(commands) == 1 else scope.copy()
+        downloads = False
+        said: list[str] | None = None
+        for command in commands:
+            words = self._words(command, inner) if isinstance(command, Simple) else []
+            program, arguments = unwrapped(words)
+            if program in SHELLS | INTERPRETERS and reads_input(program, arguments) and command is not commands[0]:
+                if downloads:
+                    raise _Found("what is downloaded would be run by a shell unseen")
+                if said is None:
+                    self._note("unclear", f"what {program} would run comes from another command")
+                else:
+                    for text in said:
+                        self._text(text, inner.copy(), depth)
+            self._command(command, inner, depth, is_background=pipeline.background)
+            downloads = (downloads and not ends_data(program)) or program in DOWNLOADERS
+            said = (
+                printed(program, arguments) if command is commands[0] else (said if program in ("tee", "cat") else None)
+            )
+
+    def _command(self, command: Command, scope: _Scope, depth: int, *, is_background: bool) -> None:
+        self._steps += 1
+        if self._steps > _STEPS_MAX:
+            raise ShellSyntaxError(f"more than {_STEPS_MAX:,} commands")
+        if isinstance(command, Function):
+            scope.functions[command.name] = command.body
+            if is_bomb(command.name, command.body):
+                raise _Found(f"a function that starts itself again and again ({command.name}): a fork bomb")
+            return
+        if isinstance(command, Group):
+            self._redirects(command.redirects, scope, depth)
+            self.run(command.body, scope.copy() if command.subshell or is_background else scope, depth + 1)
+            return
+        self._simple(command, scope, depth)
+
+    def _simple(self, command: Simple, scope: _Scope, depth: int) -> None:
+        for word in (*command.words, *(word for _, word in command.assignments)):
+            self._inner(word, scope, depth)
+        self._redirects(command.redirects, scope, depth)
+        words = self._words(command, scope)
+        if not words:
+            for name, word in command.assignments:
+                values = self._values(word, scope)
+                scope.values[name] = [*values, *scope.values.get(name, [])][:_VALUES_MAX] if depth else values
+            return
+        inner = scope
+        if command.assignments:
+            inner = scope.copy()
+            inner.values.update({name: self._values(word, scope) for name, word in command.assignments})
+        self.commands.append(tuple(words))
+        self._argv(words, inner if command.assignments else scope, depth)
+        documents = [redirect for redirect in command.redirects if redirect.operator in ("<<", "<<-", "<<<")]
+        program, arguments = unwrapped(words)
+        for document in documents:
+            text = document.body if document.operator != "<<<" else "".join(self._values(document.target, scope)[:1])
+            if program in SHELLS and reads_input(program, arguments):
+                self._text(text, scope.copy(), depth)
+            elif program in INTERPRETERS and reads_input(program, arguments):
+                self._code(text, scope, depth)
+        if program in (*SHELLS, "source", ".", "eval") and any(
+            downloads(part.inner) for word in command.words for part in word.parts
+        ):
+            raise _Found("what is downloaded would be run by a shell unseen")
+
+    def _inner(self, word: Word, scope: _Scope, depth: int) -> None:
+        for part in word.parts:
+            if part.inner:
+                self.run(part.inner, scope.copy(), depth + 1)
+
+    def _text(self, text: str, scope: _Scope, depth: int) -> None:
+        """What would be run by a shell of its own."""
+        if UNKNOWN in text:
+            self._note("unclear", "what a shell would run is only known when it runs")
+        try:
+            script = parse_shell(text.replace(UNKNOWN, "unknown"), depth + 1)
+        except ShellSyntaxError as error:
+            self._note("unclear", f"what a shell would run cannot be parsed: {error}")
+            return
+        self.run(script, scope, depth + 1)
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _words(self, command: Command, scope: _Scope) -> list[str]:
+        """The words as the program would get them, each of the values that one may have where there are several."""
+        found: list[str] = []
+        for word in command.words if isinstance(command, Simple) else ():
+            is_whole = all(part.kind in ("quoted", "text", "glob") for part in word.parts)
+            for value in self._values(word, scope):
+                is_split = not is_whole and not any(part.kind == "quoted" for part in word.parts)
+                pieces = value.split() if is_split and " " in value else [value]
+                for piece in pieces:
+                    found += braces(piece) if "{" in piece else [piece]
+        return found[:10_000]
+
+    def _values(self, word: Word, scope: _Scope) -> list[str]:
+        values = [""]
+        for place, part in enumerate(word.parts):
+            if part.kind == "variable":
+                held = scope.values.get(part.text)
+                pieces = [part.default] if held is None and part.default else held or [UNKNOWN]
+                if part.text == "PWD":
+                    pieces = [scope.folder]
+            elif part.kind == "substitution":
+                pieces = echoed(part.inner) or [UNKNOWN]
+            elif part.kind == "process":
+                pieces = ["/dev/fd/63"]
+            elif part.kind == "text" and place == 0 and part.text.startswith("~"):
+                pieces = [self._tilde(part.text, scope)]
+            else:
+                pieces = [part.text]
+            values = [value + piece for value in values for piece in pieces][:_VALUES_MAX]
+        return values
+
+    def _tilde(self, text: str, scope: _Scope) -> str:
+        name, slash, rest = text[1:].partition("/")
+        if not name:
+            return self.home + slash + rest
+        if name == "+":
+            return scope.folder + slash + rest
+        return ("/root" if name == "root" else f"/home/{name}") + slash + rest
+
+    # -- one program --------------------------------------------------------------------------------------------------
+
+    def _argv(self, words: Sequence[str], scope: _Scope, depth: int) -> None:
+        program, arguments = unwrapped(words)
+        if program is None:
+            return
+        if any(
+            posixpath.basename(word) in ("sudo", "doas", "su", "pkexec")
+            for word in words[: len(words) - len(arguments)]
+        ):
+            self._note("destructive", "it would run as another user")
+        if UNKNOWN in program:
+            self._note("unclear", "which program would run is only known when it runs")
+            return
+        if program in scope.functions and program not in scope.calls:
+            inner = scope.copy()
+            inner.calls = (*scope.calls, program)
+            inner.values |= {str(at): [argument] for at, argument in enumerate(arguments, 1)}
+            inner.values |= dict.fromkeys(("@", "*"), list(arguments) or [""])
+            self.run(scope.functions[program], inner, depth + 1)
+            return
+        rule = getattr(self, "_run_" + program.replace("-", "_").replace(".", "_"), None)
+        if program in ("source", "."):
+            self._note("unclear", "a file would be run by this shell")
+        if rule is not None:
+            rule(arguments, scope, depth)
+        elif program in SHELLS:
+            self._shell(program, arguments, scope, depth)
+        elif program in INTERPRETERS:
+            self._interpreter(arguments, scope, depth)
+        elif program.startswith(("mkfs", "mke2fs", "mkswap")) or program in (
+            "wipefs",
+            "blkdiscard",
+            "sgdisk",
+            "cfdisk",
+        ):
+            if any(DEVICE.match(self._path(argument, scope)) for argument in arguments):
+                raise _Found(f"{program} would overwrite a device")
+        elif program in MACHINE_ENDS:
+            raise _Found(f"{program} would stop this machine")
+        if program in LOSSY:
+            self._note("destructive", f"{program} takes away what is there")
+        self._credentials(program, arguments, scope)
+        self._devices(program, arguments, scope)
+
+    def _shell(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        at = command_option(arguments)
+        if at is None:
+            if arguments and not arguments[0].startswith("-") and not arguments[0].startswith("/dev/fd/"):
+                self._note("unclear", f"{program} would run a file")
+            return
+        text = arguments[at] if at < len(arguments) else ""
+        inner = scope.copy()
+        inner.values |= {str(number): [value] for number, value in enumerate(arguments[at + 1 :])}
+        if re.search(r"\$0\s*[|&]\s*\$0", text):
+            raise _Found("a shell that starts itself again and again: a fork bomb")
+        self._text(text, inner, depth)
+
+    def _interpreter(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        for at, argument in enumerate(arguments):
+            if argument in ("-c", "-e", "-E", "-r", "--eval", "-p", "--print") and at + 1 < len(arguments):
+                self._code(arguments[at + 1], scope, depth)
+                return
+            if not argument.startswith("-"):
+                return
+
+    def _code(self, code: str, scope: _Scope, depth: int) -> None:
+        """The code of another language: only what leaps to the eye."""
+        if _FORKS.search(code):
+            raise _Found("code that starts itself again and again: a fork bomb")
+        for match in _RMTREE.finditer(code):
+            path = match.group(1)
+            self._removal(self.home + path[1:] if path.startswith("~") else path, scope, is_deep=True)
+        for match in _TEXTS.finditer(code[:65_536]):
+            text = match.group(1) or match.group(2) or ""
+            if " " in text and depth < 4:
+                saved = (self.level, self.reason, len(self.commands))
+                self._text(text.replace('\\"', '"'), scope.copy(), depth + 4)
+                self.level, self.reason = saved[0], saved[1]
+                del self.commands[saved[2] :]
+
+    def _run_eval(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        self._text(" ".join(arguments), scope, depth)
+
+    def _run_trap(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        if arguments and arguments[0] not in ("-", "-l", "-p"):
+            self._text(arguments[0], scope.copy(), depth)
+
+    def _run_cd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        named = [argument for argument in arguments if not re.fullmatch(r"-[LPe]+|--", argument)]
+        target = named[0] if named else self.home
+        scope.folder = "/nowhere/" + UNKNOWN if target == "-" or UNKNOWN in target else self._path(target, scope)
+
+    _run_pushd = _run_cd
+
+    def _run_rm(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        options, targets = split(arguments)
+        if "--no-preserve-root" in options:
+            raise _Found("rm --no-preserve-root would remove the root")
+        is_deep = any(
+            option in ("-r", "-R") or ("--recursive".startswith(option) and len(option) > 3)
+            or (option[1:2] != "-" and set("rR") & set(option[1:]))
+            for option in options
+        )  # fmt: skip
+        self._note("destructive", "rm takes away what is there")
+        for target in targets:
+            self._removal(target, scope, is_deep=is_deep)
+
+    def _run_rmdir(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        del arguments, scope
+
+    def _run_shred(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        for target in split(arguments)[1]:
+            self._removal(target, scope, is_deep=False)
+
+    _run_unlink = _run_shred
+    _run_truncate = _run_shred
+
+    def _run_mv(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        targets = split(arguments)[1]
+        for target in targets[:-1]:
+            self._removal(target, scope, is_deep=True, verb="moved away")
+
+    def _run_chmod(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        options, targets = split(arguments)
+        if any(option == "--recursive" or (option[1:2] != "-" and "R" in option) for option in options):
+            self._note("destructive", "rights would be changed for a whole tree")
+            for target in targets[1:] or targets:
+                self._removal(target, scope, is_deep=True, verb="given other rights", is_inner_fine=True)
+
+    _run_chown = _run_chmod
+    _run_chgrp = _run_chmod
+
+    def _run_find(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        roots = []
+        for argument in arguments:
+            if argument.startswith(("-", "(", "!")) and argument not in ("-L", "-H", "-P"):
+                break
+            if not argument.startswith("-"):
+                roots.append(argument)
+        rest = list(arguments)
+        narrows = any(
+            test in rest for test in ("-name", "-iname", "-path", "-regex", "-mtime", "-newer", "-size", "-empty")
+        )
+        if "-delete" in rest:
+            self._note("destructive", "find -delete takes away what it finds")
+            for root in roots or ["."]:
+                if not narrows or self._is_top(self._path(root, scope)):
+                    self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
+        for at, argument in enumerate(rest):
+            if argument in ("-exec", "-execdir", "-ok", "-okdir"):
+                stop = next((end for end in range(at, len(rest)) if rest[end] in (";", "+")), len(rest))
+                inner = rest[at + 1 : stop]
+                for root in roots or ["."]:
+                    self._argv([word.replace("{}", root) for word in inner], scope.copy(), depth + 1)
+
+    def _run_xargs(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        valued = {"-n", "-P", "-I", "-L", "-d", "-s", "-a", "-E", "--max-args", "--max-procs", "--delimiter"}
+        at = 0
+        while at < len(arguments) and arguments[at].startswith("-"):
+            at += 2 if arguments[at] in valued else 1
+        inner = arguments[at:]
+        if not inner:
+            return
+        self._argv(list(inner), scope.copy(), depth + 1)
+        if unwrapped(inner)[0] in SHELLS:
+            self._note("unclear", "what a shell would run comes from another command")
+
+    _run_parallel = _run_xargs
+
+    def _run_dd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        for argument in arguments:
+            if argument.startswith("of="):
+                self._written(argument[3:], scope)
+        self._note("destructive", "dd writes over what is there")
+
+    def _run_tee(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        for target in split(arguments)[1]:
+            self._written(target, scope)
+
+    def _run_cp(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        targets = split(arguments)[1]
+        if len(targets) > 1:
+            self._written(targets[-1], scope)
+
+    _run_install = _run_cp
+    _run_ln = _run_cp
+
+    def _run_rsync(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        options, targets = split(arguments)
+        if any(option.startswith(("--del", "--remove-source")) for option in options) and targets:
+            self._note("destructive", "rsync --delete takes away what is there")
+            if ":" not in targets[-1]:
+                self._removal(targets[-1], scope, is_deep=True)
+
+    def _run_kill(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        del scope
+        pids = (
+            [argument for argument in arguments[1:] if argument.lstrip("-").isdigit()]
+            if len(arguments) > 1
+            else list(arguments)
+        )
+        if "-1" in pids or "1" in pids:
+            raise _Found("it would end every process of this machine")
+        self._note("destructive", "a process would be ended")
+
+    def _run_crontab(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        del scope
+        if "-r" in arguments:
+            raise _Found("crontab -r would remove every job of this user")
+
+    def _run_git(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        at = 0
+        rest = list(arguments)
+        while at < len(rest) and rest[at].startswith("-"):
+            if rest[at] == "-c" and at + 1 < len(rest) and rest[at + 1].startswith("alias.") and "=!" in rest[at + 1]:
+                self._text(rest[at + 1].partition("=!")[2], scope.copy(), depth)
+            at += 2 if rest[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
+        verb, more = (rest[at], rest[at + 1 :]) if at < len(rest) else ("", [])
+        options, targets = split(more)
+        short = {letter for option in options if option[1:2] != "-" for letter in option[1:]}
+        if verb == "push":
+            if "f" in short or "--mirror" in options or any(option == "--force" for option in options):
+                raise _Found("a forced push would overwrite what others have pushed")
+            if any(target.startswith("+") for target in targets[1:]):
+                raise _Found("a forced push (a refspec with +) would overwrite what others have pushed")
+            if any(
+                option.startswith(("--force-with-lease", "--force-if", "--delete", "--prune")) for option in options
+            ) or ("d" in short or any(target.startswith(":") for target in targets[1:])):
+                self._note("destructive", "git push would take away or overwrite what is at the remote")
+            return
+        lossy = (
+            (verb == "reset" and "--hard" in options) or (verb == "clean" and ("f" in short or "--force" in options))
+            or (verb == "checkout" and ("--" in more or "." in targets or "f" in short or "--force" in options))
+            or (verb == "restore" and "--staged" not in options) or (verb == "branch" and "D" in short)
+            or (verb == "stash" and targets[:1] in (["drop"], ["clear"])) or verb in ("filter-branch", "filter-repo", "gc", "prune")
+            or (verb == "reflog" and targets[:1] in (["expire"], ["delete"])) or (verb == "update-ref" and "d" in short)
+            or (verb == "worktree" and targets[:1] == ["remove"]) or (verb == "rebase") or (verb == "tag" and "d" in short)
+        )  # fmt: skip
+        if lossy:
+            self._note("destructive", f"git {verb} may take away what is not saved elsewhere")
+
+    # -- what they touch ----------------------------------------------------------------------------------------------
+
+    def _path(self, value: str, scope: _Scope) -> str:
+        return posixpath.normpath(posixpath.join(scope.folder, value)).replace("//", "/")
+
+    def _is_top(self, path: str) -> bool:
+        return (
+            path in SYSTEM_TOPS
+            or path in ("/", self.home)
+            or re.fullmatch(r"/(home|Users)/[^/]+|/root", path) is not None
+        )
+
+    def _removal(
+        self, target: str, scope: _Scope, *, is_deep: bool, verb: str = "removed", is_inner_fine: bool = False
+    ) -> None:
+        """What is taken away, with all below it where ``is_deep``. Raises _Found for what must stay."""
+        if UNKNOWN in target:
+            if self._is_top(self._path(target.replace(UNKNOWN, "").rstrip("*") or ".", scope)):
+                self._note("destructive", f"were a variable empty, {target.replace(UNKNOWN, '…')} would be {verb}")
+            self._note("unclear", f"what would be {verb} is only known when it runs")
+            return
+        path = self._path(target, scope)
+        parent, name = posixpath.split(path)
+        if name in _WIDE:
+            path, is_deep = parent, True  # all that lies in it
+        elif any(sign in path for sign in "*?["):
+            for protected in (*SYSTEM_TOPS, self.home, self.workspace):
+                if protected and protected.count("/") == path.count("/") and fnmatch.fnmatchcase(protected, path):
+                    raise _Found(f"{protected} would be {verb} ({target})")
+            path = parent if parent not in ("/", self.home) else path
+        if not is_deep:
+            if path.startswith(tuple(folder + "/" for folder in ("/etc", "/boot", "/bin", "/sbin", "/lib"))):
+                raise _Found(f"{path} would be {verb}: it belongs to the system")
+            if self._is_credential(path):
+                raise _Found(f"{path} would be {verb}: it holds credentials")
+            return
+        if path == "/" or path in SYSTEM_TOPS:
+            raise _Found(f"{path} would be {verb} with all that lies below it")
+        if path == self.home or self.home.startswith(path + "/") or re.fullmatch(r"/(home|Users)/[^/]+|/root", path):
+            raise _Found(f"{path} would be {verb}: it is a home folder, or holds one")
+        if not is_inner_fine and path.startswith(tuple(folder + "/" for folder in SYSTEM_FOLDERS)):
+            raise _Found(f"{path} would be {verb}: it belongs to the system")
+        if self._is_credential(path) or any(path == posixpath.join(self.home, name) for name in CREDENTIAL_FOLDERS):
+            raise _Found(f"{path} would be {verb}: it holds credentials")
+        if self.workspace and not is_inner_fine:
+            if path == self.workspace or self.workspace.startswith(path + "/"):
+                raise _Found(f"{path} would be {verb}: it is the project, or holds it")
+            if path == posixpath.join(self.workspace, ".git"):
+                raise _Found(f"{path} would be {verb}: the project's whole history")
+
+    def _written(self, target: str, scope: _Scope) -> None:
+        path = self._path(target.replace(UNKNOWN, "unknown"), scope)
+        if DEVICE.match(path):
+            raise _Found(f"{path} would be written over: it is a device")
+        if path.startswith(
+            tuple(folder + "/" for folder in ("/etc", "/boot", "/bin", "/sbin", "/lib", "/usr/bin", "/usr/lib", "/sys"))
+        ) or (path.startswith("/proc/") and not path.startswith("/proc/self/")):
+            raise _Found(f"{path} would be written: it belongs to the system")
+        if self._is_credential(path):
+            raise _Found(f"{path} would be written: it holds credentials")
+
+    def _redirects(self, redirects: Sequence[Redirect], scope: _Scope, depth: int) -> None:
+        for redirect in redirects:
+            self._inner(redirect.target, scope, depth)
+            if redirect.inner:
+                self.run(redirect.inner, scope.copy(), depth + 1)
+            if redirect.operator in _WRITES:
+                for value in self._values(redirect.target, scope):
+                    self._written(value, scope)
+            elif redirect.operator == "<":
+                for value in self._values(redirect.target, scope):
+                    if self._is_credential(self._path(value, scope)):
+                        raise _Found(f"{value} holds credentials")
+
+    def _credentials(self, program: str, arguments: Sequence[str], scope: _Scope) -> None:
+        if program in NOT_READ:
+            return
+        skipped = pattern_place(program, arguments) if program in HARMLESS else None
+        if program in HARMLESS and skipped is None:
+            return
+        for at, argument in enumerate(arguments):
+            if at == skipped or UNKNOWN in argument:
+                continue
+            for piece in {
+                argument,
+                argument.lstrip("@"),
+                argument.partition("=")[2].lstrip("@"),
+                argument.partition(":")[0],
+            }:
+                if (
+                    piece
+                    and ("/" in piece or piece.startswith("."))
+                    and self._is_credential(self._path(self._untilde(piece), scope))
+                ):
+                    raise _Found(f"{piece} holds credentials: {program} would read or send them")
+
+    def _untilde(self, value: str) -> str:
+        return self.home + value[1:] if value == "~" or value.startswith("~/") else value
+
+    def _is_credential(self, path: str) -> bool:
+        if path in ("/etc/shadow", "/etc/gshadow", "/etc/sudoers") or re.fullmatch(r"/proc/[^/]+/environ", path):
+            return True
+        for home in (self.home, "/root"):
+            if path.startswith(home + "/"):
+                rest = path[len(home) + 1 :]
+                if any(fnmatch.fnmatchcase(rest, pattern) for pattern in CREDENTIAL_NAMES):
+                    return not rest.endswith(".pub")
+        return re.fullmatch(r"/(?:home|Users)/[^/]+/\.ssh/id_[a-z0-9_]+", path) is not None
+
+    def _devices(self, program: str, arguments: Sequence[str], scope: _Scope) -> None:
+        if program in ("cp", "mv", "shred", "install", "fdisk", "parted", "hdparm", "badblocks"):
+            for argument in arguments:
+                if DEVICE.match(self._path(argument, scope)) and (program != "cp" or argument == arguments[-1]):
+                    raise _Found(f"{program} would write over {argument}: it is a device")
