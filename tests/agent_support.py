@@ -12,6 +12,7 @@ from periplus.agent.loop import Limits, World
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.runlog import MemoryLog
 from periplus.agent.session import Parts, Session
+from periplus.agent.tape.compiler import Tape
 from periplus.agent.transcript import TranscriptContext
 from periplus.base.clock import FixedClock
 from periplus.base.errors import NotFoundError, UsageError
@@ -102,6 +103,15 @@ def _digest(data):
     return hashlib.sha256(data).hexdigest() if data is not None else None
 
 
+def transcript(host):
+    return TranscriptContext(SYSTEM, host.schemas())
+
+
+def tape(host):
+    """The tape over the host's folder, with a budget that it passes now and then."""
+    return Tape(SYSTEM, host.schemas(), session="s1", budget=4000, fold_to=1000)
+
+
 class Waits:
     """Time that passes only when somebody waits, and says how long."""
 
@@ -131,7 +141,8 @@ class Bench:
         self.host = host or FolderHost(self.folder / "work")
         self.client = client or ScriptedClient(script)
         self.log = log if log is not None else MemoryLog()
-        self.context = context or TranscriptContext(SYSTEM, self.host.schemas())
+        self.context = (context or transcript)(self.host)
+        self.make_context = context
         self.events = []
         self.waits = Waits()
         self.hooks = tuple(hooks)
@@ -144,7 +155,7 @@ class Bench:
 
     def again(self, script=(), *, log=None, host=None, client=None):
         return Bench(self.folder, script, hooks=self.hooks, log=log if log is not None else self.log, host=host or self.host,
-                     approver=self.approver, limits=self.limits, client=client)  # fmt: skip
+                     approver=self.approver, limits=self.limits, client=client, context=self.make_context)  # fmt: skip
 
     def turn(self, text="do it", **options):
         return self.session.turn(text, **options)

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from agent_support import SYSTEM, Bench, FolderHost
+from agent_support import Bench, FolderHost, tape, transcript
 from periplus.agent.contracts import RunLog, ToolResult, TurnContext
 from periplus.agent.contracts import Stop as Park
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted, Resumed
@@ -16,7 +16,6 @@ from periplus.agent.events import SessionResumed
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.runlog import MemoryLog, StoreLog
-from periplus.agent.transcript import TranscriptContext
 from periplus.base.clock import FixedClock
 from periplus.base.files import Files
 from periplus.project import Project
@@ -34,7 +33,7 @@ TREE = {"a": b"12", "b": b"x", "long": b"line\n" * 2000}
 
 def speak(messages, tools):
     """What the model says depends on what it sees and on nothing else."""
-    last = max(place for place, message in enumerate(messages) if message.role == "user")
+    last = max(place for place, message in enumerate(messages) if message.role == "user" and "do it" in message.content)
     return STEPS[sum(message.role == "assistant" for message in messages[last:])]
 
 
@@ -93,10 +92,10 @@ def check(bench, host, ended):
     else:
         assert (host.made, results["c2"].outcome) == (1, "ok")
     assert all(one.outcome == "ok" for call_id, one in results.items() if call_id != "c2")
-    again = TranscriptContext(SYSTEM, host.schemas())
+    again = (bench.make_context or transcript)(host)
     for episode in bench.log.read():
         again.take(episode)
-    assert again.messages() == bench.context.messages()  # the same episodes, the same bytes
+    assert list(again.messages()) == list(bench.context.messages())  # the same episodes, the same bytes
 
 
 APPENDS = 17
@@ -111,21 +110,25 @@ def test_the_scenario_has_as_many_boundaries_as_are_tried(tmp_path):
     assert [one.result.outcome for one in bench.of(Resulted)] == ["ok"] * 6
 
 
+CONTEXTS = pytest.mark.parametrize("context", [transcript, tape])
+
+
+@CONTEXTS
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
-def test_killed_at_every_boundary_of_records(tmp_path, at, is_written):
+def test_killed_at_every_boundary_of_records(tmp_path, at, is_written, context):
     host = Host(tmp_path / "work")
     log = Dying(at, is_written=is_written)
-    bench = Bench(tmp_path, speak, log=log, host=host)
+    bench = Bench(tmp_path, speak, log=log, host=host, context=context)
     with pytest.raises(Stop):
         bench.turn()
     again = bench.again(speak, log=log.inner)
     if not log.read():
         assert not again.session.is_interrupted
         ended = again.turn()
-    elif isinstance(log.read()[-1], Ended):
+    elif again.of(Ended):
         assert again.session.resume() is None
-        ended = again.log.read()[-1]
+        (ended,) = again.of(Ended)
     else:
         assert again.session.is_interrupted
         ended = again.session.resume()
@@ -133,10 +136,11 @@ def test_killed_at_every_boundary_of_records(tmp_path, at, is_written):
     check(again, host, ended)
 
 
+@CONTEXTS
 @pytest.mark.parametrize("dies_at", range(1, 7))
-def test_killed_between_an_effect_and_its_record(tmp_path, dies_at):
+def test_killed_between_an_effect_and_its_record(tmp_path, dies_at, context):
     host = Host(tmp_path / "work", dies_at)
-    bench = Bench(tmp_path, speak, host=host)
+    bench = Bench(tmp_path, speak, host=host, context=context)
     with pytest.raises(Stop):
         bench.turn()
     again = bench.again(speak)
@@ -161,7 +165,7 @@ def test_killed_again_and_again(tmp_path):
             ended = bench.session.resume()
         except Stop:
             if not bench.again(speak, log=log).session.is_interrupted:
-                ended = log.read()[-1]
+                (ended,) = [one for one in log.read() if isinstance(one, Ended)]
                 break
         else:
             break
@@ -269,7 +273,7 @@ def test_a_session_in_a_store(tmp_path):
         bench = Bench(tmp_path, speak, log=log, host=host)
         assert isinstance(bench.context, TurnContext)
         check(bench, host, bench.turn())
-        bench.turn("and again")
+        bench.turn("do it again")
         bench.session.close()
         assert log.run_id == ""
     with open_store(tmp_path) as project:
@@ -287,7 +291,7 @@ def test_a_session_is_a_trail_that_verifies(tmp_path):
     host = Host(tmp_path / "work")
     with open_store(tmp_path) as project:
         bench = Bench(tmp_path, speak, log=store_log(project), host=host)
-        bench.turn("Oil it")
+        bench.turn("do it: oil")
         bench.session.close()
         (trail,) = project.journal.entities("trail")
         assert (trail.value["status"], trail.value["title"]) == ("success", "Oil")

@@ -21,7 +21,7 @@ from periplus.agent.contracts import (
     ToolResult,
     TurnContext,
 )
-from periplus.agent.episodes import Ended, Intended, Requested, Resulted, Resumed
+from periplus.agent.episodes import Ended, Intended, Noted, Requested, Resulted, Resumed
 from periplus.agent.events import SessionResumed, Sink, TurnStarted
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits, Run, World, end, run_turn, show_result
@@ -124,6 +124,15 @@ class Session:
             run.note(*judged)
         end(run, Stop(reason="aborted", note="It was cut off, and dropped later."))
         return self._turn.ended
+
+    def note(self, *notes: Noted) -> None:
+        """Write down what the context made at somebody's command (a topic, a plan, a fold), then let it take effect.
+
+        In the thread of the turn, or between turns.
+        """
+        for kept in self._parts.log.append(*notes):
+            self._turn.take(kept)
+            self._parts.context.take(kept)
 
     def steer(self, text: str) -> None:
         """Say something to the model in the middle of a turn; it hears it before its next step."""
