@@ -49,16 +49,16 @@ def test_the_oracle_refuses_and_then_agrees(tmp_path):
     assert (ended.reason, ended.text) == ("done", "really")
     (fed,) = bench.of(Fed)
     assert fed.source == "oracle"
-    assert "1 failed: test_oil" in fed.text
+    assert "1 failed: test_oil" in fed.quoted
     assert "2 more rounds after this one" in fed.text
-    assert bench.client.requests[1][0][-1].content == fed.text  # seen in this turn
+    assert "1 failed: test_oil" in bench.client.requests[1][0][-1].content  # seen in this turn
 
 
 def test_a_check_that_cannot_be_run_has_not_agreed(tmp_path):
     policy = OraclePolicy(Verdicts(FileNotFoundError("no pytest"), (True, "")))
     bench = Bench(tmp_path, ["done", "done"], hooks=[policy])
     assert bench.turn().reason == "done"
-    assert "could not be run: FileNotFoundError: no pytest" in bench.of(Fed)[0].text
+    assert "could not be run: FileNotFoundError: no pytest" in bench.of(Fed)[0].quoted
 
 
 def test_the_rounds_of_the_oracle_are_counted_and_the_end_is_honest(tmp_path):
@@ -83,7 +83,7 @@ def test_long_output_of_a_check_is_cut_with_a_count(tmp_path):
     policy = OraclePolicy(Verdicts((False, "a" * 20_000 + "the end"), (True, "")))
     bench = Bench(tmp_path, ["done", "done"], hooks=[policy])
     bench.turn()
-    fed = bench.of(Fed)[0].text
+    fed = bench.of(Fed)[0].quoted
     assert "8,007 characters left out" in fed
     assert "the end" in fed
 

@@ -236,9 +236,13 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn is to go on though the model stopped; ``feedback`` is said to the model. ``source`` names who says it."""
+    """The turn is to go on though the model stopped; ``feedback`` is said to the model. ``source`` names who says it.
+
+    ``quoted`` is what others said (a program, a file): it is shown behind the feedback, fenced by who renders messages.
+    """
 
     feedback: str
+    quoted: str = ""
     source: str = ""
 
 

@@ -89,11 +89,13 @@ class Resulted(_Base, frozen=True, kw_only=True, tag="resulted"):
 class Fed(_Base, frozen=True, kw_only=True, tag="fed"):
     """Something was said to the model in the middle of the turn.
 
-    ``source``: ``person`` (who steers), ``length`` (go on where you stopped), ``empty``, or the name of a hook.
+    ``source``: ``person`` (who steers), ``length`` (go on where you stopped), ``empty``, or the name of a hook. ``quoted`` is what
+    others said, to be fenced.
     """
 
     source: str
     text: str
+    quoted: str = ""
 
 
 class HookFailed(_Base, frozen=True, kw_only=True, tag="hook_failed"):

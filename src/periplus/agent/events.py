@@ -120,6 +120,7 @@ class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
 class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
     source: str
     text: str
+    quoted: str = ""
 
 
 class HookRaised(_Base, frozen=True, kw_only=True, tag="hook_raised"):

@@ -172,7 +172,9 @@ class Composite(Hook):
         for hook in self._asked["should_continue_after_stop"]:
             verdict = self._ask(hook, "should_continue_after_stop", stop)
             if isinstance(verdict, Continue):
-                return verdict if verdict.source else Continue(feedback=verdict.feedback, source=hook.name)
+                if verdict.source:
+                    return verdict
+                return Continue(feedback=verdict.feedback, quoted=verdict.quoted, source=hook.name)
         return None
 
     def _ask(self, hook: Hook, name: str, *values: Any) -> Any:

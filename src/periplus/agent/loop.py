@@ -126,10 +126,11 @@ class Run:
     def tell(self, event: Callable[..., Event], **fields: object) -> None:
         self.emit(event(turn=self.turn.number, step=self.turn.step, **fields))
 
-    def feed(self, source: str, text: str) -> None:
+    def feed(self, source: str, text: str, quoted: str = "") -> None:
         """Say something to the model in the middle of the turn."""
-        self.note(Fed(turn=self.turn.number, step=self.turn.step, source=source, text=whole(text)))
-        self.tell(FeedbackGiven, source=source, text=text)
+        at = {"turn": self.turn.number, "step": self.turn.step}
+        self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted)))
+        self.tell(FeedbackGiven, source=source, text=text, quoted=quoted)
 
     def steer(self) -> bool:
         """Hand on what the person said meanwhile; whether there was anything."""
@@ -185,7 +186,7 @@ def _goes_on(run: Run, stop: Stop) -> bool:
         return True
     go_on = run.hooks.should_continue_after_stop(stop)
     if go_on is not None:
-        run.feed(go_on.source, go_on.feedback)
+        run.feed(go_on.source, go_on.feedback, go_on.quoted)
     return go_on is not None
 
 

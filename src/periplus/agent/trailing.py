@@ -46,7 +46,7 @@ class Trailing:
             case Fed(source="person"):
                 return [("PROMPT", {"text": episode.text, "note": "said while it ran"})]
             case Fed():
-                return [("COMMENT", {"text": f"{episode.source}: {episode.text}"})]
+                return [("COMMENT", {"text": f"{episode.source}: {episode.text}\n{episode.quoted}".rstrip()})]
             case Answered():
                 return self._answer(episode)
             case Decided():

@@ -36,7 +36,8 @@ class TranscriptContext:
             case Requested():
                 self._messages.append(Message(role="user", content=episode.text))
             case Fed():
-                self._messages.append(Message(role="user", content=episode.text))
+                quoted = f"\n\n<data>\n{episode.quoted}\n</data>" if episode.quoted else ""
+                self._messages.append(Message(role="user", content=episode.text + quoted))
             case Answered():
                 self._answer(episode)
             case Resulted():

@@ -76,10 +76,10 @@ class OraclePolicy(Hook):
         self._asked += 1
         left = self._rounds - self._asked
         feedback = (
-            f"You said that you are done, but the project's check does not agree. What it said:\n\n{_shown(output)}\n\n"
-            f"Go on until it does. ({left} more round{'s' * (left != 1)} after this one.)"
+            "You said that you are done, but the project's check does not agree. Go on until it does "
+            f"({left} more round{'s' * (left != 1)} after this one). What it said:"
         )
-        return Continue(feedback=feedback, source=self.name)
+        return Continue(feedback=feedback, quoted=_shown(output), source=self.name)
 
     def _verified(self) -> tuple[bool, str]:
         try:

@@ -214,7 +214,7 @@ class TapeState:
         if self.current is not None:
             self.current.take_fed(episode)
         if episode.source == "oracle":
-            self.topics.current.open_report = episode.text[:4_000]
+            self.topics.current.open_report = (episode.quoted or episode.text)[:4_000]
 
     def _end(self, episode: Ended) -> None:
         turn = self.current

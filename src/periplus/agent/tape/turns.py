@@ -18,7 +18,6 @@ from periplus.agent.tape.notes import FilePatch, SealNote, SliceNote, TailNote
 from periplus.agent.tape.sections import tail_text
 from periplus.base.tokens import estimate_tokens
 
-_PLAIN_SOURCES: Final = frozenset({"person", "length", "empty", "loop"})
 _CUT_CHARACTERS: Final = 400
 _IMAGE_TOKENS: Final = 1_200
 _CALL_TOKENS: Final = 12
@@ -107,7 +106,8 @@ class PlacedTurn:
             self.effects[path] = (self.effects.get(path, (before, ""))[0], after)
 
     def take_fed(self, episode: Fed) -> None:
-        text = episode.text if episode.source in _PLAIN_SOURCES else fence(episode.text, episode.source)
+        quoted = f"\n{fence(episode.quoted, episode.source)}" if episode.quoted else ""
+        text = episode.text + quoted
         message = Message(role="user", content=text)
         if self.steps:
             self.steps[-1].fed.append(message)
