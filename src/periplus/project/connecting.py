@@ -30,6 +30,7 @@ from periplus.journal import find_root
 from periplus.project.instructions import rules_text
 
 if TYPE_CHECKING:
+    from periplus.interop.agents.probe import Probed
     from periplus.project.project import Project
 
 KEEPING_FOLDER: Final = "connections"
@@ -99,7 +100,8 @@ class Connecting:
 
     def check(self, agents: Sequence[Agent], machine: Machine, scratch: str) -> list[Finding]:
         """Whether what ``agents`` were given is there and works. ``scratch`` is an empty folder of no project."""
-        return [finding for agent in agents for finding in _check(self, agent, machine, scratch)]
+        servers: dict[tuple[str, ...], Probed] = {}
+        return [finding for agent in agents for finding in _check(self, agent, machine, scratch, servers)]
 
 
 class ProjectConnecting:
@@ -189,7 +191,9 @@ def _only(part: Part) -> Callable[[Site], tuple[Part, ...]]:
 # -- checking --------------------------------------------------------------------------------------------------------
 
 
-def _check(connecting: Connecting, agent: Agent, machine: Machine, scratch: str) -> Iterator[Finding]:
+def _check(
+    connecting: Connecting, agent: Agent, machine: Machine, scratch: str, servers: dict[tuple[str, ...], Probed]
+) -> Iterator[Finding]:
     site = connecting.site
     scope = " --scope user" if site.scope == "user" else ""
     again = f"periplus connect {agent.name}{scope}"
@@ -203,7 +207,7 @@ def _check(connecting: Connecting, agent: Agent, machine: Machine, scratch: str)
         yield Finding(agent.name, "command", "", "", wrong, mend)
         return
     yield Finding(agent.name, "command", found, f"{found} is found", "", "")
-    yield from _check_runs(site, agent, machine, scratch)
+    yield from _check_runs(site, agent, machine, scratch, servers)
 
 
 def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
@@ -222,11 +226,17 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
     return Finding(agent.name, part.what, part.path, "is there" if not wrong else "", wrong, mend)
 
 
-def _check_runs(site: Site, agent: Agent, machine: Machine, scratch: str) -> Iterator[Finding]:
+def _check_runs(
+    site: Site, agent: Agent, machine: Machine, scratch: str, servers: dict[tuple[str, ...], Probed]
+) -> Iterator[Finding]:
+    """``servers`` are those that were asked already: most agents start the same."""
     from periplus.interop.agents.probe import ANSWER_S, probe_hook, probe_server
 
     cwd = site.folder or site.home
-    server = probe_server((*site.command, "mcp"), cwd=cwd, environment=machine.environment)
+    command = (*site.command, "mcp")
+    if command not in servers:
+        servers[command] = probe_server(command, cwd=cwd, environment=machine.environment)
+    server = servers[command]
     said = f"answers after {server.seconds:.1f} s"
     mend = f"Run `{' '.join(site.command)} mcp` to see what is wrong; it must answer within {ANSWER_S:g} s."
     yield Finding(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BUDGET_TOKENS: Final = 900
 _CHARACTERS_MAX: Final = 300
+_CLOSING_TOKENS: Final = 40
 _ID: Final = 12
 _SEVERITIES: Final = ("critical", "high", "medium", "low")
 _IMPORT: Final = re.compile(r"(?<![^\s(\[{<\"'])@")
@@ -50,7 +51,7 @@ def rules_text(journal: Journal, ground: Ground, *, budget_tokens: int = BUDGET_
         heading = f"\n### {title}\n\n"
         for entity in entities:
             line = _line(entity, ground)
-            if estimate_tokens(text + heading + line) > budget_tokens:
+            if estimate_tokens(text + heading + line) > budget_tokens - _CLOSING_TOKENS:
                 left += 1
                 continue
             text, heading = text + heading + line, ""

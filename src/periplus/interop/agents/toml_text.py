@@ -21,6 +21,8 @@ _PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of documen
 _DEPTH_MAX: Final = 100
 _HEADER: Final = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _TOKEN: Final = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#|[^"\'#]+|["\']')
+_CLOSE_BASIC: Final = re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
+_CLOSE_LITERAL: Final = re.compile(r"(?:[^']|'(?!''))*'''")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -52,9 +54,7 @@ def parse_toml(data: bytes, path: str) -> TomlText:
     text = text[len(mark) :]
     mend = "Mend the file, or name the agents without this one."
     try:
-        if _depth(text) > _DEPTH_MAX:
-            raise FormatError(f"more than {_DEPTH_MAX} levels deep", path=path, safe="Nothing was changed.", mend=mend)
-        return TomlText(mark, text, tomllib.loads(text), path)
+        value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.search(str(error))
         line, column = (int(found[1]), int(found[2])) if found is not None and found[1] else (text.count("\n") + 1, 1)
@@ -64,15 +64,24 @@ def parse_toml(data: bytes, path: str) -> TomlText:
         ) from error
     except RecursionError as error:
         raise FormatError("nested too deeply", path=path, safe="Nothing was changed.", mend=mend) from error
+    if _is_deep(value):
+        raise FormatError(f"more than {_DEPTH_MAX} levels deep", path=path, safe="Nothing was changed.", mend=mend)
+    return TomlText(mark, text, value, path)
 
 
-def _depth(text: str) -> int:
-    """No less than how deep arrays and inline tables can be nested: brackets in a row, whatever stands between."""
-    depth = deepest = 0
-    for char in re.findall(r"[\[\]{}]", text):
-        depth = depth + 1 if char in "[{" else max(0, depth - 1)
-        deepest = max(deepest, depth)
-    return deepest
+def _is_deep(value: object) -> bool:
+    """Whether tables and arrays lie deeper in each other than anybody writes them."""
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def put_table(
@@ -158,9 +167,7 @@ def _quote_after(line: str, quote: str) -> str:
     at = 0
     while at < len(line):
         if quote:
-            end = re.compile(
-                r'(?:[^"\\]|\\.|"(?!""))*"""' if quote == '"""' else r"(?:[^']|'(?!''))*'''", re.DOTALL
-            ).match(line, at)
+            end = (_CLOSE_BASIC if quote == '"""' else _CLOSE_LITERAL).match(line, at)
             if end is None:
                 return quote
             at, quote = end.end(), ""

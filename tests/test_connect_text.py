@@ -1,0 +1,268 @@
+"""Config files as text: whatever stands in them, only what was meant changes, and a cut is the inverse of an insertion."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from periplus.base.errors import FormatError, PeriplusError, RefusedError
+from periplus.interop.agents.block import find_block, put_block, remove_block
+from periplus.interop.agents.jsonc import append_item, parse, remove, set_member
+from periplus.interop.agents.parts import TOML_COMMENT, BlockPart, Entry, JsonPart, TomlPart, put, standing, take
+from periplus.interop.agents.toml_text import parse_toml, put_table, remove_table
+
+MANY = 5_000 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 300
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+keys = st.one_of(texts, st.sampled_from(["mcpServers", "hooks", "periplus", "a", "//", "/*"]))
+numbers = st.one_of(st.integers(-(10**6), 10**6), st.floats(allow_nan=False, allow_infinity=False, width=32))
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
+    max_leaves=8,
+)
+blanks = st.sampled_from(
+    ["", "", "", " ", "  ", "\t", "\n", "\n  ", "\n\n", "\r\n", "// one\n", " // two\r\n", "/* a */", "/*\n * b\n */"]
+)
+calm = settings(max_examples=MANY // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def documents(draw, value=None):
+    """A value as somebody wrote it down: with blanks, comments and commas where they may stand."""
+
+    def write(value):
+        if isinstance(value, dict):
+            entries = [f"{json.dumps(key)}{draw(blanks)}:{draw(blanks)}{write(one)}" for key, one in value.items()]
+        elif isinstance(value, list):
+            entries = [write(one) for one in value]
+        else:
+            return json.dumps(value, ensure_ascii=draw(st.booleans()))
+        inner = ",".join(draw(blanks) + entry + draw(blanks) for entry in entries) or draw(blanks)
+        comma = "," + draw(blanks) if entries and draw(st.booleans()) else ""
+        return ("{%s}" if isinstance(value, dict) else "[%s]") % (inner + comma)
+
+    held = draw(st.dictionaries(keys, values, max_size=4)) if value is None else value
+    return draw(st.sampled_from(["", "\ufeff"])) + draw(blanks) + write(held) + draw(blanks), held
+
+
+def is_added_to(before, after):
+    """But for blanks, of which those go that stand alone between brackets."""
+    rest = iter(after)
+    return all(char in rest for char in before if not char.isspace())
+
+
+def told(error, path=None):
+    """It says what is safe, and where it is wrong."""
+    assert error.safe
+    assert path is None or (error.path == path and (error.line or error.offset is not None))
+
+
+@calm
+@given(documents())
+def test_what_was_written_is_read(document):
+    text, held = document
+    assert parse(text.encode(), "f").value == held
+
+
+@calm
+@given(documents(), st.lists(keys, min_size=1, max_size=3, unique=True), values, st.booleans())
+@example(("{}", {}), ["a"], 1, False)
+@example(("{ // c\n}", {}), ["a", "b"], [], True)
+@example(('{"a": 1 // c\n}', {"a": 1}), ["b"], {"c": [1, {"d": 2}]}, False)
+@example(('{\n  "a": 1, /* x */ // c\n}', {"a": 1}), ["b"], 2, False)
+def test_an_entry_is_added_and_cut_out_again(document, path, value, is_item):
+    """Nothing of the text goes, nothing else of the value changes, and cutting takes away what was added, of the value and the text."""
+    text, held = document
+    before = parse(text.encode(), "f")
+    node = before.root
+    for depth in range(len(path)):
+        node = before.find(tuple(path[: depth + 1]))
+        if node is None:
+            break
+    else:
+        return  # it is there
+    try:
+        after = append_item(before, tuple(path), value) if is_item else set_member(before, tuple(path), value)
+    except RefusedError:
+        assert before.find(tuple(path[:depth])).kind != "object", "on the way stands what is no object"
+        return
+    assert is_added_to(before.text, after.text)
+    assert after.mark == before.mark
+    wanted = [value] if is_item else value
+    for key in reversed(path[depth + 1 :]):
+        wanted = {key: wanted}
+    inner = expected = json.loads(json.dumps(held))
+    for key in path[:depth]:
+        inner = inner[key]
+    inner[path[depth]] = wanted
+    assert after.value == expected
+    again = remove(after, tuple(path[: depth + 1]))
+    assert again.value == held
+    assert "".join(again.text.split()) == "".join(before.text.split()), "but for blanks, the text is as it was"
+
+
+@calm
+@given(documents())
+def test_any_entry_is_cut_out_alone(document):
+    text, held = document
+    before = parse(text.encode(), "f")
+    for key in held:
+        after = remove(before, (key,))
+        assert after.value == {name: one for name, one in held.items() if name != key}
+        for comment in ("// one", "// two", "/* a */", " * b"):
+            outside = before.text.count(comment) - before.text[
+                before.find((key,)).start : before.find((key,)).end
+            ].count(comment)
+            assert after.text.count(comment) >= outside - 2, "at most those around it go"
+
+
+PART = JsonPart(
+    "f", "server", "codex",
+    (
+        Entry(("mcpServers", "periplus"), {"command": "periplus", "args": ["mcp"]}),
+        Entry(("hooks", "Stop"), {"hooks": [{"type": "command", "command": "periplus hook Stop --agent codex"}]}, is_item=True),
+    ),
+)  # fmt: skip
+
+
+@calm
+@given(documents())
+def test_a_part_goes_in_and_out(document):
+    """Either it is refused, and says so, or it is in, once, and out again."""
+    text, held = document
+    data = text.encode()
+    try:
+        after = put(PART, data, "f")
+    except RefusedError:
+        assert any(not isinstance(held.get(name, {}), dict) for name in ("mcpServers", "hooks")) or (
+            "periplus" in held.get("mcpServers", {}) or "Stop" in held["hooks"]
+        )
+        return
+    assert standing(PART, after, "f") == "current"
+    assert put(PART, after, "f") == after
+    assert parse(take(PART, after, "f", data), "f").value == held
+
+
+@settings(max_examples=MANY, deadline=None)
+@given(st.binary(max_size=60) | st.text('{}[]",:/*\\\n\r\t 01e.-truefalsnN\x00\ufeffé', max_size=60).map(str.encode))
+def test_hostile_json_is_read_or_refused(data):
+    try:
+        held = parse(data, "f")
+    except FormatError as error:
+        told(error, path="f")
+        return
+    assert held.data == data
+    try:
+        assert set_member(held, ("periplus",), 1).value["periplus"] == 1
+    except RefusedError as refused:
+        told(refused)
+
+
+# -- TOML ------------------------------------------------------------------------------------------------------------
+
+LINES = [
+    'model = "x"', "a.b = 1", "n = nan", "[features]", "[mcp_servers]", "[mcp_servers.docs]", 'command = "npx"', "args = [", '  "a", # b',
+    "]", "[[rules]]", 'text = """', "[mcp_servers.periplus]", '"""', "lines = '''", "'''", "# comment", "", "   ", 'key = "a # b"', "[x.'y z']",
+    't = "\\"[mcp_servers.periplus]"', "[mcp_servers.periplus.env]", 'e = { a = "[b]" }', '"quoted key" = 1', "d = 2026-01-01T00:00:00Z",
+]  # fmt: skip
+KEYS = ("mcp_servers", "periplus")
+OURS = {"command": "/a b/periplus", "args": ("mcp",)}
+
+
+@settings(max_examples=MANY, deadline=None)
+@given(
+    st.lists(st.sampled_from(LINES), max_size=12),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.sampled_from(["", "\ufeff"]),
+)
+@example(['text = """', "[mcp_servers.periplus]", '"""'], "\n", True, "")
+@example(["[mcp_servers]"], "\n", False, "")
+def test_a_table_is_added_and_cut_out_again(lines, end, is_ended, mark):
+    text = mark + end.join(lines) + (end if is_ended and lines else "")
+    try:
+        before = parse_toml(text.encode(), "f")
+    except FormatError as error:
+        with pytest.raises(tomllib.TOMLDecodeError):
+            tomllib.loads(text.removeprefix("\ufeff"))
+        told(error, path="f")
+        return
+    try:
+        after = put_table(before, KEYS, OURS, TOML_COMMENT)
+    except RefusedError:
+        assert "periplus" in text, "only where something of ours is there in another form"
+        return
+    found = after.value["mcp_servers"]["periplus"]
+    assert (found["command"], found["args"]) == ("/a b/periplus", ["mcp"])
+    assert put_table(after, KEYS, OURS, TOML_COMMENT) is after
+    if "periplus" in before.value.get("mcp_servers", {}):
+        return
+    assert after.text.startswith(before.text), "everything else stands before it, byte for byte"
+    again = remove_table(after, KEYS, TOML_COMMENT)
+    assert again.text.rstrip() == before.text.rstrip()
+    assert repr(again.value) == repr(before.value)
+    later = parse_toml((after.text + f'{end}[mcp_servers.later]{end}command = "x"{end}').encode(), "f")
+    rest = remove_table(later, KEYS, TOML_COMMENT)
+    assert rest.value["mcp_servers"]["later"] == {"command": "x"}
+    assert "periplus" not in rest.value["mcp_servers"]
+
+
+def test_nan_is_itself():
+    before = parse_toml(b"n = nan\nm = [inf, {x = nan}]\n", "f")
+    after = put_table(before, KEYS, OURS, TOML_COMMENT)
+    assert math.isnan(after.value["n"])
+    assert remove_table(after, KEYS, TOML_COMMENT).text == before.text
+
+
+@settings(max_examples=MANY, deadline=None)
+@given(st.binary(max_size=60))
+def test_hostile_toml_is_read_or_refused(data):
+    part = TomlPart("f", "server", KEYS, dict(OURS))
+    try:
+        after = put(part, data, "f")
+    except PeriplusError as error:
+        told(error)
+        return
+    assert after.startswith(data) or not data.strip()
+    assert standing(part, after, "f") == "current"
+
+
+# -- Markdown --------------------------------------------------------------------------------------------------------
+
+bodies = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029"), max_size=30).map(
+    lambda text: f"{text}\n"
+)
+
+
+@settings(max_examples=MANY, deadline=None)
+@given(
+    st.text("ab \n#`\ufeff<!->", max_size=30),
+    bodies,
+    bodies,
+    st.sampled_from(["\n", "\r\n"]),
+    st.text("xy\n", max_size=5),
+)
+def test_a_block_is_added_changed_and_cut_out_again(text, body, other, end, behind):
+    text = text.replace("\n", end)
+    first = put_block(text, body, "f")
+    assert first.startswith(text)
+    held = find_block(first, "f")
+    assert (held.body, held.is_edited) == (body, False)
+    assert put_block(first, body, "f") == first
+    second = put_block(first + behind, other, "f")
+    assert second.startswith(text)
+    assert second.endswith(behind)
+    assert find_block(second, "f").body == other
+    assert remove_block(first, "f").rstrip() == text.rstrip()
+    assert remove_block(second, "f").endswith(behind)
+    edited = first.replace(body.replace("\n", end) if body.strip() else "\0", f"{body.strip()}?{end}", 1)
+    if edited != first and find_block(edited, "f") is not None and find_block(edited, "f").body != body:
+        assert find_block(edited, "f").is_edited
+    part = BlockPart("f", "instructions", body)
+    assert take(part, put(part, text.encode(), "f"), "f", text.encode()).decode().rstrip() == text.rstrip()
