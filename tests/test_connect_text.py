@@ -109,6 +109,7 @@ def test_an_entry_is_added_and_cut_out_again(document, path, value, is_item):
 
 @calm
 @given(documents())
+@example(('{// one\n"":null/*\n * b\n */,\n"0":null}', {"": None, "0": None}))
 def test_any_entry_is_cut_out_alone(document):
     text, held = document
     before = parse(text.encode(), "f")
@@ -248,6 +249,7 @@ bodies = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characte
     st.sampled_from(["\n", "\r\n"]),
     st.text("xy\n", max_size=5),
 )
+@example("\ufeff", "a\n", "b\n", "\n", "")
 def test_a_block_is_added_changed_and_cut_out_again(text, body, other, end, behind):
     text = text.replace("\n", end)
     first = put_block(text, body, "f")

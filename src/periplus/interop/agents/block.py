@@ -27,7 +27,7 @@ from periplus.base.errors import FormatError, RefusedError
 BYTES_MAX: Final = 4 << 20
 OPEN_SEAL: Final = "periplus:file 000000000000"
 _MARK: Final = "\ufeff"
-_BEGIN: Final = re.compile(r"^<!-- periplus:begin ([0-9a-f]{12})\b[^\n]*-->[ \t]*\r?$", re.MULTILINE)
+_BEGIN: Final = re.compile(r"(?:^|(?<=\ufeff))<!-- periplus:begin ([0-9a-f]{12})\b[^\n]*-->[ \t]*\r?$", re.MULTILINE)
 _END: Final = re.compile(r"^<!-- periplus:end -->[ \t]*\r?$", re.MULTILINE)
 _SEAL: Final = re.compile(r"periplus:file ([0-9a-f]{12})")
 _SAYS: Final = "kept by `periplus connect`; what you write belongs outside of these two lines"

@@ -405,7 +405,8 @@ def _cut_start(text: str, child: Child) -> int:
     if text[start - 1] != "\n":
         return start
     end = child.node.end if child.comma is None else child.comma + 1
-    if text[end : _line_end(text, end)].strip(" \t"):
+    between = text[child.node.end : end].strip(" \t\r\n,")
+    if between or text[end : _line_end(text, end)].strip(" \t"):
         return child.start  # a comment, or the container's end: it keeps a line of its own
     return start - 2 if text[start - 2 : start] == "\r\n" else start - 1
 
