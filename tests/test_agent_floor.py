@@ -370,8 +370,8 @@ def test_the_tables_are_as_long_as_they_are_said_to_be():
         ("bash run.sh", "unclear"),
         (". ./env.sh", "unclear"),
         ("cat x | sh", "unclear"),
-        ("echo 'unclosed", "unclear"),
-        ("echo " + "$(" * 40 + ")" * 40, "unclear"),
+        ("echo 'unclosed", "unparsed"),
+        ("echo " + "$(" * 40 + ")" * 40, "unparsed"),
         ('rm -rf "$DIR"', "destructive"),
     ],
 )
@@ -403,7 +403,7 @@ def test_no_text_brings_the_parser_down(text):
     ids=range(12),
 )  # fmt: skip
 def test_a_hostile_text_is_refused_soon(text):
-    assert judge(text, home=HOME, workspace=WORK).level in ("unclear", "plain")
+    assert judge(text, home=HOME, workspace=WORK).level in ("unparsed", "plain")
 
 
 def test_a_program_is_found_however_it_is_spelled():

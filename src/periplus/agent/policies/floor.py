@@ -5,7 +5,8 @@
 mentioned (in a message of a commit, in what is searched for, in a quoted text that is printed) are not run and not judged.
 
 It is a floor, not a sandbox: a program that is run may do anything that the sandbox lets it. What cannot be told is ``unclear``,
-which no rule approves by itself.
+which no rule approves by itself; and of what is ``unparsed`` a shell may still run the lines before the one that it
+cannot read, so that it is denied like what is catastrophic.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ from periplus.agent.policies.shell_syntax import (
     parse_shell,
 )
 
-Level: TypeAlias = Literal["plain", "unclear", "destructive", "catastrophic"]
-_LEVELS: Final[tuple[Level, ...]] = ("plain", "unclear", "destructive", "catastrophic")
+Level: TypeAlias = Literal["plain", "unclear", "destructive", "unparsed", "catastrophic"]
+_LEVELS: Final[tuple[Level, ...]] = ("plain", "unclear", "destructive", "unparsed", "catastrophic")
 _STEPS_MAX: Final = 20_000
 _VALUES_MAX: Final = 16
 _WIDE: Final = frozenset({"*", ".*", "**", "?*", "*.*", ".??*", ".[!.]*", "[!.]*", "{*,.*}"})
@@ -112,9 +113,9 @@ def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -
         scope = _Scope(folder or workspace or "/nowhere", {"HOME": [judging.home]}, {})
         judging.run(script, scope, 0)
     except ShellSyntaxError as error:
-        return Judgement("unclear", f"it cannot be parsed: {error}")
+        return Judgement("unparsed", f"it cannot be parsed: {error}")
     except RecursionError:
-        return Judgement("unclear", "it is nested too deep to be looked through")
+        return Judgement("unparsed", "it is nested too deep to be looked through")
     except _Found as found:
         return Judgement("catastrophic", found.reason, tuple(judging.commands))
     return Judgement(judging.level, judging.reason, tuple(judging.commands))
@@ -219,7 +220,7 @@ class _Judging:
         try:
             script = parse_shell(text.replace(UNKNOWN, "unknown"), depth + 1)
         except ShellSyntaxError as error:
-            self._note("unclear", f"what a shell would run cannot be parsed: {error}")
+            self._note("unparsed", f"what a shell would run cannot be parsed: {error}")
             return
         self.run(script, scope, depth + 1)
 

@@ -1,0 +1,230 @@
+"""Permission: three modes, and rules over them, by tool, command and path.
+
+A rule is written ``effect tool`` or ``effect tool(what)``: ``allow shell(git status)`` lets every command run that begins with these
+words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks. ``tool`` and paths are globs. Of the rules that match,
+the strictest wins: deny, then ask, then allow. A text of several commands is allowed only where each of them is. What takes away what is
+there, or cannot be told before it runs, is asked for whatever allows it by a rule; what is catastrophic is denied, whoever allows it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "parse_rule"]
+
+import fnmatch
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from periplus.agent.contracts import Answer, Approver, ToolCall, ToolDecision
+from periplus.agent.hooks import Hook
+from periplus.agent.policies.floor import Judgement, judge
+from periplus.base.errors import UsageError
+
+Mode: TypeAlias = Literal["ask", "default", "autonomous"]
+Effect: TypeAlias = Literal["allow", "ask", "deny"]
+MODES: Final[Mapping[Mode, str]] = {
+    "ask": "everything is asked for but reading",
+    "default": "files may be changed; commands, the network and tools of others are asked for",
+    "autonomous": "everything may run but what is catastrophic, in the sandbox",
+}
+_EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")
+_READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user"})
+_EDITS: Final = frozenset({"edit", "write", "remember"})
+_COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
+_INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
+_SHOWN: Final = 200
+
+
+class Rule(NamedTuple):
+    """``command`` are the words that a command begins with; ``path`` is a glob; None says nothing of them."""
+
+    effect: Effect
+    tool: str
+    command: tuple[str, ...] | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        what = " ".join(self.command) if self.command is not None else self.path
+        return f"{self.effect} {self.tool}" + (f"({what})" if what is not None else "")
+
+
+def parse_rule(text: str) -> Rule:
+    """Raises UsageError."""
+    effect, _, rest = text.strip().partition(" ")
+    tool, opened, what = rest.strip().partition("(")
+    is_closed = what.endswith(")") if opened else True
+    if (
+        effect not in _EFFECTS
+        or not tool.strip()
+        or not is_closed
+        or (opened and not what[:-1].strip())
+        or "\0" in text
+    ):
+        raise UsageError(
+            f"{text[:_SHOWN]!r} is no rule of permission",
+            mend="Write allow, ask or deny, a tool, and if you like what in parentheses: allow shell(git status)",
+        )
+    tool = tool.strip()
+    if not opened:
+        return Rule(effect, tool)
+    what = what[:-1].strip()
+    if tool in _COMMANDS:
+        return Rule(effect, tool, command=tuple(what.removesuffix("*").removesuffix(":").split()))
+    return Rule(effect, tool, path=posixpath.normpath(what))
+
+
+class Permission(Hook):
+    """May this call run? ``home`` and ``workspace`` are absolute paths, for the floor."""
+
+    also: ClassVar[frozenset[str]] = frozenset({"always", "explain"})
+
+    def __init__(
+        self, mode: Mode, rules: Iterable[Rule] = (), *, home: str = "", workspace: str = "",
+        commands: Mapping[str, str] = _COMMANDS,
+    ) -> None:  # fmt: skip
+        self._mode = mode
+        self._rules = tuple(rules)
+        self._home, self._workspace = home, workspace
+        self._commands = dict(commands)
+        self._always: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return "permission"
+
+    def always(self, name: str, args: Mapping[str, Any]) -> None:
+        """The person said so: of a command this very call, of another tool all of its calls."""
+        self._always.add(self._bound(name, args))
+
+    def authorize_tool(self, name: str, args: Mapping[str, Any]) -> ToolDecision:
+        judgement = self._judged(name, args)
+        if judgement is not None and judgement.level == "catastrophic":
+            return ToolDecision(allow=False, reason=f"{judgement.reason}; nobody may allow that")
+        if judgement is not None and judgement.level == "unparsed":
+            why = f"{judgement.reason}, so nobody can tell what would run; write it more plainly, or as a script"
+            return ToolDecision(allow=False, reason=why)
+        effect, rule = self._by_rules(name, args, judgement)
+        if effect == "deny":
+            return ToolDecision(allow=False, reason=f"the rule “{rule}” denies it")
+        if self._bound(name, args) in self._always:
+            return ToolDecision(allow=True)
+        is_loose = judgement is not None and judgement.level != "plain"
+        wants = _wants_more(name, args)
+        if effect == "ask":
+            return ToolDecision(allow=True, ask=True, reason=f"the rule “{rule}” asks")
+        if wants:
+            return ToolDecision(allow=True, ask=True, reason=wants)
+        if effect == "allow" and not is_loose:
+            return ToolDecision(allow=True)
+        if self._is_free(name, args):
+            return ToolDecision(allow=True)
+        why = judgement.reason if judgement is not None and is_loose else f"{name} is asked for in mode {self._mode}"
+        return ToolDecision(allow=True, ask=True, reason=why)
+
+    def explain(self, name: str, args: Mapping[str, Any]) -> str:
+        """In a line: what would be decided, and why."""
+        decision = self.authorize_tool(name, args)
+        verdict = "asks" if decision.ask else "allows" if decision.allow else "denies"
+        return f"{verdict}: {decision.reason or 'nothing speaks against it'}"
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _judged(self, name: str, args: Mapping[str, Any]) -> Judgement | None:
+        argument = self._commands.get(name)
+        if argument is None:
+            return None
+        text = args.get(argument)
+        if not isinstance(text, str):
+            return Judgement("unclear", f"{argument} is no text")
+        folder = args.get("cwd")
+        at = posixpath.join(self._workspace, folder) if isinstance(folder, str) and folder else self._workspace
+        return judge(text, home=self._home, workspace=self._workspace, folder=at)
+
+    def _by_rules(
+        self, name: str, args: Mapping[str, Any], judgement: Judgement | None
+    ) -> tuple[Effect | None, Rule | None]:
+        matching = [rule for rule in self._rules if fnmatch.fnmatchcase(name, rule.tool)]
+        paths = sorted(set(_paths(args)))
+        found: dict[Effect, Rule] = {}
+        for rule in matching:
+            if rule.command is not None:
+                commands = judgement.commands if judgement is not None else ()
+                hits = [_begins(command, rule.command) for command in commands]
+                is_hit = bool(hits) and (any(hits) if rule.effect != "allow" else False)
+            elif rule.path is not None:
+                hits = [_matches(path, rule.path) for path in paths]
+                is_hit = bool(hits) and (all(hits) if rule.effect == "allow" else any(hits))
+            else:
+                is_hit = True
+            if is_hit:
+                found.setdefault(rule.effect, rule)
+        if judgement is not None and judgement.commands and "allow" not in found:
+            found |= self._each_allowed(matching, judgement)
+        effect = next((effect for effect in _EFFECTS if effect in found), None)
+        return (effect, found[effect]) if effect is not None else (None, None)
+
+    def _each_allowed(self, rules: Sequence[Rule], judgement: Judgement) -> dict[Effect, Rule]:
+        """A text of commands is allowed by prefixes where each command has one."""
+        prefixes = [rule for rule in rules if rule.effect == "allow" and rule.command is not None]
+        last: Rule | None = None
+        for command in judgement.commands:
+            last = next((rule for rule in prefixes if _begins(command, rule.command or ())), None)
+            if last is None:
+                return {}
+        return {"allow": last} if last is not None else {}
+
+    def _is_free(self, name: str, args: Mapping[str, Any]) -> bool:
+        if name in _READS or (name == "process" and args.get("action") in _INPUTS):
+            return True
+        if self._mode == "autonomous":
+            return True
+        return self._mode == "default" and name in _EDITS
+
+    def _bound(self, name: str, args: Mapping[str, Any]) -> str:
+        if name in self._commands or name in ("code", "process"):
+            return f"{name} {json.dumps(args, sort_keys=True, default=str)}"
+        return name
+
+
+class PermissionApprover:
+    """Asks ``approver``; what it says for always is kept in ``permission``."""
+
+    def __init__(self, permission: Permission, approver: Approver) -> None:
+        self._permission, self._approver = permission, approver
+
+    def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
+        answer = self._approver.approve(call, decision)
+        if answer == "always":
+            self._permission.always(call.name, call.args)
+        return answer
+
+
+def _wants_more(name: str, args: Mapping[str, Any]) -> str:
+    """A wish that no mode grants by itself: to leave the sandbox."""
+    return "it would run outside of the sandbox" if name == "shell" and args.get("unsandboxed") is True else ""
+
+
+def _begins(command: Sequence[str], prefix: Sequence[str]) -> bool:
+    return len(command) >= len(prefix) and tuple(command[: len(prefix)]) == tuple(prefix)
+
+
+def _paths(args: Mapping[str, Any]) -> Iterator[str]:
+    """The paths that a call names, wherever in its arguments."""
+    for name, value in args.items():
+        if name in ("path", "move_to") and isinstance(value, str):
+            yield posixpath.normpath(value)
+        elif isinstance(value, Mapping):
+            yield from _paths(value)
+        elif isinstance(value, list | tuple):
+            for one in value[:1_000]:
+                if isinstance(one, Mapping):
+                    yield from _paths(one)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """As in ignore files: ``**`` goes over folders, a folder stands for all below it."""
+    if pattern.endswith("/**"):
+        pattern = pattern.removesuffix("/**")
+        return path == pattern or path.startswith(pattern + "/") or fnmatch.fnmatchcase(path, pattern + "/*")
+    return fnmatch.fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
