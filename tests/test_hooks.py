@@ -304,6 +304,115 @@ def test_the_end_of_a_session_reflects_hands_off_and_lets_go_of_claims(place):
         assert handoff.value["files"] == ["wheels.py"]
 
 
+def test_a_handoff_names_what_a_shell_changed(place):
+    """No step says so: git does, when there is time."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", os.fspath(place)]
+    for name in ("engine.py", "wheels.py", "old.py"):
+        (place / name).write_text("before\n")
+    subprocess.run([*git, "add", "engine.py", "wheels.py", "old.py"], check=True)
+    subprocess.run([*git, "commit", "-qm", "before"], check=True)
+    (place / "old.py").write_text("changed before the session\n")
+    os.utime(place / "old.py", (1_600_000_000, 1_600_000_000))
+    events = made_session("5e5510", place)
+    for name, document in events[:3]:
+        hook(name, document, cwd=place)
+    (place / "wheels.py").write_text("changed by sed\n")
+    for name, document in events[3:]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        (handoff,) = project.work.handoffs()
+        assert handoff.value["files"] == ["engine.py", "wheels.py"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "source", "names"),
+    [
+        ("codex", "codex-rollout/codex-session-simple.jsonl", ("SessionStart", "Stop")),
+        ("gemini", "gemini-cli/gemini-session-simple.jsonl", ("SessionStart", "SessionEnd")),
+    ],
+)
+def test_the_own_record_of_other_agents_is_imported_at_the_end_of_a_turn(place, tmp_path, agent, source, names):
+    needs_sessions()
+    transcript = tmp_path / "rollout.jsonl"
+    shutil.copy(TRANSCRIPTS.parent / source, transcript)
+    entity, theirs = imported(transcript, tmp_path)
+    common = {
+        "session_id": entity.value["session_id"],
+        "transcript_path": os.fspath(transcript),
+        "cwd": os.fspath(place),
+    }
+    for name in names:
+        done = hook(name, {**common, "hook_event_name": name}, cwd=place, agent=agent)
+        assert (done.returncode, done.stderr) == (0, b"")
+    with opened(place) as project:
+        (mine,) = project.trails()
+        assert mine.item_id == entity.item_id
+        assert list(TrailReader(project.trail_bytes(mine.item_id).data).steps()) == list(theirs.steps())
+        assert project.hooks.notes() == []
+
+
+def test_a_record_of_another_session_is_not_taken_for_this_one(place, tmp_path):
+    needs_sessions()
+    transcript = session_file("example-claude-code.jsonl", tmp_path)
+    for name, document in made_session("another", place):
+        hook(name, {**document, "transcript_path": os.fspath(transcript)}, cwd=place)
+    with opened(place) as project:
+        (mine,) = project.trails()
+        assert (mine.value["session_id"], mine.value["counts"]["steps"]) == ("another", 2)
+
+
+def test_a_session_that_was_left_is_sealed_by_who_comes_later(place):
+    """No end was ever told, as where the machine was switched off."""
+    from periplus.base.clock import SystemClock
+
+    class Tomorrow(SystemClock):
+        def now_ms(self):
+            return super().now_ms() + 25 * 3_600_000
+
+    for name, document in made_session("left", place)[:3]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        assert [run.session for run in project.unsealed_runs()] == ["left"]
+        assert project.seal_abandoned() == []
+    with Project.open(os.fspath(place), WRITER, clock=Tomorrow()) as project:
+        (found,) = project.seal_abandoned()
+        assert found.trouble is None
+        assert found.sealed.entity.value["status"] == "partial"
+        (mine,) = project.trails()
+        assert (mine.value["format"], mine.value["session_id"]) == ("claude-code", "left")
+        assert project.unsealed_runs() == []
+
+
+def test_a_turns_end_seals_the_first_time_and_then_now_and_then(place):
+    events = made_session("turns", place)
+    for name, document in events[:4]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        (first,) = project.trails()
+        assert first.value["status"] == "partial"
+        assert len(project.unsealed_runs()) == 1  # it goes on
+    more = made_session("turns", place, prompt="And now the wheels", call="toolu_2")
+    for name, document in more[1:4]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        (same,) = project.trails()
+        assert same.value["digest"] == first.value["digest"], "the whole session is not read anew at every turn"
+        (run,) = project.unsealed_runs()
+        assert len(steps_of_run(project, run)) == 4, "but its steps are there"
+
+
+def test_subagents_have_trails_of_their_own(place):
+    events = made_session("with-subs", place)
+    inner = {**events[2][1], "agent_id": "a0ad4f", "agent_type": "Explore", "tool_use_id": "toolu_8"}
+    for name, document in [*events[:3], ("PostToolUse", inner), *events[3:]]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        found = {str(one.value["agent"]): one for one in project.trails()}
+        assert set(found) == {"claude-code", "claude-code/Explore"}
+        assert found["claude-code/Explore"].value["parent"] == found["claude-code"].item_id
+        assert found["claude-code"].value["counts"]["steps"] == 2
+
+
 def test_commands_of_the_agent_learn_whose_they_are(place, tmp_path):
     path = tmp_path / "env"
     (start, *_) = made_session("abc-1", place)

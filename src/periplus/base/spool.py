@@ -92,7 +92,9 @@ class Spool:
             return begun
         names: list[str] = []
         room = bytes_max
-        for name in self.waiting()[:files_max]:
+        for name in filter(self._is_ours, self.waiting()):
+            if len(names) >= files_max:
+                break
             room -= self._size([name])
             if room < 0 and names:
                 break
@@ -122,6 +124,14 @@ class Spool:
             raise environment_failure(error, "read", os.path.join(self.folder, _GROUP)) from error
         names = [name for name in text.split("\n") if name.endswith(_SUFFIX) and "/" not in name]
         return _group(names) if names else None
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether we left it: a store may come with a repository that anybody made, and with words that nobody said."""
+        try:
+            status = os.lstat(os.path.join(self.folder, name))
+        except OSError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
     def _unlink(self, name: str) -> None:
         try:

@@ -78,6 +78,8 @@ def _plan(intake: Intake, event: HookEvent) -> list[Planned]:
     if AGENTS[event.agent].format == "codex":
         from periplus.interop.codex_tools import plan_tool as plan_codex
 
+        if event.tool == "apply_patch" and isinstance(arguments, dict) and isinstance(arguments.get("command"), str):
+            arguments = arguments["command"]  # the patch itself, as its sessions have it
         return plan_codex(intake, "shell_command" if event.tool == "Bash" else event.tool, arguments, "", cwd)
     from periplus.interop.tools import plan_call
 

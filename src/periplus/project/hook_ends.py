@@ -111,7 +111,10 @@ def _hand_off(project: Project, trail: str, event: HookEvent, note: Callable[[st
         entity = project.journal.get("trail", trail)
         if entity is None:
             return
-        files, tests, unfinished = _stands(project, entity, event.cwd)
+        told, tests, unfinished = _stands(project, entity, event.cwd)
+        files = tuple(
+            dict.fromkeys([*told, *_changed_since(project, event.cwd, str(entity.value.get("started", "")))])
+        )[:_FILES_MAX]
         known = project.work.handoffs(with_closed=True)
         if not files or any(one.value.get("session") == event.session and not _is_ours(one) for one in known):
             return
@@ -154,6 +157,30 @@ def _stands(project: Project, entity: Entity, cwd: str) -> tuple[tuple[str, ...]
         elif name == "PLAN_UPDATE" and isinstance(first, str):
             plan = first
     return tuple(files)[:_FILES_MAX], tests, _unfinished(plan)
+
+
+def _changed_since(project: Project, cwd: str, started: str) -> list[str]:
+    """The files that git says differ from the last commit and that were written since: commands of a shell change them, too."""
+    from periplus.base.clock import parse_ms
+    from periplus.project.worktree import base_entries, standing_of, worktree_of
+    from periplus.trail.gittree import tree_id
+
+    worktree = worktree_of(cwd) if cwd and os.path.isdir(cwd) else None
+    began_ms = parse_ms(started)
+    commit = worktree.commit() if worktree is not None else None
+    if worktree is None or commit is None or began_ms is None:
+        return []
+    base = base_entries(worktree.top, commit.value) or {}
+    standing = standing_of(worktree.look(), tree_id(base, worktree.algorithm), base)
+    found = []
+    for path in sorted(standing.changed):
+        try:
+            is_new = os.lstat(os.path.join(worktree.top, path)).st_mtime_ns // 1_000_000 >= began_ms
+        except OSError:
+            continue  # gone meanwhile
+        inside = _inside(project, path, worktree.top) if is_new else ""
+        found += [inside] if inside else []
+    return found
 
 
 def _inside(project: Project, path: str, cwd: str) -> str:

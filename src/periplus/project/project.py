@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 from periplus.journal import (
     STORE_FOLDER,
@@ -147,6 +147,8 @@ class Project:
         hooks = self.hooks
         try:
             hooks.take_in(patience_s=_HOOKS_PATIENCE_S)
+        except LockTimeoutError:
+            pass  # somebody is at it
         except PeriplusError as error:
             hooks.note("take in", str(error))  # the events stay where they are; doctor tells
 
