@@ -37,7 +37,7 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("remember", {}, "text is missing"),
     ("remember", {"text": "x", "colour": "red"}, "no argument colour"),
     ("remember", {"text": "x", MB: "red"}, "no argument xxx"),
-    ("remember", {"text": "x", "type": "rumour"}, "type: invalid enum value 'rumour'"),
+    ("remember", {"text": "x", "type": "rumour"}, "unknown type 'rumour'"),
     ("remember", {"text": "x", "confidence": "much"}, "confidence: expected `int`"),
     ("remember", {"text": "x", "confidence": 1e300}, "confidence: expected `int`"),
     ("remember", {"text": "x", "about": ["../../etc/passwd"]}, "outside of the project"),
@@ -55,7 +55,7 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("recall", {"question": "x", "limit": -1}, "limit: expected `int` >= 1"),
     ("recall", {"question": "x", "budget": 1}, "budget: expected `int` >= 100"),
     ("recall", {"question": "x", "since": "yesterday"}, "is no time"),
-    ("recall", {"question": "x", "types": "rumour"}, "types[0]: invalid enum value"),
+    ("recall", {"question": "x", "types": "rumour"}, "unknown type 'rumour'"),
     ("brief", {}, "neither task nor paths"),
     ("brief", {"paths": ["../other"]}, "outside of the project"),
     ("brief", {"paths": ["x" * 600]}, "paths[0]: "),
@@ -67,7 +67,7 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("revise", {"ids": ["nothing_like_it"], "action": "state", "state": "done"}, "nothing has an id"),
     ("revise", {"ids": ["a", "b"], "action": "set", "fields": {"tags": "a"}}, "takes one id"),
     ("revise", {"ids": ["a"], "action": "set"}, "needs `fields`"),
-    ("revise", {"ids": ["a"], "action": "set", "fields": {"tags": {"a": 1}}}, "fields[...]: expected"),
+    ("revise", {"ids": ["a"], "action": "set", "fields": {"tags": {"a": 1}}}, "nothing has an id"),
     ("revise", {"ids": ["a"], "action": "state"}, "needs `state`"),
     ("claim", {"action": "take"}, "needs `paths`"),
     ("claim", {"action": "take", "paths": ["../x"]}, "outside of the project"),
@@ -409,7 +409,7 @@ def test_the_id_of_what_cannot_be_read_is_found(number, params):
 
 @pytest.mark.parametrize(("client", "agent"), [
     ("claude-code", "claude-code"), ("codex-mcp-client", "codex"), ("cursor-vscode", "cursor"), ("Visual Studio Code", "vscode"),
-    ("gemini-cli-mcp-client", "gemini-cli"), ("opencode", "opencode"), ("", "mcp-client"), ("../../etc", "etc"), ("\x1b[31mred", "31mred"),
+    ("gemini-cli-mcp-client", "gemini"), ("opencode", "opencode"), ("", "mcp-client"), ("../../etc", "etc"), ("\x1b[31mred", "31mred"),
     ("x" * 500, "x" * 60), ("é", "mcp-client"),
 ])  # fmt: skip
 def test_names_of_agents(client, agent):

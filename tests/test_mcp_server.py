@@ -16,6 +16,15 @@ from periplus.base.tokens import estimate_tokens
 from periplus.memory import Memory
 from periplus.project import Project
 
+DECLARED = """\
+[types.risk]
+prefix = "rsk"
+meaning = "what may go wrong"
+
+[types.risk.schema]
+type = "object"
+properties = { owner = { type = "string" }, costs = { type = "array", items = { type = "integer" } } }
+"""
 ID = re.compile(r"[a-z]{3}_[0-9a-z]{16}")
 
 
@@ -352,5 +361,72 @@ def test_a_damaged_index_is_built_anew(served):
                 path.unlink()
             index.write_bytes(b"no database " * 1_000)
             assert "Kept in the journal" in (await told(client, "recall", question="kept journal"))[0]
+
+    run(talk)
+
+
+def declare(served, text):
+    with (served.folder / ".periplus" / "config.toml").open("a") as file:
+        file.write(f"\n{text}")
+
+
+def test_it_works_in_the_session_that_the_agents_hooks_tell_of(served):
+    """Else its hook would refuse an edit because of the agent's own claim."""
+
+    def hook(event, **more):
+        document = {"session_id": "5e551011", "cwd": os.fspath(served.folder), "hook_event_name": event, **more}
+        return served.shell("hook", event, stdin=json.dumps(document)).out
+
+    declare(served, '[hooks]\nclaimed = "deny"\n')
+    hook("SessionStart", source="startup")
+    edit = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": os.fspath(served.folder / "src" / "auth.py"), "content": "x"},
+    }
+
+    async def talk():
+        async with served.client(name="claude-code") as client, served.client(name="codex-mcp-client") as other:
+            _, data = await told(client, "claim", action="take", paths=["src/auth.py"])
+            assert data["entries"][0]["own"] is True
+            assert "deny" not in hook("PreToolUse", **edit)
+            await told(client, "claim", action="release")
+            await told(other, "claim", action="take", paths=["src"])
+            assert "claimed by codex" in await refused(client, "claim", action="take", paths=["src/auth.py"])
+            assert "deny" in hook("PreToolUse", **edit)
+
+    run(talk)
+    with served.project() as project:
+        sessions = {one.value["name"]: one.value for one in project.journal.entities("session")}
+        assert sessions["5e551011"]["state"] == "open", "the hooks' session is ended by its hook"
+        assert sorted(one["agent"] for one in sessions.values()) == ["claude-code", "codex"]
+
+
+def test_types_that_the_project_declares(served):
+    async def talk():
+        async with served.client() as client:
+            said = await refused(client, "remember", type="risk", text="The cache may fill")
+            assert "unknown type 'risk'" in said
+            declare(served, DECLARED)
+            _, data = await told(
+                client, "remember", type="risk", text="The cache may fill", fields={"owner": "ada", "costs": [300]}
+            )
+            assert data["type"] == "risk"
+            assert "The cache may fill" in (await told(client, "recall", question="cache", types=["risk"]))[0]
+            assert f"periplus://entity/{data['id']}" in [
+                str(one.uri) for one in (await client.list_resources()).resources
+            ]
+
+    run(talk)
+
+
+def test_what_changed_since_is_told(served):
+    served.shell("remember", "Ada was here")
+
+    async def talk():
+        async with served.client() as client:
+            text, data = await told(client, "brief", since="2020-01-01")
+            assert "Ada was here" in text
+            assert data["entries"][0]["section"] == "changed"
+            assert "brief(since" not in await refused(client, "brief", since="whenever")
 
     run(talk)

@@ -48,7 +48,6 @@ Paths = tuple[Annotated[str, Meta(max_length=500)], ...]
 Key = Annotated[
     str, Meta(max_length=200, description="Your own key for this write: repeated with it, it is written once.")
 ]
-MemoryKind = Literal["decision", "constraint", "trap", "lesson", "note"]
 
 
 class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -62,6 +61,9 @@ class BriefArguments(_Arguments, frozen=True):
         Meta(max_length=200, description="Files or folders that you are about to change, from the project's folder: whose "
              "they are now, and which rules and traps are about them."),
     ] = ()  # fmt: skip
+    since: Annotated[
+        str, Meta(max_length=200, description="What others changed since this time, record or session, too.")
+    ] = ""
     budget: Budget = 3_000
 
 
@@ -70,8 +72,12 @@ class RecallArguments(_Arguments, frozen=True):
         str, Meta(min_length=1, max_length=8_000, description="Words, a sentence, an error message, a path or an id.")
     ]
     types: Annotated[
-        tuple[Literal["decision", "constraint", "trap", "lesson", "note", "trail", "plan", "step", "handoff"], ...],
-        Meta(max_length=9, description="Only these types."),
+        tuple[Annotated[str, Meta(max_length=40)], ...],
+        Meta(
+            max_length=20,
+            description="Only these: decision, constraint, trap, lesson, note, plan, step, handoff, trail (an earlier session), "
+            "or a type that this project declares.",
+        ),
     ] = ()
     kinds: Annotated[
         tuple[Literal["prompt", "answer", "command", "commit", "session"], ...],
@@ -104,10 +110,13 @@ class RememberArguments(_Arguments, frozen=True):
         str, Meta(min_length=1, max_length=8_000, description="What is to be known, so that a stranger understands it.")
     ]
     type: Annotated[
-        MemoryKind,
-        Meta(description="decision: a choice and why. constraint: a rule to obey. trap: a pitfall and what to do. lesson: how "
-             "something is done here. note: an observation."),
-    ] = "note"  # fmt: skip
+        str,
+        Meta(
+            max_length=40,
+            description="decision: a choice and why. constraint: a rule to obey. trap: a pitfall and what to do. lesson: how something is "
+            "done here. note: an observation. Or a type that this project declares.",
+        ),
+    ] = "note"
     about: Annotated[
         Paths,
         Meta(max_length=100, description="What it is about: FILE, FILE:10-20, FILE:SYMBOL or an id. When that code changes, "
@@ -129,6 +138,10 @@ class RememberArguments(_Arguments, frozen=True):
         tuple[Annotated[str, Meta(max_length=300)], ...],
         Meta(max_length=100, description="Where it shows: record:SEQ, step:TRAIL#N or commit:ID."),
     ] = ()
+    fields: Annotated[
+        dict[str, Any],
+        Meta(max_length=50, description="Fields of a type that this project declares."),
+    ] = msgspec.field(default_factory=dict)
     confidence: Annotated[int, Meta(ge=0, le=100, description="How sure you are.")] = 100
     supersedes: Annotated[Ids, Meta(description="Ids of what this replaces.")] = ()
     key: Key = ""
@@ -151,7 +164,7 @@ class ReviseArguments(_Arguments, frozen=True):
     text: Annotated[str, Meta(max_length=8_000, description="For replace.")] = ""
     texts: Annotated[tuple[Words, ...], Meta(max_length=100, description="For split: two or more.")] = ()
     fields: Annotated[
-        dict[str, str | int | tuple[str, ...]],
+        dict[str, Any],
         Meta(max_length=20, description="For set: tags, confidence, priority, assignee, rationale, remedy, …"),
     ] = msgspec.field(default_factory=dict)
     relation: Annotated[

@@ -4,8 +4,8 @@ The project is opened at the first call and kept open, so that a call costs what
 is looked for again at each call, and one that was replaced is opened anew. A call never raises: what went wrong is an answer that says
 what is wrong, what is still safe and what to do next.
 
-Who writes is the agent that the client says it is, unless the server was started for somebody by name; a session is a connection,
-begun at its first write, told alive at its calls, and sealed when the connection ends.
+Who writes is the agent that the client says it is, unless the server was started for somebody by name; in which session, see
+``sessions``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from periplus.base.errors import EnvironmentFailure, NotAStoreError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
-from periplus.journal import Writer
+from periplus.journal import Layout, Writer
 from periplus.server.mcp.answers import Answer, Fitted, fit
+from periplus.server.mcp.sessions import Sessions
 from periplus.server.mcp.wording import told_error
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ _BUDGET: Final = 2_000
 _KNOWN_AS: Final = {
     "codex-mcp-client": "codex",
     "cursor-vscode": "cursor",
-    "gemini-cli-mcp-client": "gemini-cli",
+    "gemini-cli-mcp-client": "gemini",
     "visual-studio-code": "vscode",
+    "visual-studio-code---insiders": "vscode",
 }
 
 
@@ -73,11 +75,11 @@ class Desk:
         self._open_project = open_project
         self._host = host
         self._name = name
-        self._session = session
+        self._sessions = Sessions(session)
         self._on_error = on_error
         self._project: Project | None = None
-        self._place: tuple[int, int] | None = None
-        self._begun: dict[str, Caller] = {}
+        self._place: tuple[int, ...] = ()
+        self._callers: dict[str, Caller] = {}
 
     def call(self, caller: Caller, tool: str, arguments: object) -> Reply:
         """The answer of a tool, within the budget that its arguments ask for."""
@@ -90,7 +92,8 @@ class Desk:
 
             def answer(project: Project) -> Reply:
                 if not row.is_read_only:
-                    self.alive(caller, project)
+                    self._callers[caller.connection] = caller
+                    self._sessions.alive(caller.connection, caller.client, project)
                 return _reply(run(project, given), getattr(given, "budget", _BUDGET), project)
 
             return self.within(caller, answer)
@@ -99,53 +102,40 @@ class Desk:
 
     def within(self, caller: Caller, work: Callable[[Project], _T]) -> _T:
         """What ``work`` does with the project, in the caller's name. Raises what it raises; a damaged index is built anew."""
-        project = self._opened(caller)
         try:
-            return work(project)
+            return work(self._opened(caller))
         except Exception as error:
             sqlite3 = sys.modules.get("sqlite3")
             if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
                 raise
-            said = str(error)
+            said, project = str(error), self._project
+            if project is None:
+                raise
             if isinstance(error, sqlite3.OperationalError) and "malformed" not in said and "no such" not in said:
                 raise
         # The index is derived: it is built anew. Writing twice is no danger, a duplicate is found.
-        folder = project.root
         self._let_go()
-        project.discard_index(os.path.dirname(folder), store=folder)
+        project.discard_index(os.path.dirname(project.root), store=project.root)
         return work(self._opened(caller))
 
-    def alive(self, caller: Caller, project: Project) -> None:
-        """Begin the session of a connection at its first write; later say that it is alive."""
-        from periplus.memory.sessions import NewSession
-
-        session = self._session or caller.connection
-        if session and session not in self._begun:
-            project.work.begin_session(NewSession(session, tool="mcp", title=caller.client[:200]))
-            self._begun[session] = caller
-        else:
-            project.work.seen()
-
     def leave(self, connection: str) -> None:
-        """A connection ended: its session is sealed and its claims are let go. One that was begun elsewhere goes on there."""
-        caller = self._begun.pop(connection, None)
-        if caller is None or connection == self._session:
+        """A connection ended: what it began is sealed, and its claims are let go."""
+        caller = self._callers.pop(connection, None)
+        if caller is None:
             return
         try:
-            self.within(caller, lambda project: project.work.seal_session(connection))
+            self.within(caller, lambda project: self._sessions.end(connection, project))
         except Exception as error:  # noqa: BLE001 - nobody is there to be told; its claims run out by themselves
             self.told(error)
 
     def close(self) -> None:
-        for connection in list(self._begun):
+        for connection in self._sessions.begun:
             self.leave(connection)
         self._let_go()
 
-    def writer(self, caller: Caller) -> Writer:
+    def _writer(self, caller: Caller, session: str) -> Writer:
         name = self._name or agent_name(caller.client)
-        return Writer(
-            name, derived_id("who", name, self._host), (self._session or caller.connection)[:100], os.getpid()
-        )
+        return Writer(name, derived_id("who", name, self._host), session[:100], os.getpid())
 
     def told(self, error: BaseException) -> PeriplusError:
         """``error`` as a client is told of it; the details of a defect go to ``on_error``."""
@@ -171,14 +161,16 @@ class Desk:
                              mend="Its details are in the server's error output.")  # fmt: skip
 
     def _opened(self, caller: Caller) -> Project:
-        writer = self.writer(caller)
+        writer = self._writer(caller, "")
         if self._project is not None and self._place != _place_of(self._project.root):
             self._let_go()
         if self._project is None:
             self._project = self._open_project(writer)
             self._place = _place_of(self._project.root)
-        self._project.writer = writer
-        return self._project
+        project = self._project
+        project.writer = writer
+        project.writer = self._writer(caller, self._sessions.name_of(caller.connection, writer.id, project))
+        return project
 
     def _let_go(self) -> None:
         project, self._project = self._project, None
@@ -196,13 +188,17 @@ def _row(tool: str) -> Tool:
     return row
 
 
-def _place_of(root: str) -> tuple[int, int] | None:
-    """Which folder it is, whatever its name; None where there is none."""
+def _place_of(root: str) -> tuple[int, ...]:
+    """Which folder it is, whatever its name, and which configuration it has: types are declared in it. Empty where there is none."""
     try:
         found = os.stat(root)
     except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return ()
+    try:
+        config = os.stat(Layout(root).config)
+    except OSError:
+        return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, config.st_ino, config.st_mtime_ns, config.st_size
 
 
 def _reply(answer: Answer, budget: int, project: Project) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["run_brief", "run_recall", "run_show", "step_entries"]
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from periplus.memory.check import Applying, Checked
     from periplus.project import Project
 
+_CHANGES_MAX: Final = 30
+_FILES_MAX: Final = 8
 SCHEME: Final = "periplus://"
 _BRIEF_MIN: Final = 100
 _STEP_CHARACTERS: Final = 20_000
@@ -28,16 +30,18 @@ _STEP_CHARACTERS: Final = 20_000
 
 def run_brief(project: Project, given: BriefArguments) -> Answer:
     """What is known before a task, and of the paths that it will touch; what stands in the way comes first."""
-    if not given.task.strip() and not given.paths:
+    if not given.task.strip() and not given.paths and not given.since:
         raise UsageError(
             "neither task nor paths is given", safe="Nothing was changed.", mend="Say what you are about to do."
         )
     work = project.work
     checked = work.check([work.path(path) for path in given.paths]) if given.paths else None
     entries = list(_check_entries(checked)) if checked is not None else []
+    if given.since:
+        entries += _change_entries(project, given.since)
     is_blocked = checked is not None and bool(checked.blocked)
     head = "STOP: somebody else holds what you are about to change." if is_blocked else ""
-    task = given.task.strip() or " ".join(given.paths)
+    task = given.task.strip() or " ".join(given.paths) or "what is going on"
     found = project.brief(task, budget_tokens=max(_BRIEF_MIN, given.budget))
     # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
     hidden = 0
@@ -49,10 +53,35 @@ def run_brief(project: Project, given: BriefArguments) -> Answer:
             more = f"\n- {section.left_out} more: {for_tools(section.more)}" if is_last and section.left_out else ""
             data = {"section": section.title, "id": line.source, "text": line.text.removeprefix("- ")}
             entries.append(Entry(f"{title}{line.text}{more}", data))
+    if given.paths and not given.task.strip():
+        entries += _file_entries(project, checked.paths if checked is not None else ())
     if not entries:
         return Answer(foot="Nothing is known about this yet.", data={"blocked": False})
     return Answer(head, tuple(entries), {"blocked": is_blocked}, hidden + (checked.left_out if checked else 0),
                   lambda _: _larger("brief", given.budget, task=given.task, paths=list(given.paths)))  # fmt: skip
+
+
+def _file_entries(project: Project, paths: Sequence[str]) -> Iterator[Entry]:
+    """What is likely to change with ``paths``."""
+    for file in project.related(paths, limit=_FILES_MAX).files:
+        why = f" ({'; '.join(file.why)})" if file.why else ""
+        yield Entry(
+            f"- changes with it: {file.path}{why}",
+            {"section": "changes with it", "path": file.path, "text": "; ".join(file.why)},
+        )
+
+
+def _change_entries(project: Project, since: str) -> Iterator[Entry]:
+    found = project.changed(since, limit=_CHANGES_MAX)
+    for item in found.items:
+        by = f" by {', '.join(item.by)}" if item.by else ""
+        text = f"{item.what} {item.ts[:16]}Z{by}: {item.item_type}{f' ({item.state})' if item.state else ''}: {one_line(item.text, 300)}"
+        yield Entry(f"- {text} [{item.item_id}]", {"section": "changed", "id": item.item_id, "text": text})
+    for file in found.files[:_CHANGES_MAX]:
+        text = f"{file.path} was touched {file.times} times, last {file.ts[:16]}Z"
+        yield Entry(
+            f"- {text} [{file.source}]", {"section": "changed", "id": file.source, "path": file.path, "text": text}
+        )
 
 
 def _larger(tool: str, budget: int, **arguments: object) -> str:

@@ -9,6 +9,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.ids import is_id
+from periplus.memory.types import UNSEARCHED, is_ended, rows_of
 from periplus.server.mcp.wording import one_line
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ PAGE: Final = 100
 SCHEME: Final = "periplus://"
 _URI_MAX: Final = 500
 _TRAIL_CHARACTERS_MAX: Final = 100_000
-_LISTED: Final = ("decision", "constraint", "trap", "lesson", "note", "plan", "handoff", "trail")
+_UNLISTED: Final = frozenset({"step"})  # its plan tells of it
 
 
 class Content(NamedTuple):
@@ -40,39 +42,32 @@ def list_page(project: Project, cursor: str | None) -> Page:
     """What is in force, by type and id; and the trails. Raises UsageError for a cursor that none of our pages gave."""
     begin = _place(cursor) if cursor else ("", "")
     project.journal.refresh()
-    found: list[tuple[str, str]] = []
-    for at, item_type in enumerate(_LISTED):
-        key = f"{at}"
-        if key < begin[0]:
-            continue
-        found += [(key, entity.item_id) for entity in project.journal.entities(item_type)
-                  if (key, entity.item_id) > begin and _is_open(entity)]  # fmt: skip
-    found.sort()
+    names = [name for name in rows_of(project.types) if name not in UNSEARCHED | _UNLISTED]
+    found = sorted(
+        (name, entity.item_id)
+        for name in names
+        if name >= begin[0]
+        for entity in project.journal.entities(name)
+        if (name, entity.item_id) > begin
+        and not entity.deleted
+        and not is_ended(name, entity.value.get("state"), project.types)
+    )
     page = found[:PAGE]
-    documents = []
-    for key, item_id in page:
-        entity = project.journal.get(_LISTED[int(key)], item_id)
-        if entity is not None:
-            documents.append(_document(entity))
+    entities = [entity for key in page if (entity := project.journal.get(*key)) is not None]
     is_last = len(found) <= PAGE
-    return Page(documents, None if is_last else urlsafe_b64encode("/".join(page[-1]).encode()).decode())
+    following = None if is_last else urlsafe_b64encode("/".join(page[-1]).encode()).decode()
+    return Page([_document(entity) for entity in entities], following)
 
 
 def _place(cursor: str) -> tuple[str, str]:
     wrong = UsageError(f"{cursor[:40]!r} is no cursor of this list", mend="Leave it out to begin anew.")
     try:
-        key, slash, item_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition("/")
+        name, slash, item_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition("/")
     except (ValueError, binascii.Error):
         raise wrong from None
-    if not slash or not key.isdigit() or int(key[:3]) >= len(_LISTED):
+    if not slash or not name or not is_id(item_id):
         raise wrong
-    return key, item_id
-
-
-def _is_open(entity: Entity) -> bool:
-    from periplus.memory.types import MEMORY_TYPES
-
-    return not entity.deleted and entity.value.get("state") not in MEMORY_TYPES[entity.item_type].ended_states
+    return name, item_id
 
 
 def _document(entity: Entity) -> dict[str, Any]:

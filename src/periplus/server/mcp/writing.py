@@ -42,6 +42,7 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
         extra["alternatives"] = list(given.alternatives)
     if given.expires:
         extra["expires"] = _time(given.expires, "expires")
+    extra |= given.fields
     work = project.work
     about = tuple(ref if _is_id(ref) else _inside(work, ref) for ref in given.about)
     memory = Memory(
@@ -113,10 +114,7 @@ def run_revise(project: Project, given: ReviseArguments) -> Answer:
         return _changed(work.link(ids[0], given.relation, given.target, key=key))
     if not given.fields:
         _need("", "fields", "set")
-    fields: dict[str, JSONValue] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.fields.items()
-    }
-    return _changed(work.set_fields(ids[0], fields, key=key))
+    return _changed(work.set_fields(ids[0], given.fields, key=key))
 
 
 def _need(value: str, field: str, action: str) -> None:
