@@ -43,7 +43,7 @@ from periplus.agent.episodes import (
 )
 from periplus.agent.models.scripted import ScriptedClient, ScriptEndedError, answer, call
 from periplus.agent.retry import Gone, Retrying, retry_wait_s, with_retries
-from periplus.agent.scheduler import is_read, meet, run_wave, waves
+from periplus.agent.scheduler import is_bound, is_read, meet, run_wave, waves
 from periplus.agent.turn import Turn
 from periplus.base.canonical import canonical
 from periplus.base.errors import DamageError, NewerFormatError
@@ -112,6 +112,16 @@ def test_a_wave_gives_results_in_the_order_of_its_jobs():
         return place
 
     assert run_wave([lambda place=place: job(place) for place in range(4)]) == [0, 1, 2, 3]
+
+
+def test_what_is_bound_runs_where_it_was_asked_for_beside_the_others():
+    met = threading.Barrier(2, timeout=30)
+    jobs = [lambda: (met.wait(), threading.get_ident())[1]] * 2
+    first, second = run_wave(jobs, [True, False])
+    assert first == threading.get_ident() != second
+    assert run_wave([threading.get_ident] * 2, [True, True]) == [threading.get_ident()] * 2
+    assert is_bound([Access(resource="file:a", mode="read"), Access(resource="page:@periplus/x", mode="read")])
+    assert not is_bound([Access(resource="file:a", mode="read"), Access(resource="network:", mode="read")])
 
 
 def test_one_job_runs_where_it_was_asked_for():

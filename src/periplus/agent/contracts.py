@@ -153,7 +153,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """A resource that a call touches: calls whose accesses do not meet may run beside each other.
 
     ``resource``: ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``,
-    ``person:`` or ``*``, which meets everything.
+    ``person:``, ``memory:``, ``page:`` and a handle, or ``*``, which meets everything. What touches memory or pages runs in the
+    thread of the turn, whose store it is; other reads may run in threads of their own.
     """
 
     resource: str

@@ -62,7 +62,7 @@ from periplus.agent.events import (
 from periplus.agent.hooks import Composite, Hook, HookFailure
 from periplus.agent.notes import CONTINUE, EMPTY, closing_note, told
 from periplus.agent.retry import Gone, Retrying, with_retries
-from periplus.agent.scheduler import Wave, run_wave, waves
+from periplus.agent.scheduler import is_bound, run_wave, waves
 from periplus.agent.turn import Turn
 
 _CONTINUABLE: Final = frozenset({"done", "length", "stuck"})
@@ -336,10 +336,12 @@ def act(run: Run) -> Stop | None:
             return Stop(reason="aborted")
     if refused:
         _finish(run, refused)
-    for wave in waves([_accesses(run, call) for call in calls]):
+    accesses = [_accesses(run, call) for call in calls]
+    for wave in waves(accesses):
         if run.token.is_cancelled:
             return Stop(reason="aborted")
-        _run_wave(run, [calls[place] for place in wave.places], wave)
+        bound = [is_bound(accesses[place]) for place in wave.places]
+        _run_wave(run, [calls[place] for place in wave.places], bound, is_read=wave.is_read)
     if turn.denied_steps >= run.limits.denied_steps:
         return Stop(reason="stuck", note="The model asked again and again for what is denied.")
     return None
@@ -381,20 +383,20 @@ def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
     return ToolDecision(allow=True)
 
 
-def _run_wave(run: Run, calls: Sequence[ToolCall], wave: Wave) -> None:
+def _run_wave(run: Run, calls: Sequence[ToolCall], bound: Sequence[bool], *, is_read: bool) -> None:
     """Intents, then the calls, then their outcomes: each durable before the next. An intent to read may be lost."""
     intents = [
         Intended(
             turn=run.turn.number, step=run.turn.step, call_id=call.id, name=call.name,
-            plan=() if wave.is_read else _plan(run, call), is_read=wave.is_read,
+            plan=() if is_read else _plan(run, call), is_read=is_read,
         )
         for call in calls
     ]  # fmt: skip
-    run.note(*intents, durable=not wave.is_read)
+    run.note(*intents, durable=not is_read)
     for call in calls:
         run.tell(ToolStarted, call_id=call.id, name=call.name, args=call.args)
     with run.token.telling(getattr(run.host, "cancel", _nothing)):
-        done = run_wave([functools.partial(_timed, run, call) for call in calls])
+        done = run_wave([functools.partial(_timed, run, call) for call in calls], bound)
     _finish(run, [_resulted(run, call, result, took_ms) for call, (result, took_ms) in zip(calls, done, strict=True)])
 
 

@@ -7,7 +7,7 @@ whose accesses are not known meets everything.
 
 from __future__ import annotations
 
-__all__ = ["PARALLEL_MAX", "Wave", "is_read", "meet", "run_wave", "waves"]
+__all__ = ["PARALLEL_MAX", "Wave", "is_bound", "is_read", "meet", "run_wave", "waves"]
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from periplus.agent.contracts import Access
 
 PARALLEL_MAX: Final = 8
+_BOUND: Final = frozenset({"memory", "page"})
 T = TypeVar("T")
 
 
@@ -62,15 +63,22 @@ def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
     return [Wave(tuple(places), reads) for places, reads in made]
 
 
-def run_wave(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """What the jobs give, in their order. One alone runs in the thread of the caller."""
-    if len(jobs) == 1:
-        return [jobs[0]()]
+def is_bound(accesses: Sequence[Access]) -> bool:
+    """Whether a call with these accesses has to run in the thread of the turn."""
+    return any(access.resource.partition(":")[0] in _BOUND for access in accesses)
+
+
+def run_wave(jobs: Sequence[Callable[[], T]], bound: Sequence[bool] = ()) -> list[T]:
+    """What the jobs give, in their order. One alone, and those that are ``bound``, run in the thread of the caller."""
+    free = [place for place in range(len(jobs)) if place >= len(bound) or not bound[place]]
+    if len(jobs) == 1 or not free:
+        return [job() for job in jobs]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(PARALLEL_MAX, len(jobs)), "read") as pool:
-        futures = [pool.submit(job) for job in jobs]
-        return [future.result() for future in futures]
+    with ThreadPoolExecutor(min(PARALLEL_MAX, len(free)), "read") as pool:
+        futures = {place: pool.submit(jobs[place]) for place in free}
+        own = {place: jobs[place]() for place in range(len(jobs)) if place not in futures}
+        return [own[place] if place in own else futures[place].result() for place in range(len(jobs))]
 
 
 def _meet_anywhere(some: Sequence[Access], others: Sequence[Access]) -> bool:

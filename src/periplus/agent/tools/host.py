@@ -93,6 +93,10 @@ class LocalToolHost:
         """That of the bytes of a file, None where there is none."""
         return digest_of(self.work.read(path))
 
+    def note_seen(self, path: str, digest: str) -> None:
+        """The model knows the file as the bytes of that digest, from before this process."""
+        self.work.note_seen(path, digest)
+
     def read_text(self, path: str) -> str:
         return self.work.read_text(path)
 
