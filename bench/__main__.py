@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from bench import (
+    agent_tape,
     appends,
     contexts,
     contexts_select,
@@ -56,6 +57,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "scale": trail_scale.measure,
     "select": contexts_select.measure,
     "server": contexts_server.measure,
+    "agent": agent_tape.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
 

@@ -7,7 +7,8 @@ import pytest
 from agent_contracts import LLMClientSuite, MemorySuite, OracleSuite, RetrieverSuite, ToolHostSuite
 from periplus.agent.memories import InProcessMemory, NullMemory, StoreMemory
 from periplus.agent.models.scripted import ScriptedClient, answer
-from periplus.agent.nulls import NullOracle, NullRetriever, NullToolHost
+from periplus.agent.nulls import NullRetriever, NullToolHost
+from periplus.agent.policies.oracle import CommandOracle, NullOracle
 from periplus.agent.retriever import FolderRetriever
 from periplus.agent.tools.host import LocalToolHost
 from periplus.agent.tools.workspace import Workspace
@@ -66,6 +67,13 @@ class TestFolderRetriever(RetrieverSuite):
 class TestNullOracle(OracleSuite):
     def make(self, tmp_path):
         return NullOracle()
+
+
+class TestCommandOracleWithoutAHost(OracleSuite):
+    is_right = False
+
+    def make(self, tmp_path):
+        return CommandOracle(NullToolHost(), "true")
 
 
 class TestNullToolHost(ToolHostSuite):

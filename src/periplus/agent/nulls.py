@@ -1,21 +1,14 @@
-"""The contracts with nothing behind them: for runs without tools, without a check, without a project to look into."""
+"""The contracts with nothing behind them: for runs without tools, without a project to look into; see also ``memories.null``, ``policies.oracle``."""
 
 from __future__ import annotations
 
-__all__ = ["NullOracle", "NullRetriever", "NullToolHost"]
+__all__ = ["NullRetriever", "NullToolHost"]
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from periplus.agent.contracts import Access, Snippet, ToolResult, ToolSchema
 from periplus.base.errors import NotFoundError
-
-
-class NullOracle:
-    """There is no check: it never refuses, and says that nothing was looked at."""
-
-    def verify(self) -> tuple[bool, str]:
-        return True, "No check is set: nothing was verified."
 
 
 class NullRetriever:

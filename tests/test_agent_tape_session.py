@@ -1,0 +1,132 @@
+"""The tape in a session of the real loop, with real tools in a real folder and the log in a store."""
+
+from __future__ import annotations
+
+from agent_support import schema
+from periplus.agent.loop import Limits
+from periplus.agent.models.scripted import ScriptedClient, answer, call
+from periplus.agent.runlog import StoreLog
+from periplus.agent.session import Parts, Session
+from periplus.agent.tape import SYSTEM_PROMPT, Tape, prompt_for
+from periplus.agent.tape.folder import FolderView
+from periplus.agent.tape.handles import pages_of
+from periplus.agent.tape.notes import note_in
+from periplus.agent.tape.prefix import PrefixMeter, common_length, serialised
+from periplus.agent.tools import LocalToolHost, Pages, Workspace, edit_tool, list_tool, read_tool
+from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.journal import Writer
+from periplus.memory.claims import session_id
+from periplus.project import Project
+
+
+class Held:
+    """A project with an agent in it; ``again`` is another process."""
+
+    def __init__(self, folder, script, **options):
+        self.folder = folder
+        self.project = Project.open(str(folder), Writer("agent", "agt_test", "talk"))
+        self.index = TurnIndex(self.project)
+        pages = Pages(pages_of(StoredTurns(self.index, session_id("talk")), project=self.project))
+        self.work = Workspace(str(folder / "work"), str(folder / "state"), pages=pages)
+        self.host = LocalToolHost(self.work, [read_tool(self.work), edit_tool(self.work), list_tool(self.work)])
+        self.tape = Tape(
+            SYSTEM_PROMPT,
+            self.host.schemas(),
+            session="talk",
+            files=FolderView(self.work.folder, self.work.changes.objects.get),
+            **options,
+        )
+        self.log = StoreLog(self.project, "talk", checkpoints=False)
+        self.client = ScriptedClient(script)
+        self.session = Session(Parts(self.client, self.host, self.tape, self.log, limits=Limits(steps=20)))
+
+    def close(self):
+        self.session.close()
+        self.host.close()
+        self.index.close()
+        self.project.close()
+
+    def bytes(self):
+        return b"".join(serialised(message) for message in self.tape.messages())
+
+
+def made(tmp_path):
+    Project.init(str(tmp_path))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("one = 1\ntwo = 2\n")
+
+
+def edited(number):
+    old = 2 if number == 1 else number + 1
+    edit = {"path": "a.py", "old": f"two = {old}", "new": f"two = {number + 2}"}
+    return [
+        answer("", call("read", path="a.py")),
+        answer("", call("edit", edits=[edit])),
+        answer(f"two is {number + 2}"),
+    ]
+
+
+def test_a_session_goes_on_in_another_process_with_the_same_bytes(tmp_path):
+    made(tmp_path)
+    held = Held(tmp_path, [*edited(1), *edited(2)])
+    held.session.turn("make it larger")
+    held.session.turn("and again")
+    before = held.bytes()
+    seals = [
+        note
+        for note in map(note_in, (one for one in held.log.read() if hasattr(one, "topic") and hasattr(one, "data")))
+        if hasattr(note, "patches")
+    ]
+    assert [patch.diff for note in seals for patch in note.patches] == [
+        "@@ -1,2 +1,2 @@\n one = 1\n-two = 2\n+two = 3\n",
+        "@@ -1,2 +1,2 @@\n one = 1\n-two = 3\n+two = 4\n",
+    ]
+    held.close()
+    (tmp_path / "work" / "a.py").write_text("one = 1\ntwo = 4\nthree = 3\n")
+    other = Held(tmp_path, ["I see."])
+    assert other.bytes() == before
+    other.session.turn("what changed?")
+    request = other.client.requests[0][0]
+    assert "a.py (changed outside, seen in turn 3, +1 -0)" in request[-1].content
+    assert b"".join(serialised(message) for message in request).startswith(before)
+    other.close()
+
+
+def test_folded_turns_are_read_by_the_model_with_the_ordinary_tool(tmp_path):
+    made(tmp_path)
+    held = Held(tmp_path, [*edited(1), answer("", call("read", path="@periplus/turns/1.md")), "It was 2."])
+    held.session.turn("make it larger")
+    held.tape.take(*held.log.append(held.tape.fold()))
+    held.session.turn("what was it before?")
+    request = held.client.requests[-1][0]
+    assert "@periplus/turns/1.md" in request[1].content
+    assert "two = 3" in request[1].content
+    assert "make it larger" in request[-1].content
+    assert "[@periplus/turns/1/patch/a.py]" in request[-1].content
+    held.close()
+
+
+def test_the_front_of_every_request_is_short():
+    assert len(SYSTEM_PROMPT) <= 3_500  # with 8,500 of tools it is 12,000
+    assert SYSTEM_PROMPT in prompt_for("Be brief.")
+    assert prompt_for("  ") == SYSTEM_PROMPT
+
+
+def test_survival_is_told_as_it_is_defined():
+    tools = [schema("read", "path")]
+    meter = PrefixMeter(tools)
+    from periplus.agent.contracts import Message
+
+    first = [Message(role="system", content="s"), Message(role="user", content="abc")]
+    second = [first[0], Message(role="user", content="abd"), Message(role="user", content="more")]
+    assert meter.take(first, 1, 0).previous_bytes == 0
+    found = meter.take(second, 2, 0)
+    whole = [b"".join([*map(serialised, tools), *map(serialised, messages)]) for messages in (first, second)]
+    assert found.previous_bytes == len(whole[0])
+    assert found.request_bytes == len(whole[1])
+    assert found.common_bytes == common_length(*whole)
+    assert meter.between == [found.millionths / 1e6]
+    meter.take(second, 3, 1)
+    assert meter.at_folds == [1.0]
+    marked = Message(role="system", content="s", breakpoint=True)
+    assert serialised(marked) == serialised(first[0])
