@@ -278,3 +278,53 @@ def test_only_so_many_run_at_once(tmp_path, monkeypatch):
         for _ in range(2):
             assert host.run("shell", {"command": "sleep 600", "background": True}).outcome == "ok"
         assert "2 processes run already" in host.run("shell", {"command": "true"}).output
+
+
+def test_what_a_command_changed_is_told_and_undone_with_the_turn(tmp_path):
+    with shell_host(tmp_path) as host:
+        work = tmp_path / "work"
+        for name in ("a.txt", "b.txt", "run.sh", "same.txt"):
+            (work / name).write_text(f"{name}\n")
+        (work / ".gitignore").write_text("*.log\n")
+        (work / ".git").mkdir()
+        host.begin_turn("1")
+        host.run("read", {"path": "a.txt"})
+        command = "echo more >> a.txt; rm b.txt; chmod +x run.sh; mkdir d; echo new > d/c.txt; echo x > x.log; echo y > .git/y; touch same.txt"
+        done = host.run("shell", {"command": command})
+        assert {one["path"]: (one["before"] is None, one["after"] is None) for one in done.effects} == {
+            "a.txt": (False, False), "b.txt": (False, True), "d/c.txt": (True, False), "run.sh": (False, False),
+        }  # fmt: skip
+        assert done.output.split("\n")[-1] == "files changed: a.txt, b.txt, d/c.txt, run.sh"
+        assert (
+            "changed since it was read"
+            in host.run("edit", {"edits": [{"path": "a.txt", "old": "more", "new": "x"}]}).output
+        )
+        host.begin_turn("2")
+        assert host.run("shell", {"command": "cat a.txt"}).effects == ()
+        assert set(host.undo("1")) == {"a.txt", "b.txt", "d/c.txt", "run.sh"}
+        assert (work / "a.txt").read_text() == "a.txt\n"
+        assert (work / "b.txt").read_text() == "b.txt\n"
+        assert not os.access(work / "run.sh", os.X_OK)
+        assert not (work / "d" / "c.txt").exists()
+        assert (work / ".git" / "y").read_text() == "y\n"
+        assert (work / "x.log").read_text() == "x\n"
+
+
+def test_what_others_changed_between_commands_is_none_of_theirs(tmp_path):
+    with shell_host(tmp_path) as host:
+        (tmp_path / "work" / "a.txt").write_text("one\n")
+        assert host.run("shell", {"command": "true"}).effects == ()
+        (tmp_path / "work" / "a.txt").write_text("two\n")
+        assert host.run("shell", {"command": "echo x > b.txt"}).effects[0]["path"] == "b.txt"
+        assert len(host.run("shell", {"command": "echo y > b.txt"}).effects) == 1
+
+
+def test_a_folder_too_large_to_be_watched_is_told_once(tmp_path):
+    with shell_host(tmp_path) as host:
+        host.shell.watch._files_max = 3
+        for number in range(5):
+            (tmp_path / "work" / f"f{number}").write_text("x")
+        first = host.run("shell", {"command": "echo y > f0"})
+        assert "not watched and not undone: the folder has over 3 files" in first.output
+        assert first.effects == ()
+        assert "not watched" not in host.run("shell", {"command": "true"}).output

@@ -16,7 +16,7 @@ from __future__ import annotations
 __all__ = ["Change", "ChangeLog", "Recovered", "Undone", "digest_of", "effect_of"]
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -138,6 +138,22 @@ class ChangeLog:
             raise
         self._finish(patch.number, is_taken_back=False)
 
+    def record(self, turn: str, changes: Sequence[Change], were_executable: Mapping[str, bool]) -> None:
+        """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did."""
+        for change in changes[:CHANGES_MAX]:
+            for data in (change.before, change.after):
+                if data is not None:
+                    self.objects.put(data)
+        kept = tuple(
+            _File(change.path, digest_of(change.before), digest_of(change.after), change.is_executable,
+                  were_executable.get(change.path, False))
+            for change in changes[:CHANGES_MAX]
+        )  # fmt: skip
+        patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept)
+        self._append(patch, is_durable=True)
+        self._patches.append(patch)
+        self._finish(patch.number, is_taken_back=False)
+
     def _expect(self, change: Change) -> None:
         held = self._held(change.path)
         if held != change.before:
@@ -165,7 +181,8 @@ class ChangeLog:
     def _take_back(self, patch: _Patch) -> tuple[str, ...]:
         back = []
         for file in reversed(patch.files):
-            if file.before != file.after and digest_of(self._held(file.path)) == file.after:
+            is_changed = file.before != file.after or file.is_executable not in (None, file.was_executable)
+            if is_changed and digest_of(self._held(file.path)) == file.after:
                 self._put(file.path, self._bytes(file.before), file.was_executable)
                 back.append(file.path)
         self._finish(patch.number, is_taken_back=True)
@@ -217,7 +234,7 @@ class ChangeLog:
             held = self._held(path)
             if digest_of(held) != last.after:
                 later.append(path)
-            elif first.before != last.after:
+            elif first.before != last.after or last.is_executable not in (None, first.was_executable):
                 changes.append(Change(path, held, self._bytes(first.before), first.was_executable))
         if later:
             raise ConflictError(

@@ -13,11 +13,14 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from periplus.agent.contracts import Access, Outcome, ToolResult
 from periplus.agent.sandbox import Confinement, Sandbox, Unconfined
 from periplus.agent.tools.outputs import shorten
 from periplus.agent.tools.processes import Process, Processes
 from periplus.agent.tools.table import Arguments, ArgumentsError, Parameter, Tool
+from periplus.agent.tools.watching import TreeWatch
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.errors import RefusedError
 
@@ -25,6 +28,7 @@ Wish: TypeAlias = Literal["unsandboxed", "network"]
 Consent: TypeAlias = Callable[[Wish, str], bool]
 """Asked for what a command wants beyond the sandbox, with its text; a person says yes or no."""
 
+_NAMED_MAX: Final = 20
 DEADLINE_S: Final = 60.0
 DEADLINE_S_MAX: Final = 600.0
 COMMAND_CHARS_MAX: Final = 50_000
@@ -93,6 +97,8 @@ class Shell:
         for folder in (self.temporary, self.home):
             work.files.make_folder(folder, 0o700)
         self.environment = declared_environment(environment, home=self.home, temporary=self.temporary)
+        self.watch = TreeWatch(work)
+        self._told_why_not = ""
         self._program = shutil.which("bash", path=self.environment["PATH"]) or "/bin/sh"
 
     def words(self, command: str) -> list[str]:
@@ -119,6 +125,24 @@ class Shell:
             sandbox.wrap(words, folder, confinement), folder, environment, about, terminal=terminal, passed=passed,
             takes_input=takes_input,
         )  # fmt: skip
+
+    def changed(self, process: Process, result: ToolResult) -> ToolResult:
+        """The result with what the command changed; that nothing is known of it is told once."""
+        effects = self.watch.after()
+        watched = {one["path"] for one in effects}  # calls from within a program are among them
+        merged = (*(one for one in result.effects if one["path"] not in watched), *effects)
+        why_not = self.watch.why_not
+        note = ""
+        if effects:
+            names = ", ".join(one["path"] for one in effects[:_NAMED_MAX])
+            more = f" and {len(effects) - _NAMED_MAX:,} more" if len(effects) > _NAMED_MAX else ""
+            note = f"\nfiles changed{'' if process.is_over else ' so far'}: {names}{more}"
+        elif why_not and why_not != self._told_why_not:
+            self._told_why_not = why_not
+            note = f"\nwhat commands change here is not watched and not undone: {why_not}"
+        return msgspec.structs.replace(
+            result, output=result.output.rstrip("\n") + note if note else result.output, effects=merged
+        )
 
     def _ask(self, wish: Wish, about: str, why: str) -> None:
         if self._consent is None or not self._consent(wish, about):
@@ -150,6 +174,7 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
     if not command.strip() or "\0" in command:
         raise ArgumentsError("shell: command is empty, or has a zero byte", safe="Nothing was run.")
     cwd = shell.work.path(args.text("cwd", ".") or ".")
+    shell.watch.before()
     try:
         process = shell.start(
             shell.words(command), cwd, command, network=args.flag("network"), unsandboxed=args.flag("unsandboxed"),
@@ -159,7 +184,7 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
         return ToolResult(outcome="denied", output=f"{error}\n{error.mend}", untrusted=False)
     seconds = 0.0 if args.flag("background") else args.number("deadline_s", DEADLINE_S)
     shell.processes.in_foreground(process, seconds)
-    return _told(process, process.output.news())
+    return shell.changed(process, _told(process, process.output.news()))
 
 
 def _told(process: Process, said: str) -> ToolResult:

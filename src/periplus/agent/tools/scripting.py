@@ -57,6 +57,7 @@ def _run(
     asks, their_ask = os.pipe()
     their_answer, answers = os.pipe()
     server = _Server(host, authorize, known, asks, answers)
+    shell.watch.before()
     try:
         server.send({"source": args.text("source"), "names": {name: server.fields(name) for name in known}})
         try:
@@ -73,7 +74,7 @@ def _run(
             process.stop("its time is over")
     finally:
         server.close()
-    return _told(process, server)
+    return shell.changed(process, _told(process, server))
 
 
 def _told(process: Process, server: _Server) -> ToolResult:

@@ -6,7 +6,7 @@ __all__ = ["Guard", "Workspace", "claims_guard"]
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
@@ -110,6 +110,10 @@ class Workspace:
                 with self._lock:
                     self._seen.pop(change.path, None)
         return tuple(effect_of(change) for change in changes)
+
+    def note_changed(self, changes: Sequence[Change], were_executable: Mapping[str, bool]) -> None:
+        """A command changed these files: of the turn they are, and what the model knew of them is not so any more."""
+        self.changes.record(self.turn, changes, were_executable)
 
     def undo(self, turn: str) -> tuple[str, ...]:
         """See ``ChangeLog.undo``; files under a claim of another are refused as for any change."""
