@@ -238,11 +238,13 @@ def _lines(face: Face, connecting: Connecting, shown: Sequence[FileChangeOut]) -
     base = connecting.site.folder or connecting.site.home
     for one in shown:
         path = os.path.relpath(one.path, base) if one.path.startswith(f"{base}{os.sep}") else one.path
-        yield f"{paint.bold}{one.action:8}{paint.end} {visible(path)}  {paint.dim}{', '.join(one.what)}; {', '.join(one.agents)}{paint.end}"
+        path = f"~/{path}" if path != one.path and not connecting.site.folder else path
+        about = "; ".join(filter(None, (", ".join(one.what), ", ".join(one.agents))))
+        yield f"{paint.bold}{one.action:8}{paint.end} {visible(path)}  {paint.dim}{about}{paint.end}"
         if one.action in ("changed", "restored"):
             for line in one.diff.split("\n")[2:]:
                 colour = paint.good if line.startswith("+") else paint.bad if line.startswith("-") else ""
-                yield f"    {colour}{visible(line)}{paint.end if colour else ''}"
+                yield f"    {colour}{visible(line)}{paint.end if colour else ''}".rstrip()
         if one.edited_kept:
             yield f"    what was edited between our lines is kept in {visible(one.edited_kept)}"
 

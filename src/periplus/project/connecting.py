@@ -84,18 +84,21 @@ class Connecting:
 
     def plan_refresh(self) -> list[Change]:
         """What brings the instructions up to date where they stand; nothing is put where they do not."""
+        connected = self.connected()
         changes: dict[str, Change] = {}
-        for agent in AGENTS:
+        for agent in (*connected, *(agent for agent in AGENTS if agent not in connected)):
             for part in agent.parts(self.site):
                 if not isinstance(part, BlockPart) or part.unless:
                     continue
                 real = located(self.site, part.path)[0]
-                held = read_held(part.path, real)
-                stands = standing(part, held, part.path)
-                if stands in ("older", "edited") and real not in changes:
-                    only = agent._replace(parts=_only(part))
-                    for change in plan_connect(self.site, [only], self.keeping):
-                        changes[real] = change
+                if standing(part, read_held(part.path, real), part.path) not in ("older", "edited"):
+                    continue
+                if real in changes:
+                    more = (agent.name,) if agent in connected else ()
+                    changes[real] = changes[real]._replace(agents=(*changes[real].agents, *more))
+                    continue
+                (change,) = plan_connect(self.site, [agent._replace(parts=_only(part))], self.keeping)
+                changes[real] = change if agent in connected else change._replace(agents=())
         return list(changes.values())
 
     def check(self, agents: Sequence[Agent], machine: Machine, scratch: str) -> list[Finding]:

@@ -62,14 +62,19 @@ def rules_text(journal: Journal, ground: Ground, *, budget_tokens: int = BUDGET_
 
 def _weight(entity: Entity) -> tuple[int, int, str, str]:
     value = entity.value
-    severity, confidence = value.get("severity"), value.get("confidence")
-    rank = _SEVERITIES.index(severity) if isinstance(severity, str) and severity in _SEVERITIES else 0
+    confidence = value.get("confidence")
+    rank = _SEVERITIES.index(_severity(entity))
     return rank, -confidence if isinstance(confidence, int) else -100, str(value.get("created", "")), entity.item_id
+
+
+def _severity(entity: Entity) -> str:
+    severity = entity.value.get("severity")
+    return severity if isinstance(severity, str) and severity in _SEVERITIES else "medium"
 
 
 def _line(entity: Entity, ground: Ground) -> str:
     value = entity.value
-    severity = f"{value.get('severity')}: " if entity.item_type == "trap" else ""
+    severity = f"{_severity(entity)}: " if entity.item_type == "trap" else ""
     remedy = f" What to do: {_plain(value.get('remedy'))}" if value.get("remedy") else ""
     paths = [f"`{path}`" for path in _paths(entity)]
     about = f" ({', '.join(paths[:3])}{', …' if len(paths) > 3 else ''})" if paths else ""
