@@ -426,7 +426,8 @@ def test_files_that_cannot_be_changed(place, data, wrong):
     [
         (b'model = "x"\nmodel = "y"\n', r"line 2: column 12"),
         (b"a = [1,\n", r"config.toml, line 2"),
-        (b"a = " + b"[" * 5_000, r"levels deep"),
+        (b"a = " + b"[" * 5_000, r"nested too deeply"),
+        (b"a = " + b"[" * 150 + b"]" * 150, r"more than 100 levels deep"),
         (b"a = 1\0", r"column 6"),
         (b"a = '\xff'", r"byte 5: no UTF-8"),
         (b'mcp_servers = { docs = { command = "x" } }\n', r"cannot be changed"),
