@@ -90,6 +90,28 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     assert "periplus.memory.documents" in modules
 
 
+_UNUSED_BY_ALL = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
+                  "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argv", "unwanted"),
+    [
+        (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
+                                 "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),
+        (("recall", "something"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember", "periplus.memory.claims",
+                                   "periplus.memory.scopes", "periplus.base.secrets"}),
+        (("changed", "--since", "0"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember"}),
+    ],
+)  # fmt: skip
+def test_what_agents_ask_often_loads_only_what_it_needs(tmp_path, argv, unwanted):
+    from support import make_store
+
+    make_store(tmp_path)
+    loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
+    assert (unwanted | _UNUSED_BY_ALL) & loaded_by(*argv, "--store", str(tmp_path)) == set()
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_sorted_and_complete(name):
     path = SOURCE.joinpath(*name.split(".")[1:])
@@ -98,12 +120,19 @@ def test_all_is_sorted_and_complete(name):
     module = importlib.import_module(name)
     stated = getattr(module, "__all__", None)
     if path.name == "__init__.py":
-        bound = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom)
-                 for alias in node.names if node.module != "__future__"}  # fmt: skip
+        lazy = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+        helpers = ("__future__", "typing", "periplus.base.lazy") if lazy else ("__future__",)
+        bound = {alias.asname or alias.name for node in (*tree.body, *(inner for one in lazy for inner in one.body))
+                 if isinstance(node, ast.ImportFrom) for alias in node.names if node.module not in helpers}  # fmt: skip
+        for one in lazy:  # what type checkers see and what is found at run time come of the same modules
+            for node in one.body:
+                for alias in node.names:
+                    assert getattr(module, alias.name) is getattr(importlib.import_module(node.module), alias.name)
+                    assert not path.with_name(f"{alias.name}.py").exists(), "a submodule would hide the name"
         assert stated is not None or not bound
         assert set(stated or ()) == bound
         extra = [node for node in tree.body if not isinstance(node, ast.ImportFrom | ast.Expr | ast.Assign)]
-        assert extra == []
+        assert extra == lazy
     else:
         assert stated is not None
         assert all(hasattr(module, public) for public in stated)

@@ -1,13 +1,32 @@
 """Memory: entities of a project's knowledge, search, recall and briefs. See docs/architecture.md."""
 
-from periplus.memory.anchors import Anchor, Ground, Standing, evidence_of, stale_paths
-from periplus.memory.brief import Brief, BriefLine, BriefSection, brief
-from periplus.memory.files import FileVote, likely_files
-from periplus.memory.index import MemoryIndexer
-from periplus.memory.recall import Hit, Recall, recall
-from periplus.memory.remember import Memory, Remembered, remember
-from periplus.memory.search import Filters
-from periplus.memory.types import MEMORY_TYPES, TYPES, MemoryType, memory_types
+from typing import TYPE_CHECKING
+
+from periplus.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from periplus.memory.anchors import Anchor, Ground, Standing, evidence_of, stale_paths
+    from periplus.memory.brief import Brief, BriefLine, BriefSection
+    from periplus.memory.files import FileVote, likely_files
+    from periplus.memory.index import MemoryIndexer
+    from periplus.memory.recall import Hit, Recall
+    from periplus.memory.remember import Memory, Remembered
+    from periplus.memory.search import Filters
+    from periplus.memory.types import MEMORY_TYPES, TYPES, MemoryType, memory_types
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("Anchor", "Ground", "Standing", "evidence_of", "stale_paths"), "anchors"),
+            **dict.fromkeys(("Brief", "BriefLine", "BriefSection"), "brief"),
+            **dict.fromkeys(("FileVote", "likely_files"), "files"),
+            "MemoryIndexer": "index",
+            **dict.fromkeys(("Hit", "Recall"), "recall"),
+            **dict.fromkeys(("Memory", "Remembered"), "remember"),
+            "Filters": "search",
+            **dict.fromkeys(("MEMORY_TYPES", "TYPES", "MemoryType", "memory_types"), "types"),
+        },
+    )
 
 __all__ = [
     "MEMORY_TYPES",
@@ -26,11 +45,8 @@ __all__ = [
     "Recall",
     "Remembered",
     "Standing",
-    "brief",
     "evidence_of",
     "likely_files",
     "memory_types",
-    "recall",
-    "remember",
     "stale_paths",
 ]

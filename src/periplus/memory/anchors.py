@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
-from periplus.code import Region, find_region, lines_of
-from periplus.code.regions import line_sum
+from periplus.code.regions import Region, find_region, line_sum, lines_of
 from periplus.journal import Entity
 
 if TYPE_CHECKING:

@@ -157,9 +157,10 @@ def _session_named(journal: Journal, text: str) -> Origin:
 def _end_of(journal: Journal, name: str, ended: str, what: str) -> Origin:
     """Behind the last record that a session wrote, or behind its end where it wrote nothing that is left."""
     row = journal.index.db.execute(
-        "SELECT MAX(seq), MAX(ts) FROM records WHERE session = ? AND lineage = ?", (name, journal.lineage)
+        "SELECT seq, ts FROM records WHERE lineage = ? AND session = ? ORDER BY seq DESC LIMIT 1",
+        (journal.lineage, name),
     ).fetchone()
-    if row[0] is None:
+    if row is None:
         return Origin(_seq_before(journal, ended), ended, what, name)
     return Origin(int(row[0]), max(str(row[1]), ended), what, name)
 
@@ -185,13 +186,14 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
         journal.need_history()  # the index begins at a checkpoint
     told = [name for name in (*rows_of(journal.types), "conflict") if name not in _UNTOLD]
     marks = ", ".join("?" * len(told))
+    others = [name for name in journal.lineages() if name != journal.lineage]
     rows = journal.index.db.execute(
         "SELECT item_type, item_id, COUNT(*), MAX(ts), SUM(parents = ''), MAX(ts || char(31) || writer) FROM ("  # noqa: S608 - question marks
-        " SELECT * FROM records WHERE lineage = ? AND seq > ? UNION ALL"
-        " SELECT * FROM records WHERE lineage <> ? AND ts > ?)"
+        " SELECT * FROM records WHERE lineage = ? AND seq > ?"
+        f" UNION ALL SELECT * FROM records WHERE lineage IN ({', '.join('?' * len(others))}) AND ts > ?)"
         f" WHERE item_type IN ({marks}) AND version <> '' AND (session <> ? OR session = '')"
         " GROUP BY item_type, item_id ORDER BY item_type, item_id",
-        (journal.lineage, origin.seq, journal.lineage, origin.ts, *told, writer.session),
+        (journal.lineage, origin.seq, *others, origin.ts, *told, writer.session),
     ).fetchall()
     for item_type, item_id, count, ts, created, last in rows:
         entity = journal.get(item_type, item_id)

@@ -30,20 +30,9 @@ from periplus.journal import (
     project_root,
 )
 from periplus.journal.projection import no_progress
-from periplus.memory import (
-    Anchor,
-    Brief,
-    Filters,
-    Ground,
-    Memory,
-    MemoryIndexer,
-    Recall,
-    Remembered,
-    memory_types,
-    recall,
-    remember,
-)
 from periplus.memory.declared import read_declared
+from periplus.memory.index import MemoryIndexer
+from periplus.memory.types import memory_types
 from periplus.project.status import Status
 from periplus.project.trails import ImportedTrail, TrailFile
 from periplus.project.types import check_type
@@ -61,9 +50,14 @@ if TYPE_CHECKING:
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
+    from periplus.memory.anchors import Anchor, Ground
+    from periplus.memory.brief import Brief
     from periplus.memory.candidates import Accepted
     from periplus.memory.changed import ChangesSince
+    from periplus.memory.recall import Recall
     from periplus.memory.related import Related
+    from periplus.memory.remember import Memory, Remembered
+    from periplus.memory.search import Filters
     from periplus.project.connecting import ProjectConnecting
     from periplus.project.contexts import ProjectContexts
     from periplus.project.following import FollowedFile
@@ -258,6 +252,8 @@ class Project:
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
         self.look_if_due()
         check_type(self, memory.item_type)
+        from periplus.memory.remember import remember
+
         return remember(self.journal, memory, self.writer, root=self.folder, key=key)
 
     def recall(
@@ -272,6 +268,8 @@ class Project:
         self.look_if_due()
         for name in filters.types if filters is not None else ():
             check_type(self, name)
+        from periplus.memory.recall import recall
+
         return recall(
             self.journal,
             question,
@@ -305,6 +303,8 @@ class Project:
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""
+        from periplus.memory.anchors import Ground
+
         made: list[CommitsOfGit] = []
 
         def changed_in(anchor: Anchor) -> str | None:
