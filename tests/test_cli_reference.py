@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from cli_support import PERIPLUS
+from periplus.cli.entity_reference import FIELDS, entity_reference
 from periplus.cli.main import COMMANDS, leaves, make_parser
 from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, write_reference
+from periplus.memory.schemas import Common
+from periplus.memory.types import TYPES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 
 
 def test_the_reference_is_current(tmp_path):
     write_reference(os.fspath(tmp_path))
-    for name in ("cli.md", "json.md"):
+    for name in ("cli.md", "json.md", "entities.md"):
         current = (DOCS / name).read_text()
         assert current == (tmp_path / name).read_text(), "run: python -m periplus.cli.reference docs/reference"
+
+
+def test_every_type_state_transition_cascade_and_field_stands_in_the_reference_of_entities():
+    text = entity_reference()
+    used = {name for row in TYPES for name in row.schema.__struct_fields__}
+    assert set(FIELDS) == used, "each field is told of, and nothing that is none"
+    parts = dict(zip(text.split("\n## ")[2:], text.split("\n## ")[2:], strict=True))
+    for row in TYPES:
+        (part,) = (one for one in parts if one.startswith(f"{row.name}\n"))
+        assert f"| [{row.name}](#{row.name}) | `{row.prefix}` | {row.meaning} |" in text
+        for state, following in row.transitions.items():
+            assert re.search(
+                rf"^\| {state}( \(the first\))?( \(an end\))? \| {', '.join(sorted(following)) or '–'} \|$",
+                part,
+                re.MULTILINE,
+            )
+        for cascade in row.cascades:
+            assert f"becomes {cascade.to} with it" in part
+        for name in set(row.schema.__struct_fields__) - set(Common.__struct_fields__):
+            assert f"| `{name}` | " in part
 
 
 def test_the_reference_names_every_command_option_and_schema():

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from periplus.cli.face import Face, counted, visible
+from periplus.cli.face import Face, counted, plain, visible
 
 if TYPE_CHECKING:
     from periplus.journal.package import Packed
@@ -24,6 +24,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             metavar="FILE",
             help="default: NAME-periplus.zip in this folder, NAME the project's folder's",
         )
+        add(
+            "--markdown",
+            metavar="DIR",
+            help="what the project knows as a folder of Markdown instead, for people; the same call renews it",
+        )
+        add("--force", action="store_true", help="with --markdown: over its files that somebody changed, too")
         return
     add("file", metavar="FILE", help="a file that `periplus export` wrote")
     add("folder", nargs="?", metavar="FOLDER", help="the folder of the project that gets the store (default: this one)")
@@ -31,7 +37,39 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    return _export(face, arguments.file) if arguments.command == "export" else _import(face, arguments)
+    if arguments.command == "import":
+        return _import(face, arguments)
+    if arguments.markdown is not None:
+        return _markdown(face, arguments)
+    if arguments.force:
+        from periplus.base.errors import UsageError
+
+        raise UsageError(
+            "--force is for --markdown", safe="Nothing was written.", mend="A file that is there is never replaced."
+        )
+    return _export(face, arguments.file)
+
+
+def _markdown(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.schemas import MarkdownOut
+
+    if arguments.file is not None or not arguments.markdown:
+        wrong = "a file and --markdown exclude each other" if arguments.file is not None else "--markdown is empty"
+        raise UsageError(wrong, safe="Nothing was written.", mend="Write: periplus export --markdown DIR")
+    with face.open() as project:
+        folder = os.path.join(face.cwd, plain(arguments.markdown, "--markdown"))
+        done = project.export_markdown(folder, force=arguments.force, progress=face.progress("writing pages"))
+    face.clear_progress()
+    result = MarkdownOut(done.folder, done.entities, done.written, done.unchanged, done.removed)
+
+    def lines() -> Iterator[str]:
+        count = "1 entity" if done.entities == 1 else f"{done.entities:,} entities"
+        yield f"{visible(done.folder)}: {count}; {done.written:,} files written, {done.unchanged:,} as they were, {done.removed:,} removed"
+        yield f"Begin with {visible(os.path.join(done.folder, 'README.md'))}"
+
+    face.emit(result, lines)
+    return 0
 
 
 def _export(face: Face, name: str | None) -> int:

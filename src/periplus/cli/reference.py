@@ -19,6 +19,7 @@ import msgspec
 
 from periplus.cli.connect_schemas import CONNECT_SCHEMAS
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
+from periplus.cli.entity_reference import entity_reference
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
@@ -202,9 +203,9 @@ def _type_text(hint: Any, parts: dict[str, type[msgspec.Struct]]) -> str:
 
 
 def write_reference(folder: str) -> None:
-    """Write both files into ``folder``."""
+    """Write the files into ``folder``."""
     os.makedirs(folder, exist_ok=True)
-    for name, text in (("cli.md", cli_reference()), ("json.md", json_reference())):
+    for name, text in (("cli.md", cli_reference()), ("json.md", json_reference()), ("entities.md", entity_reference())):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
 

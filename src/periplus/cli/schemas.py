@@ -428,6 +428,16 @@ class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
     size: int
 
 
+class MarkdownOut(msgspec.Struct, tag_field="schema", tag="periplus.markdown/1"):
+    """The memory as a folder of Markdown: files written, left as they were, removed because nothing says them any more."""
+
+    folder: str
+    entities: int
+    written: int
+    unchanged: int
+    removed: int
+
+
 class MendedOut(msgspec.Struct):
     """What ``--repair`` mended: in which file, of which record (0 where it is none)."""
 
@@ -666,6 +676,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "verify": VerifyOut,
     "redact": RedactOut,
     "export": PackageOut,
+    "export --markdown": MarkdownOut,
     "import": PackageOut,
     "doctor": DoctorOut,
     "migrate": MigrateOut,

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from periplus.project.following import FollowedFile
     from periplus.project.hooks import ProjectHooks
     from periplus.project.keeper import Keeper, ModeFile
+    from periplus.project.markdown import MarkdownExport
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
     from periplus.project.reviewing import CommitsOfGit, ProjectReview
@@ -588,6 +589,12 @@ class Project:
         from periplus.journal.package import export_store
 
         return export_store(self.journal, path, progress=progress or no_progress)
+
+    def export_markdown(self, folder: str, *, force: bool = False, progress: Progress | None = None) -> MarkdownExport:
+        """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.markdown``."""
+        from periplus.project.markdown import export_markdown
+
+        return export_markdown(self, folder, force=force, progress=progress or no_progress)
 
     @classmethod
     def import_from(
