@@ -172,7 +172,7 @@ WRONG = {
         (["   "], 2, "text"),
         (["x" * 300_000], 2, "text"),
         (["half \udcff"], 2, "not UTF-8"),
-        (["x", "--type", "rumour"], 2, "invalid choice: 'rumour'"),
+        (["x", "--type", "rumour"], 2, "unknown type 'rumour'"),
         (["x", "--confidence", "-1"], 2, "-1 is not between"),
         (["x", "--severity", "dreadful"], 2, "invalid choice"),
         (["x", "--expires", "soon"], 2, "is no time"),

@@ -35,7 +35,7 @@ from periplus.memory.index import MemoryIndexer
 from periplus.memory.types import memory_types
 from periplus.project.status import Status
 from periplus.project.trails import ImportedTrail, TrailFile
-from periplus.project.types import check_type
+from periplus.project.types import check_declared, check_type
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -252,7 +252,7 @@ class Project:
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
         self.look_if_due()
-        check_type(self, memory.item_type)
+        check_declared(self, memory.item_type)
         from periplus.memory.remember import remember
 
         return remember(self.journal, memory, self.writer, root=self.folder, key=key)

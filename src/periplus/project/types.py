@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["check_type", "declared_problems"]
+__all__ = ["check_declared", "check_type", "declared_problems"]
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 _THE_JOURNALS: Final = frozenset({"conflict"})
 
 
-def check_type(project: Project, name: str) -> None:
-    """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
+def check_declared(project: Project, name: str) -> None:
+    """Raises UsageError with what is wrong with the declaration of a type."""
     if name in project.declared.problems:
         raise project.declared.problems[name]
+
+
+def check_type(project: Project, name: str) -> None:
+    """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
+    check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:
         known = ", ".join(rows_of(project.types))
         raise UsageError(f"unknown type {name!r}", safe="Nothing was written.", mend=f"Known are: {known}.")
