@@ -186,7 +186,7 @@ WRONG = {
         ([""], 2, "question"),
         (["x", "--since", "yesterday"], 2, "is no time"),
         (["x", "--limit", "0"], 2, "0 is too small"),
-        (["x", "--type", "rumour"], 2, "invalid choice"),
+        (["x", "--type", "rumour"], 2, "unknown type"),
         (["x", "--offset", "-1"], 2, "-1"),
     ],
     "brief": [([], 2, "required: TASK"), ([""], 2, "task"), (["x", "--budget", "-5"], 2, "-5")],
