@@ -167,3 +167,15 @@ def test_what_is_shown_already_is_not_said_again():
     driver.end()
     driver.begin("two")
     assert "mission" not in driver.tape.messages()[-1].content
+
+
+def test_a_call_of_the_plan_tool_is_the_record_of_what_it_changes():
+    driver = driver_of()
+    driver.begin("first")
+    step = {"text": "look", "state": "done"}
+    driver.do("plan", "noted", mission="ship it", steps=[step], findings=[{"text": MARK, "source": "observed"}])
+    driver.do("plan", "no", outcome="failed", mission="sink it")
+    driver.do("plan", "noted", wrong=1)
+    now = driver.tape.state.topics.current
+    assert (now.mission, now.plan, now.findings) == ("ship it", {"look": "done"}, {MARK: "observed"})
+    assert driver.again().tape.state.topics.current == now

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+from agent_drive import DictFiles, Driver
 from agent_support import schema
 from periplus.agent.loop import Limits
 from periplus.agent.models.scripted import ScriptedClient, answer, call
@@ -10,7 +14,8 @@ from periplus.agent.session import Parts, Session
 from periplus.agent.tape import SYSTEM_PROMPT, Tape, prompt_for
 from periplus.agent.tape.folder import FolderView
 from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.notes import note_in
+from periplus.agent.tape.lifetimes import FIELDS
+from periplus.agent.tape.notes import Fact, SliceNote, note_in
 from periplus.agent.tape.prefix import PrefixMeter, common_length, serialised
 from periplus.agent.tools import LocalToolHost, Pages, Workspace, edit_tool, list_tool, read_tool
 from periplus.agent.turn_index import StoredTurns, TurnIndex
@@ -130,3 +135,35 @@ def test_survival_is_told_as_it_is_defined():
     assert meter.at_folds == [1.0]
     marked = Message(role="system", content="s", breakpoint=True)
     assert serialised(marked) == serialised(first[0])
+
+
+def test_the_page_shows_what_is_so(capsys):
+    """The example of docs/agent/tape.md runs, and its table is that of the code."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "tape.md").read_text()
+    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/agent/tape.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["2 0", "4 1000000"]
+    assert lines[2].startswith("3 ")
+    rows = re.findall(r"^\| `(\w+)` \| (turn|task|session) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
+    assert rows == [(row.name, row.lifetime, row.producer, ", ".join(row.readers)) for row in FIELDS]
+
+
+def test_what_the_page_shows_is_what_is_sent():
+    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "tape.md").read_text()
+    shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)[1:3]
+    text = b"FIRST = 3000\n\n\ndef free(taken):\n    port = FIRST\n    while port in taken:\n        port += 1\n    return port\n"
+    facts = (Fact(name="time", text="2026-11-21 20:43 UTC"), Fact(name="git", text="main, clean"))
+    driver = Driver(DictFiles(**{"src/ports.py": text}), facts=lambda: facts)
+    driver.take(driver.tape.change(SliceNote(field="rules", op="add", value="Never change schema.sql.")))
+    driver.begin("Ports must begin at 4000.")
+    driver.do("read", text.decode(), path="src/ports.py")
+    driver.write("src/ports.py", text.decode().replace("3000", "4000"))
+    driver.do("shell", "2 passed in 0.03s", command="pytest -q", exit_code=0)
+    driver.end("FIRST is 4000 now; the two tests pass.")
+    driver.begin("Leave out 4004.")
+    now = driver.files.read("src/ports.py").decode()
+    driver.write("src/ports.py", now.replace("in taken:", "in taken or port == 4004:"))
+    driver.end("4004 is left out. I did not run the tests.")
+    driver.take(driver.tape.fold())
+    driver.begin("Now run them.")
+    assert [f"{message.content}\n" for message in driver.tape.messages()[1:]] == shown

@@ -69,7 +69,8 @@ class ReplyEntry(_Entry, frozen=True):
     said: str
 
     def text(self) -> str:
-        return f"answered: {cut_text(self.said.strip(), REPLY_CHARACTERS, turn_handle(self.turn))}"
+        text = cut_text(self.said.strip(), REPLY_CHARACTERS, turn_handle(self.turn))
+        return fence(text, f"the answer of turn {self.turn}")  # what it quotes may be anybody's
 
 
 class BaseEntry(_Entry, frozen=True):

@@ -37,10 +37,12 @@ from periplus.agent.tape.notes import UnfoldNote as Unfold
 from periplus.agent.tape.sections import commitments, sections
 from periplus.agent.tape.slice import Topics
 from periplus.agent.tape.turns import PlacedTurn
+from periplus.agent.tools.talking import notes_of_plan
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 
 KNOWN_FILES_MAX: Final = 64
+_PLAN_TOOL: Final = "plan"
 _PATH_NAMES: Final = ("path", "file", "file_path")
 
 
@@ -207,8 +209,13 @@ class TapeState:
         for step in turn.steps[-1:]:
             for call in step.answer.tool_calls:
                 path = next((call.args[name] for name in _PATH_NAMES if isinstance(call.args.get(name), str)), "")
-                if call.id == episode.call_id and result.outcome == "ok" and path and not path.startswith("@"):
+                if call.id != episode.call_id or result.outcome != "ok":
+                    continue
+                if path and not path.startswith("@"):
                     now.touch(path)
+                if call.name == _PLAN_TOOL:
+                    for note in notes_of_plan(call.args):  # the call itself is the record of what it changes
+                        self._change(note)
 
     def _take_fed(self, episode: Fed) -> None:
         if self.current is not None:
