@@ -45,10 +45,14 @@ class Bubblewrap:
             out += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
         for path in confinement.kept:
             out += ["--ro-bind", path, path]
-        for path in (confinement.temporary, *confinement.writable, confinement.root):
+        written = [confinement.temporary, *confinement.writable]
+        within = [path for path in written if any(path.startswith(f"{one}/") for one in confinement.protected)]
+        for path in (*(path for path in written if path not in within), confinement.root):
             out += ["--bind", path, path]
         for path in confinement.protected:  # a mount of its own: it can neither be written nor moved out of the way
             out += ["--ro-bind", path, path]
+        for path in within:  # the session's own folders may lie in the store
+            out += ["--bind", path, path]
         return [*out, "--chdir", cwd, "--", *words]
 
 

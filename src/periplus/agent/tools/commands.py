@@ -137,6 +137,8 @@ class Shell:
             names = ", ".join(one["path"] for one in effects[:_NAMED_MAX])
             more = f" and {len(effects) - _NAMED_MAX:,} more" if len(effects) > _NAMED_MAX else ""
             note = f"\nfiles changed{'' if process.is_over else ' so far'}: {names}{more}"
+            claimed = self.work.claimed([one["path"] for one in effects])
+            note += f"\nthat was somebody else's to change: {claimed}" if claimed else ""
         elif why_not and why_not != self._told_why_not:
             self._told_why_not = why_not
             note = f"\nwhat commands change here is not watched and not undone: {why_not}"

@@ -69,12 +69,12 @@ class _Draft:
 
     def take(self, edit: Arguments) -> None:
         path = self._work.path(edit.text("path"))
-        kinds = [
-            name
-            for name in ("old", "create", "delete", "move_to")
-            if edit.has(name) and (name != "delete" or edit.flag(name))
-        ]
-        if len(kinds) != 1 or (kinds == ["old"]) != edit.has("new"):
+        kinds = [name for name in ("old", "create", "delete", "move_to") if edit.has(name)]
+        if len(kinds) > 1:  # some models send every argument, and those that they do not mean empty
+            kinds = [name for name in kinds if (edit.flag(name) if name == "delete" else edit.text(name))]
+        if kinds == ["delete"] and not edit.flag("delete"):
+            kinds = []
+        if len(kinds) != 1 or (kinds == ["old"] and not edit.has("new")) or (kinds != ["old"] and edit.text("new")):
             raise ArgumentsError(
                 f"{path}: an edit has old and new, or create, or delete, or move_to", safe="Nothing was changed."
             )

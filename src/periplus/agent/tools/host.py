@@ -34,6 +34,8 @@ class LocalToolHost:
         self._tools: dict[str, Tool] = {}
         self._schemas: tuple[ToolSchema, ...] = ()
         self.recovered = Recovered()
+        self.sandbox = ""
+        """The layer that keeps commands, in words: to be shown and journaled."""
         self._on_cancel: list[Any] = []
         self._on_close: list[Any] = []
         for tool in tools:

@@ -80,6 +80,7 @@ def open_host(parts: HostParts) -> LocalToolHost:
         tools += [remember_tool(parts.memory), recall_tool(parts.memory)]
     host = LocalToolHost(work, [*tools, *parts.more])
     host.recovered = recovered
+    host.sandbox = parts.sandbox.about
     host.add(code_tool(host, shell, parts.authorize))
     host.watch(on_close=outputs.close)
     host.watch(on_cancel=processes.cancel, on_close=processes.close)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import subprocess
 
 RUNNING_MAX: Final = 32
+REMEMBERED_MAX: Final = 100  # of those that have ended; what they said is there still
 MARK: Final = "PERIPLUS_COMMAND"
 _GRACE_S: Final = 2.0
 _PIECE_BYTES: Final = 1 << 16
@@ -142,7 +143,7 @@ class Processes:
             )
             self._next += 1
         done = threading.Event()
-        trouble: list[OSError] = []
+        trouble: list[Exception] = []
 
         def begin() -> None:
             try:
@@ -154,7 +155,7 @@ class Processes:
                     passed,
                     takes_input=takes_input or terminal,
                 )
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - it is raised where the start was asked for; this thread serves others too
                 trouble.append(error)
             done.set()
 
@@ -162,9 +163,14 @@ class Processes:
         done.wait()
         if trouble:
             process.output.close()
-            raise environment_failure(trouble[0], f"start {about[:80]}")
+            if isinstance(trouble[0], OSError):
+                raise environment_failure(trouble[0], f"start {about[:80]}") from trouble[0]
+            raise trouble[0]
         with self._lock:
             self._all[process.id] = process
+            ended = [one.id for one in self._all.values() if one.is_over]
+            for id_ in ended[: max(0, len(ended) - REMEMBERED_MAX)]:
+                del self._all[id_]
         return process
 
     def in_foreground(self, process: Process, seconds: float) -> bool:

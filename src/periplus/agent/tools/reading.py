@@ -81,7 +81,7 @@ def _read(work: Workspace, args: Arguments) -> ToolResult:
             return _picture_result(work, name, kind, os.pread(fd, size, 0))
         if args.flag("hex") or is_binary(head):
             return _hex(name, fd, size, args)
-        if args.has("offset"):
+        if args.integer("offset"):  # some models send every argument; from byte 0 on the lines are shown as well
             return _bytes_from(name, fd, size, args)
         if size <= WHOLE_BYTES_MAX:
             return _whole(work, name, b"".join(_pieces(fd)), args)
@@ -89,7 +89,7 @@ def _read(work: Workspace, args: Arguments) -> ToolResult:
 
 
 def _page(handle: str, text: str, args: Arguments) -> ToolResult:
-    if not args.has("offset"):
+    if not args.integer("offset"):
         return _shown(handle, window_of(text, args), "", args)
     offset = args.integer("offset")
     shown = text[offset : offset + SHOWN_CHARS_MAX]

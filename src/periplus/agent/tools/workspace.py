@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
 from periplus.base.confined import Confined, judge_path
-from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, PeriplusError, RefusedError, UsageError
 from periplus.base.files import Files
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Workspace:
         self.files = files or Files()
         self.folder = Confined(root, files=self.files)
         self.root = self.folder.root
+        self._roots = tuple(dict.fromkeys((self.root, os.path.normpath(root))))
         self.state = os.path.abspath(state)
         self.pages = pages or Pages()
         self.changes = ChangeLog(self.state, self.folder, self.files)
@@ -55,8 +56,9 @@ class Workspace:
             raise UsageError(
                 f"{path} is a page, not a file", mend="Pages are read, listed and searched, never changed."
             )
-        if path.startswith("/") and (path == self.root or path.startswith(self.root + "/")):
-            path = path[len(self.root) :].strip("/") or "."
+        for root in self._roots:
+            if path.startswith("/") and (path == root or path.startswith(root + "/")):
+                path = path[len(root) :].strip("/") or "."
         while path.startswith("./"):
             path = path[2:].lstrip("/")
         path = path.rstrip("/") or path
@@ -110,6 +112,15 @@ class Workspace:
                 with self._lock:
                     self._seen.pop(change.path, None)
         return tuple(effect_of(change) for change in changes)
+
+    def claimed(self, paths: Sequence[str]) -> str:
+        """What a guard says of paths that were changed already; empty where it says nothing."""
+        try:
+            if self._guard is not None and paths:
+                self._guard(paths)
+        except RefusedError as error:
+            return str(error)
+        return ""
 
     def note_changed(self, changes: Sequence[Change], were_executable: Mapping[str, bool]) -> None:
         """A command changed these files: of the turn they are, and what the model knew of them is not so any more."""
