@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import anyio
 import pytest
@@ -157,6 +159,20 @@ def test_the_catalogue_keeps_its_limits():
         schema = json.dumps(one["inputSchema"])
         assert "$ref" not in schema
         assert "anyOf" not in one["inputSchema"]
+        assert '""' not in schema, "an empty word in an enum is refused by some"
+        assert "maxLength" not in schema
         for name, field in one["inputSchema"]["properties"].items():
             assert field.get("description") or name in ("limit", "text", "confidence"), (one["name"], name)
     assert {tool.name for tool in TOOLS if tool.is_read_only} == {"brief", "recall", "show"}
+
+
+def test_the_front_loads_neither_the_sdk_nor_the_project():
+    code = (
+        "import sys, os\nfrom periplus.cli.main import main\nout = os.dup(1)\nassert main(['mcp']) == 0\n"
+        "os.write(out, ' '.join(sorted(sys.modules)).encode())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=b"", capture_output=True, check=True, timeout=60)
+    loaded = set(done.stdout.decode().split())
+    assert "periplus.server.mcp.front" in loaded
+    assert loaded & {"mcp", "mcp_types", "pydantic", "anyio", "asyncio", "sqlite3", "cryptography", "subprocess", "periplus.journal",
+                     "periplus.project", "periplus.memory"} == set()  # fmt: skip

@@ -6,6 +6,8 @@ __all__ = ["configure", "execute"]
 
 import argparse
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face, number, plain
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from periplus.journal import Writer
     from periplus.project import Project
     from periplus.server.mcp.desk import Desk
+    from periplus.server.mcp.sdk import DeskThread
 
 PORT: Final = 7378
 _PORT_MAX: Final = 65_535
@@ -42,15 +45,19 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.server.mcp.sdk import missing_sdk
 
         raise missing_sdk(ModuleNotFoundError("mcp", name="mcp"))
-    desk = _desk(face, arguments)
-    return _http(face, arguments, desk) if arguments.http else _stdio(desk)
+    name = plain(arguments.writer or face.environment.get("PERIPLUS_AGENT", ""), "--as")[:100]
+    session = plain(face.environment.get("PERIPLUS_SESSION", ""), "PERIPLUS_SESSION")[:100]
+    if arguments.http:
+        return _http(face, arguments, partial(_desk, face, name, session))
+    return _stdio(partial(_desk, face, name, session))
 
 
-def _desk(face: Face, arguments: argparse.Namespace) -> Desk:
-    from periplus.project import Project
+def _desk(face: Face, name: str, session: str) -> Desk:
     from periplus.server.mcp.desk import Desk
 
     def open_project(writer: Writer) -> Project:
+        from periplus.project import Project
+
         return Project.open(face.cwd, writer, store=face.store)
 
     def on_error(error: BaseException) -> None:
@@ -59,31 +66,31 @@ def _desk(face: Face, arguments: argparse.Namespace) -> Desk:
         face.stderr.write("periplus: a defect of Periplus:\n" + "".join(traceback.format_exception(error)))
         face.stderr.flush()
 
-    name = plain(arguments.writer or face.environment.get("PERIPLUS_AGENT", ""), "--as")
-    session = plain(face.environment.get("PERIPLUS_SESSION", ""), "PERIPLUS_SESSION")
-    return Desk(open_project, host=os.uname().nodename, name=name[:100], session=session[:100], on_error=on_error)
+    return Desk(open_project, host=os.uname().nodename, name=name, session=session, on_error=on_error)
 
 
-def _stdio(desk: Desk) -> int:
-    from periplus.server.mcp.sdk import DeskThread, connection_name
-    from periplus.server.mcp.stdio import claimed_streams, serve_stdio
+def _stdio(make_desk: Callable[[], Desk]) -> int:
+    """Until a call needs more than the front knows, neither the project's code nor the SDK's is loaded."""
+    from periplus.server.mcp.stdio import claimed_streams, connection_name, serve_stdio
 
-    thread = DeskThread(desk)
-    try:
-        with claimed_streams() as (source, sink):
-            serve_stdio(thread, connection_name(), source, sink)
-    finally:
-        thread.close()
+    def make_thread() -> DeskThread:
+        from periplus.server.mcp.sdk import DeskThread
+
+        return DeskThread(make_desk())
+
+    with claimed_streams() as (source, sink):
+        serve_stdio(make_thread, connection_name(), source, sink)
     return 0
 
 
-def _http(face: Face, arguments: argparse.Namespace, desk: Desk) -> int:
+def _http(face: Face, arguments: argparse.Namespace, make_desk: Callable[[], Desk]) -> int:
     from periplus.cli.mcp_schemas import McpOut
     from periplus.server.mcp.http import serve_http
-    from periplus.server.mcp.sdk import Answers, DeskThread, connection_name, make_server
+    from periplus.server.mcp.sdk import Answers, DeskThread, make_server
+    from periplus.server.mcp.stdio import connection_name
 
     token = _token(face, arguments)
-    thread = DeskThread(desk)
+    thread = DeskThread(make_desk())
 
     def ready(url: str) -> None:
         face.emit(McpOut(url, bool(token)), lambda: [f"Listening on {url}{' (with a token)' if token else ''}"])

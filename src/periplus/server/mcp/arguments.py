@@ -35,6 +35,7 @@ BUDGET_MIN: Final = 100
 BUDGET_MAX: Final = 50_000
 _DEPTH_MAX: Final = 8
 _TOLD: Final = 200
+_UNTOLD: Final = frozenset({"title", "maxLength", "maxItems", "minLength", "minItems", "maxProperties"})
 
 Words = Annotated[str, Meta(max_length=8_000)]
 Name = Annotated[str, Meta(max_length=200)]
@@ -249,7 +250,9 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, without references: some clients resolve none."""
+    """The JSON Schema of a tool's arguments, without references: some clients resolve none. What a model has no use for, limits of
+    length and empty defaults, is left out of what it has to read; it is checked all the same.
+    """
     _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
     schema = _inlined(components[kind.__name__], components)
     assert isinstance(schema, dict)
@@ -257,13 +260,22 @@ def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _inlined(value: Any, components: Mapping[str, Any]) -> Any:
-    if isinstance(value, dict):
-        if set(value) <= {"$ref", "description"} and "$ref" in value:
-            return _inlined(components[value["$ref"][2:]], components)
-        return {name: _inlined(inner, components) for name, inner in value.items() if name != "title"}
     if isinstance(value, (list, tuple)):
         return [_inlined(inner, components) for inner in value]
-    return value
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return _inlined(components[value["$ref"][2:]], components)
+    kept = {
+        name: {field: _inlined(schema, components) for field, schema in inner.items()}
+        if name == "properties"
+        else _inlined(inner, components)
+        for name, inner in value.items()
+        if name not in _UNTOLD and not (name == "default" and not inner)
+    }
+    if "enum" in kept:  # some clients want a type beside it, and no empty word in it
+        kept = {**kept, "type": "string", "enum": [word for word in kept["enum"] if word]}
+    return kept
 
 
 def read_arguments(kind: type[_T], given: object) -> _T:

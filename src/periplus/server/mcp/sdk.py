@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Answers", "DeskThread", "connection_name", "make_server", "missing_sdk"]
+__all__ = ["Answers", "DeskThread", "make_server", "missing_sdk"]
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -188,8 +187,3 @@ def _refuse_cursor(params: Any) -> None:
         from mcp.shared.exceptions import MCPError
 
         raise MCPError(code=_INVALID_PARAMS, message=f"{params.cursor[:40]!r} is no cursor of this list.")
-
-
-def connection_name() -> str:
-    """A name for the session of a connection that has none."""
-    return f"mcp-{os.urandom(5).hex()}"

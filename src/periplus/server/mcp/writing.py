@@ -218,7 +218,14 @@ def run_plan(project: Project, given: PlanArguments) -> Answer:
 def _new_steps(work: ProjectWork, steps: Sequence[NewStepArgument]) -> list[Any]:
     from periplus.memory.plans import NewStep
 
-    return [NewStep(step.text, step.after, step.priority, tuple(map(work.scope, step.paths))) for step in steps]
+    return [
+        NewStep(step.text, tuple(map(_number_or_id, step.after)), step.priority, tuple(map(work.scope, step.paths)))
+        for step in steps
+    ]
+
+
+def _number_or_id(word: int | str) -> int | str:
+    return int(word) if isinstance(word, str) and word.isascii() and word.isdigit() and len(word) < 6 else word
 
 
 def _plans(work: ProjectWork, given: PlanArguments) -> Answer:
