@@ -5,6 +5,9 @@ tree, no file step is done twice, and a command of which nothing is known is sai
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +18,9 @@ from periplus.agent.episodes import Answered, Ended, Requested, Resulted, Resume
 from periplus.agent.events import SessionResumed
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.runlog import MemoryLog, StoreLog
+from periplus.agent.runlog import MemoryLog, StoreLog, session_runs, stored_sessions
 from periplus.base.clock import FixedClock
+from periplus.base.errors import RefusedError
 from periplus.base.files import Files
 from periplus.project import Project
 from recorder_support import WRITER
@@ -300,6 +304,71 @@ def test_a_session_is_a_trail_that_verifies(tmp_path):
         assert trail.value["counts"]["commands"] == 1
         assert trail.value["files"] == ["a", "b", "long"]
         assert project.examine().problems == []
+
+
+def test_sessions_can_be_picked_from_a_list(tmp_path):
+    host = Host(tmp_path / "work")
+    with open_store(tmp_path) as project:
+        assert stored_sessions(project) == []
+        bench = Bench(tmp_path, speak, log=store_log(project), host=host, context=tape)
+        bench.turn("do it")
+        bench.turn("do it again")
+        (one,) = stored_sessions(project)
+        assert (one.name, one.title, one.model, one.turns, one.is_interrupted) == ("s1", "Oil", "scripted", 2, False)
+        assert [present.name for present in project.work.who()] == ["ada"]
+        bench.session.close()
+        assert project.work.who() == []
+    with open_store(tmp_path, session="s2") as project:
+        log = Dying(4, is_written=True, log=store_log(project, "s2"))
+        with pytest.raises(Stop):
+            Bench(tmp_path, speak, log=log, host=host, context=tape).turn("do it")
+        assert [(one.name, one.turns, one.is_interrupted) for one in stored_sessions(project)] == [
+            ("s2", 1, True),
+            ("s1", 2, False),
+        ]
+
+
+def test_a_session_that_goes_on_names_the_trail_before(tmp_path):
+    host = Host(tmp_path / "work")
+    for number in range(3):
+        with open_store(tmp_path) as project:
+            bench = Bench(tmp_path, speak, log=store_log(project), host=host)
+            bench.turn(f"do it {number}")
+            bench.session.close()
+            runs = session_runs(project, "s1")
+            assert [run.state for run in runs] == ["sealed"] * (number + 1)
+            parents = [[parent.hex() for parent in run.facts.parents] for run in runs]
+            assert parents == [[], *([run.digest] for run in runs[:-1])]
+
+
+HOLDER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from test_agent_resume import open_store, store_log
+from periplus.agent.episodes import Requested
+with open_store(Path(sys.argv[1])) as project:
+    log = store_log(project)
+    log.append(Requested(turn=1, text="do it"))
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_run_one_session(tmp_path):
+    open_store(tmp_path).close()
+    argv = [sys.executable, "-c", HOLDER, os.fspath(tmp_path), os.fspath(Path(__file__).parent)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"there\n"
+        with open_store(tmp_path) as project:
+            with pytest.raises(RefusedError, match=f"session s1 is being run by process {child.pid}"):
+                store_log(project)
+            assert list(store_log(project, "s2").read()) == []
+        child.kill()
+        child.wait()
+    with open_store(tmp_path) as project:
+        bench = Bench(tmp_path, speak, log=store_log(project), host=Host(tmp_path / "work"))
+        assert bench.session.resume().reason == "done"
 
 
 CALLS_MAX = 400

@@ -7,15 +7,15 @@ first episode that a process writes until ``close``; a session that is taken up 
 
 from __future__ import annotations
 
-__all__ = ["MemoryLog", "StoreLog"]
+__all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "stored_sessions"]
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import StopReason
 from periplus.agent.episode_codec import Mask, decode_episode, encode_episode, masked_episode
-from periplus.agent.episodes import Episode
+from periplus.agent.episodes import Episode, Requested
 from periplus.agent.trailing import Trailing
 from periplus.base.errors import DamageError, RefusedError
 from periplus.base.secrets import mask_secrets
@@ -23,16 +23,30 @@ from periplus.journal import Transaction
 from periplus.journal.lineage import START
 from periplus.journal.record import Record, record_of
 from periplus.memory.claims import session_id
+from periplus.memory.sessions import seen
 
 if TYPE_CHECKING:
     from periplus.project import Project
     from periplus.project.recording import Recording
+    from periplus.trail.recorder import Run
 
 SESSION_TYPE: Final = "session"
 INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
 _LINES_AT_ONCE: Final = 500
+_LOOKED_AT: Final = 200
 _CONTENT_BYTES_MAX: Final = 8 << 20
 _STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
+
+
+class StoredSession(NamedTuple):
+    """A session in a list: ``last`` is the time of its last step; with ``is_interrupted`` its last turn has no end."""
+
+    name: str
+    title: str
+    model: str
+    last: str
+    turns: int
+    is_interrupted: bool
 
 
 class MemoryLog:
@@ -92,6 +106,8 @@ class StoreLog:
         kept = tuple(masked_episode(episode, self._mask) for episode in episodes)
         if not kept:
             return kept
+        if self._recording is not None and isinstance(kept[0], Requested):
+            seen(self._project.journal, self._project.writer)
         payloads = [encode_episode(episode) for episode in kept]
 
         def beside(transaction: Transaction) -> None:
@@ -123,31 +139,44 @@ class StoreLog:
         return found
 
     def close(self, reason: StopReason | None) -> None:
-        """Seal the trail of this run; ``reason`` is why its last turn ended, None where it did not."""
+        """Seal the trail of this run and the session with it, which lets go of its claims. ``reason`` is why the last turn
+        ended, None where it did not.
+        """
         recording, self._recording = self._recording, None
         if recording is None:
             return
+        from periplus.memory.sessions import seal_session
+
         if self._checkpoints:
             recording.checkpoint()
         recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
+        seal_session(self._project.journal, self._project.writer, self._name)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _open(self) -> Recording:
+        """The run, begun with the first step: the session is open then, and the trail goes on from those before it."""
         if self._recording is None:
-            facts = self._facts
-            self._recording = self._project.record(
-                agent=facts["agent"], title=facts["title"], model=facts["model"], checkpoints=self._checkpoints
-            )
+            from periplus.memory.sessions import NewSession, begin_session
+            from periplus.project.recording import seal_abandoned
+
+            facts, project = self._facts, self._project
+            title = self._mask(facts["title"])[0]
+            seal_abandoned(project)
+            before = [run.digest for run in session_runs(project, self._name) if run.digest]
+            begin_session(project.journal, project.writer, NewSession(self._name, facts["model"], "periplus", title))
+            self._recording = project.record(
+                agent=facts["agent"], title=title, model=facts["model"], checkpoints=self._checkpoints,
+                parents=tuple(bytes.fromhex(digest) for digest in before[-1:]),
+            )  # fmt: skip
         return self._recording
 
     def _refuse_second(self) -> None:
         from periplus.base.processes import is_gone
-        from periplus.project.recording import unsealed
 
-        for run in unsealed(self._project):
+        for run in session_runs(self._project, self._name):
             mark = run.process
-            if run.session != self._name or mark is None or mark.pid == os.getpid():
+            if run.state == "sealed" or mark is None or mark.pid == os.getpid():
                 continue
             if not is_gone(mark, self._project.journal.files):
                 raise RefusedError(f"session {self._name} is being run by process {mark.pid}", safe="Nothing was written.",
@@ -221,6 +250,37 @@ class StoreLog:
             else:
                 high = middle
         return low
+
+
+def session_runs(project: Project, name: str = "") -> list[Run]:
+    """The runs of a session that this clone began, or of all, the oldest first."""
+    from periplus.trail.recorder import RUN_TYPE, run_of
+
+    journal = project.journal
+    journal.refresh()
+    runs = [run_of(one) for one in journal.entities(RUN_TYPE) if one.value.get("session")]
+    mine = [run for run in runs if run.lineage == journal.lineage and (not name or run.session == name)]
+    return sorted(mine, key=lambda run: run.first_seq)
+
+
+def stored_sessions(project: Project) -> list[StoredSession]:
+    """The sessions of the agent in this project, the one that was last at work first."""
+    journal = project.journal
+    runs = {run.session: run for run in session_runs(project)}  # the last of each
+    journal.project()
+    journal.need_history()
+    where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? ORDER BY seq DESC"
+    found: list[tuple[int, StoredSession]] = []
+    for name, run in runs.items():
+        rows = journal.index.records(where, (SESSION_TYPE, session_id(name), journal.lineage), _LOOKED_AT)
+        if rows:  # a session of another agent has none
+            kinds = [row.summary.rpartition(": ")[2] for row in rows]
+            last = next((kind for kind in kinds if kind != "noted"), "")  # what the context noted stands behind the end
+            one = StoredSession(
+                name, run.facts.title, run.facts.model, rows[0].ts, _turn_of(rows[0].summary), last != "ended"
+            )
+            found.append((rows[0].seq, one))
+    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 
 def _turn_of(summary: str) -> int:
