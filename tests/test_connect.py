@@ -672,3 +672,47 @@ console.log(JSON.stringify([output.system, refused]))
     fake.unlink()
     done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout) == [["be good"], ""], "without Periplus the agent is undisturbed"
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parent / "golden/connections-v1"
+
+
+def test_the_receipt_is_written_as_it_was(place):
+    """A promise: receipts of this version are read by every later one."""
+    (place.base / ".mcp.json").write_text("{}\n")
+    place.connect("claude-code")
+    receipt = place.keeping.receipt(os.fspath(place.base / ".mcp.json"))
+    (path,) = (file for file in Path(place.keeping.folder).glob("*.json") if ".mcp.json" in file.read_text())
+    assert path.read_text().replace(os.fspath(place.base), "/home/ada/shop") == (GOLDEN / "receipt.json").read_text()
+    assert place.keeping.kept(receipt) == path.with_suffix(".before").read_bytes() == b"{}\n"
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: text.replace("connection/1", "connection/2"),
+    lambda text: text.replace('"existed": true', '"existed": 1'),
+    lambda text: text.replace("/.mcp.json", "/other.json"),
+    lambda text: text[:-10],
+    lambda text: "[" * 10_000,
+    lambda text: re.sub('"before": "....', '"before": "0000', text),
+])  # fmt: skip
+def test_a_receipt_that_says_something_else_counts_as_none(place, change):
+    (place.base / ".mcp.json").write_text(SERVERS)
+    place.connect("claude-code")
+    for file in Path(place.keeping.folder).glob("*.json"):
+        if ".mcp.json" in file.read_text():
+            file.write_text(change(file.read_text()))
+    place.disconnect("claude-code")
+    assert (place.base / ".mcp.json").read_text() == SERVERS, "cut out, which comes to the same here"
+
+
+def test_a_receipt_removes_no_folder_of_others(place):
+    (place.folder / "empty").mkdir()
+    place.connect("codex")
+    for file in Path(place.keeping.folder).glob("*.json"):
+        receipt = json.loads(file.read_text())
+        file.write_text(json.dumps(receipt | {"folders": [os.fspath(place.folder / "empty"), *receipt["folders"]]}))
+    place.disconnect("codex")
+    assert (place.folder / "empty").is_dir()
+    assert place.snapshot() == {}

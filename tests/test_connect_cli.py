@@ -293,9 +293,29 @@ def test_refresh(project, sh):
     assert [one.action for one in sh.json("connect", "--refresh").changes] == ["changed"]
     assert sh("connect", "--refresh").out == "Nothing to change.\n"
     (sh.folder / "AGENTS.md").write_text(text.replace("Never log tokens", "Log tokens") + "More.\n")
+    assert project.connecting.refresh() == [], "who works unasked leaves what somebody edited"
     shown = sh.json("connect", "--refresh")
     (one,) = shown.changes
     assert "Log tokens" in Path(one.edited_kept).read_text()
     assert (sh.folder / "AGENTS.md").read_text().endswith("<!-- periplus:end -->\nMore.\n")
     sh("disconnect", "codex")
     assert (sh.folder / "AGENTS.md").read_text() == "# Shop\nMore.\n"
+
+
+def test_the_end_of_a_session_brings_it_up_to_date(project, sh):
+    """Unasked, where an agent is connected; not while git has begun something here."""
+    sh("connect", "claude-code")
+    git(sh.folder, "init", "-q")
+    project.remember(Memory("constraint", "Never log tokens"))
+
+    def session(name):
+        said = {"session_id": name, "cwd": os.fspath(sh.folder)}
+        for event, more in (("SessionStart", {"source": "startup"}), ("SessionEnd", {"reason": "exit"})):
+            sh("hook", event, "--agent", "claude-code", "--wait", stdin=json.dumps(said | more))
+        sh("status")
+        return (sh.folder / "AGENTS.md").read_text()
+
+    (sh.folder / ".git/MERGE_HEAD").write_text("0" * 40 + "\n")
+    assert "Never log tokens" not in session("one")
+    (sh.folder / ".git/MERGE_HEAD").unlink()
+    assert "Never log tokens" in session("two")

@@ -27,6 +27,7 @@ from periplus.interop.agents.files import (
 )
 from periplus.interop.agents.parts import BlockPart, Part, standing
 from periplus.journal import find_root
+from periplus.journal.gitstate import is_busy
 from periplus.project.instructions import rules_text
 
 if TYPE_CHECKING:
@@ -114,20 +115,20 @@ class ProjectConnecting:
         self._project = project
         self._opened_in = opened_in
 
-    def here(self, machine: Machine | None = None, *, files: Files | None = None) -> Connecting:
+    def here(self, machine: Machine | None = None, *, start: str = "", files: Files | None = None) -> Connecting:
         """The worktree that the project was opened in, with what its AGENTS.md says now."""
         from periplus.memory.anchors import Ground
 
         project = self._project
-        folder = self.folder()
+        folder = self.folder(start)
         rules = rules_text(project.journal, Ground(folder))
         keeping = Keeping(os.path.join(project.root, KEEPING_FOLDER), files)
         return Connecting(_site("project", folder, machine or _NO_MACHINE, rules), keeping)
 
-    def folder(self) -> str:
-        """The worktree of this project that the store was opened in, its main one where that is none of its own."""
-        for start in self._opened_in:
-            at = start
+    def folder(self, start: str = "") -> str:
+        """The worktree of this project that ``start`` lies in, or that it was opened in; its main one where that is none of its own."""
+        for place in (start, *self._opened_in) if start else self._opened_in:
+            at = place
             while not os.path.lexists(os.path.join(at, ".git")) and os.path.dirname(at) != at:
                 at = os.path.dirname(at)
             try:
@@ -137,13 +138,16 @@ class ProjectConnecting:
                 continue
         return self._project.folder
 
-    def refresh(self, *, files: Files | None = None) -> list[Change]:
+    def refresh(self, *, start: str = "", files: Files | None = None) -> list[Change]:
         """Bring the instructions of this project up to date where they stand, and say what was changed.
 
-        Fast where nothing changed: for hooks. Raises what planning and writing raise.
+        For who works unasked, as at the end of a session: a part that somebody edited is left, and nothing is done while git has
+        begun something in this worktree and not ended it. Raises what planning and writing raise.
         """
-        connecting = self.here(files=files)
-        changes = connecting.plan_refresh()
+        if is_busy(self._project.root):
+            return []
+        connecting = self.here(start=start, files=files)
+        changes = [change for change in connecting.plan_refresh() if not change.edited]
         connecting.apply(changes)
         return changes
 
@@ -225,7 +229,10 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
         "foreign": "something of somebody else's is in our place",
         "current": "",
     }[stands]
-    mend = f"Run: {again}" if wrong else ""
+    refresh = f"periplus connect --refresh{' --scope user' if site.scope == 'user' else ''}"
+    mend = (
+        f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}" if wrong else ""
+    )
     return Finding(agent.name, part.what, part.path, "is there" if not wrong else "", wrong, mend)
 
 

@@ -52,7 +52,16 @@ def settle_session(
             _reflect(project, own, event, note)
             _hand_off(project, own, event, note)
         project.work.seal_session(event.session)
+        _refresh_instructions(project, event, note)
     return trails
+
+
+def _refresh_instructions(project: Project, event: HookEvent, note: Callable[[str, str], object]) -> None:
+    """AGENTS.md says what holds now, where an agent was connected."""
+    try:
+        project.connecting.refresh(start=event.cwd)
+    except PeriplusError as error:
+        note(event.name, f"the instructions were not brought up to date: {error}")
 
 
 def seal_left(project: Project) -> None:

@@ -332,7 +332,9 @@ def _write(change: Change, confined: Confined, keeping: Keeping) -> tuple[str, .
     else:
         confined.write(name, change.after)
     keeping.forget(change.real)
-    return receipt.folders if receipt is not None and change.after is None else ()
+    if receipt is None or change.after is not None:
+        return ()
+    return tuple(folder for folder in receipt.folders if change.real.startswith(f"{folder}{os.sep}"))
 
 
 def _missing_folders(confined: Confined, name: str, receipt: Receipt | None) -> tuple[str, ...]:
