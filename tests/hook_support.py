@@ -21,7 +21,11 @@ def hook_command(*words):
 def hook(event, document, *, cwd, agent="claude-code", environment=None, words=("--wait",), timeout=60):
     """Run the real command once; gives the finished process."""
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PERIPLUS_")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PERIPLUS_") and not name.endswith("_PROJECT_DIR")
+    }
     env.update({"XDG_STATE_HOME": str(cwd), **(environment or {})})
     return subprocess.run(
         hook_command(event, "--agent", agent, *words),

@@ -447,6 +447,30 @@ def test_an_event_that_cannot_be_read_does_not_stop_the_others(place, tmp_path):
         assert len(project.hooks.notes()) == 3  # an empty one says nothing
 
 
+def test_a_session_that_cannot_be_one_does_not_stop_the_others(place, tmp_path):
+    run(place, tmp_path, "PostToolUse", document=told(place, session_id=" "))
+    run(
+        place,
+        tmp_path,
+        "PostToolUse",
+        document=told(place, tool_name="odd", tool_input={"number": 10**40, "deep": [[[]]]}, tool_use_id="t-8"),
+    )
+    run(place, tmp_path, "PostToolUse", document=told(place, tool_use_id="t-9"))
+    with opened(place) as project:
+        assert steps(project) >= 2
+        assert not project.hooks.has_events
+
+
+def test_the_project_is_the_one_that_the_agent_was_started_for(place, tmp_path):
+    """Wherever its shell is by now."""
+    other = tmp_path / "other"
+    other.mkdir()
+    Project.init(os.fspath(other))
+    run(place, tmp_path, "PostToolUse", document=told(other), environment={"CLAUDE_PROJECT_DIR": os.fspath(place)})
+    assert (place / ".periplus/hooks/spool").exists()
+    assert not (other / ".periplus/hooks").exists()
+
+
 @pytest.mark.parametrize("agent", sorted(AGENTS))
 def test_hooks_can_be_switched_off(place, tmp_path, agent):
     done = run(place, tmp_path, agent=agent, environment={"PERIPLUS_HOOKS": "off"})

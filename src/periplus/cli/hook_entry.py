@@ -39,6 +39,7 @@ SETTLE_PATIENCE_S: Final = 20.0
 WAITING_MAX: Final = 100
 WAITING_S_MAX: Final = 300
 _CHUNK: Final = 1 << 16
+_PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
 _NEVER_SPOOLED: Final = "before-tool"
 _ENDS: Final = frozenset({"session-start", "subagent-end", "compact", "turn-end", "session-end"})
 _ANSWERED: Final = frozenset({"session-start", "prompt", "before-tool"})
@@ -125,8 +126,7 @@ def _tell(call: _Call) -> None:
     now_ns = time.time_ns()
     event = read_event(call.agent, call.event, document, now_ns // 1_000_000, mask_secrets)
     event = event._replace(writer=os.environ.get("PERIPLUS_AGENT", "")[:100])
-    start = folder_of(document)
-    root = find_root(start if os.path.isdir(start) else os.getcwd(), call.store or None)
+    root = find_root(_start(document), call.store or None)
     spool = Spool(os.path.join(root, "hooks", "spool"))
     if kind != _NEVER_SPOOLED:
         try:
@@ -143,6 +143,12 @@ def _tell(call: _Call) -> None:
             _note(call, root, _what(error))
     if kind in _ENDS or _is_due(spool, now_ns):
         _settle_later(root, is_patient=call.is_patient)
+
+
+def _start(document: dict[str, Any]) -> str:
+    """The folder whose project it is: that which the agent was started for, wherever its shell is by now."""
+    told = [os.environ.get(name, "") for name in _PROJECT_VARIABLES]
+    return next((folder for folder in [*told, folder_of(document)] if folder and os.path.isdir(folder)), os.getcwd())
 
 
 # Input and output
@@ -306,7 +312,7 @@ def _settle(root: str) -> None:
     writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
     with Project(root, writer) as project:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
-        seal_left(project)
+        seal_left(project, project.hooks.note)
         project.journal.project()
 
 

@@ -136,7 +136,7 @@ def folder_of(document: Mapping[str, object]) -> str:
     """The folder that the session works in, empty where it is not told."""
     roots = document.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else ""
-    for value in (document.get("cwd"), first):
+    for value in (first, document.get("cwd")):
         if isinstance(value, str) and value.startswith("/") and "\0" not in value:
             return value[:_SHORT_CHARACTERS_MAX]
     return ""

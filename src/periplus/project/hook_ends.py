@@ -11,9 +11,9 @@ __all__ = ["seal_left", "settle_session"]
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from periplus.base.errors import PeriplusError
+from periplus.base.errors import NotFoundError, PeriplusError
 from periplus.interop.hook_events import AGENTS, HookEvent
 from periplus.journal import Entity
 from periplus.project.hook_trails import RunOfSession, run_id_of, seal_session_run
@@ -23,6 +23,7 @@ from periplus.trail.recorder import RUN_TYPE, Run, run_of
 if TYPE_CHECKING:
     from periplus.project.project import Project
 
+Note: TypeAlias = Callable[[str, str], object]
 _FILES_MAX: Final = 50
 _FILES_NAMED: Final = 5
 _UNFINISHED_MAX: Final = 20
@@ -32,9 +33,7 @@ _CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOV
 _DONE: Final = frozenset({"completed", "done", "cancelled", "canceled"})
 
 
-def settle_session(
-    project: Project, event: HookEvent, *, is_over: bool, again_ms: int, note: Callable[[str, str], object]
-) -> list[str]:
+def settle_session(project: Project, event: HookEvent, *, is_over: bool, again_ms: int, note: Note) -> list[str]:
     """Do what ``event``, the last one of its session, entails; gives the ids of trails. Raises what stops all of it."""
     if not is_over and not _is_due(project, event, again_ms):
         return []
@@ -49,14 +48,13 @@ def settle_session(
     if is_over:
         own = next((one for one in trails if _is_whole(project, one)), "")
         if own:
-            _reflect(project, own, event, note)
-            _hand_off(project, own, event, note)
+            _learn(project, own, event.session, event.cwd, note)
         project.work.seal_session(event.session)
         _refresh_instructions(project, event, note)
     return trails
 
 
-def _refresh_instructions(project: Project, event: HookEvent, note: Callable[[str, str], object]) -> None:
+def _refresh_instructions(project: Project, event: HookEvent, note: Note) -> None:
     """AGENTS.md says what holds now, where an agent was connected."""
     try:
         project.connecting.refresh(start=event.cwd)
@@ -64,14 +62,15 @@ def _refresh_instructions(project: Project, event: HookEvent, note: Callable[[st
         note(event.name, f"the instructions were not brought up to date: {error}")
 
 
-def seal_left(project: Project) -> None:
-    """Make trails of the runs that were left without an end, and reflect on them."""
+def seal_left(project: Project, note: Note) -> None:
+    """Make trails of the runs that were left without an end, learn from them, and end their sessions."""
     for one in project.seal_abandoned():
         if one.sealed is not None and one.run.format and not one.run.agent_id:
+            _learn(project, one.sealed.entity.item_id, one.run.session, one.run.facts.cwd, note)
             try:
-                project.reflection.reflect([one.sealed.entity.item_id])
-            except PeriplusError:
-                continue  # reflection can be asked for at any time
+                project.work.seal_session(one.run.session)
+            except NotFoundError:
+                pass  # it was never begun
 
 
 def _is_due(project: Project, event: HookEvent, again_ms: int) -> bool:
@@ -105,37 +104,41 @@ def _is_whole(project: Project, item_id: str) -> bool:
     return entity is not None and not entity.value.get("parent")
 
 
-def _reflect(project: Project, trail: str, event: HookEvent, note: Callable[[str, str], object]) -> None:
+def _learn(project: Project, trail: str, session: str, cwd: str, note: Note) -> None:
+    """Reflect on a session that is over, and hand off what it changed. What fails is noted: its trail is there all the same."""
     try:
         project.reflection.reflect([trail])
     except PeriplusError as error:
-        note(event.name, f"{trail} was not reflected on: {error}")
+        note("session end", f"{trail} was not reflected on: {error}")
+    try:
+        _hand_off(project, trail, session, cwd)
+    except PeriplusError as error:
+        note("session end", f"{trail} was not handed off: {error}")
 
 
-def _hand_off(project: Project, trail: str, event: HookEvent, note: Callable[[str, str], object]) -> None:
+def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     """Pass on what the session changed, unless it did so itself."""
     from periplus.memory.handoffs import NewHandoff
 
-    try:
-        entity = project.journal.get("trail", trail)
-        if entity is None:
-            return
-        told, tests, unfinished = _stands(project, entity, event.cwd)
-        files = tuple(
-            dict.fromkeys([*told, *_changed_since(project, event.cwd, str(entity.value.get("started", "")))])
-        )[:_FILES_MAX]
-        known = project.work.handoffs(with_closed=True)
-        if not files or any(one.value.get("session") == event.session and not _is_ours(one) for one in known):
-            return
-        before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
-        title = str(entity.value.get("title", ""))
-        more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
-        text = f"{_HANDED_OFF} a session of {event.agent}{f': {title}' if title else ''}. It changed {', '.join(files[:_FILES_NAMED])}{more}."
-        new = NewHandoff(text, "", files, tests, unfinished, "", trail)
-        key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
-        project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key)
-    except PeriplusError as error:
-        note(event.name, f"no handoff was written of {trail}: {error}")
+    entity = project.journal.get("trail", trail)
+    if entity is None:
+        return
+    told, tests, unfinished = _stands(project, entity, cwd)
+    shell = _changed_since(project, cwd, str(entity.value.get("started", "")))
+    files = tuple(dict.fromkeys([*told, *shell]))[:_FILES_MAX]
+    known = project.work.handoffs(with_closed=True)
+    if not files or any(one.value.get("session") == session and not _is_ours(one) for one in known):
+        return
+    before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
+    title = str(entity.value.get("title", ""))
+    more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
+    text = (
+        f"{_HANDED_OFF} a session of {entity.value.get('agent')}{f': {title}' if title else ''}."
+        f" It changed {', '.join(files[:_FILES_NAMED])}{more}."
+    )
+    new = NewHandoff(text, "", files, tests, unfinished, "", trail)
+    key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
+    project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key)
 
 
 def _is_ours(handoff: Entity) -> bool:

@@ -13,7 +13,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.errors import EnvironmentFailure, FormatError, LockTimeoutError, PeriplusError
+from periplus.base.errors import (
+    EnvironmentFailure,
+    FormatError,
+    LockTimeoutError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+)
 from periplus.base.ids import derived_id
 from periplus.base.locks import Lock
 from periplus.base.notes import Note, leave_note, read_notes
@@ -89,6 +96,8 @@ class ProjectHooks:
         """
         if not self.has_events:
             return TakenIn(0, ())
+        from periplus.journal.settings import read_settings
+
         count = 0
         trails: dict[str, None] = {}
         with Lock(os.path.join(self._folder, "lock"), is_guard=False).holding(patience_s):
@@ -101,7 +110,15 @@ class ProjectHooks:
                 for event in events:
                     by_session.setdefault((event.agent, event.session, event.writer), []).append(event)
                 for told in by_session.values():
-                    trails.update(dict.fromkeys(self._take(told, group.key, patience_s)))
+                    try:
+                        trails.update(dict.fromkeys(self._take(told, group.key, patience_s)))
+                    except (UsageError, RefusedError) as error:
+                        read_settings(
+                            self._project.journal.layout
+                        )  # raises where the store, not what was told, is to blame
+                        self.note(
+                            told[0].name, f"{len(told):,} events of session {told[0].session} were put away: {error}"
+                        )
                 count += len(events)
                 self.spool.finish(group)
         return TakenIn(count, tuple(trails))
