@@ -397,12 +397,13 @@ def test_taking_in_that_is_stopped_anywhere_takes_each_event_in_once(tmp_path):
         read_event(
             "claude-code",
             name,
-            told(tmp_path, prompt=f"Prompt {number}", tool_use_id=f"t-{number}"),
+            told(tmp_path, cwd="", tool_name="Write", tool_input={"file_path": "a.py", "content": "x"},
+                 prompt=f"Prompt {number}", tool_use_id=f"t-{number}"),
             1_000 + number,
             same,
         )
         for number, name in enumerate(["UserPromptSubmit", "PostToolUse", "PostToolUse", "SessionEnd"])
-    ]
+    ]  # fmt: skip
     stop_at = 0
     while True:
         folder = tmp_path / str(stop_at)
@@ -427,6 +428,9 @@ def test_taking_in_that_is_stopped_anywhere_takes_each_event_in_once(tmp_path):
             assert trail.value["counts"]["steps"] == 3
             assert project.unsealed_runs() == []
             assert project.hooks.notes() == []
+            assert len(project.work.handoffs(with_closed=True)) == 1
+            (session,) = project.journal.entities("session")
+            assert session.value["state"] == "sealed"
         if is_done:
             break
         stop_at += 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 5

@@ -383,6 +383,18 @@ def test_a_session_that_was_left_is_sealed_by_who_comes_later(place):
         assert project.unsealed_runs() == []
 
 
+def test_a_session_in_which_nothing_was_done_leaves_no_run(place):
+    events = made_session("nothing", place)
+    for name, document in [events[0], events[3], events[4]]:
+        hook(name, document, cwd=place)
+    with opened(place) as project:
+        assert project.unsealed_runs() == []
+        assert list(project.trails()) == []
+        assert project.work.handoffs() == []
+        assert project.hooks.notes() == []
+        assert project.examine().exit_code == 0
+
+
 def test_a_turns_end_seals_the_first_time_and_then_now_and_then(place):
     events = made_session("turns", place)
     for name, document in events[:4]:

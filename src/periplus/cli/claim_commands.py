@@ -103,7 +103,7 @@ def _release(face: Face, arguments: argparse.Namespace) -> int:
 def _check(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work_schemas import CheckedClaimOut, CheckOut, RuleOut
 
-    with face.open() as project:
+    with face.open(in_hurry=True) as project:
         found = project.work.check([project.work.path(path, cwd=face.cwd) for path in arguments.paths])
         claims = [CheckedClaimOut(one.path, claim_out(project, one.entity)) for one in found.claims]
         now_ms = project.journal.clock.now_ms()

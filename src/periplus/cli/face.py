@@ -97,7 +97,7 @@ class Face:
     def home(self) -> str:
         return self.environment.get("HOME") or os.path.expanduser("~")
 
-    def open(self, *, allow_secrets: bool = False) -> Project:
+    def open(self, *, allow_secrets: bool = False, in_hurry: bool = False) -> Project:
         """The project of the working folder, or the one named by --store."""
         from periplus.project import Project
 
@@ -107,6 +107,7 @@ class Face:
             store=self.store,
             allow_secrets=allow_secrets,
             progress=self.progress("rebuilding the index"),
+            in_hurry=in_hurry,
         )
         return self._project
 

@@ -198,8 +198,13 @@ def mark_of(event: HookEvent) -> str:
 
 def encode_event(event: HookEvent) -> bytes:
     """One JSON document; ``decode_event`` gives the event back."""
-    fields = {name: value for name, value in event._asdict().items() if value not in ("", None, False, -1)}
+    fields = {name: value for name, value in event._asdict().items() if not _is_default(name, value)}
     return json.dumps({"v": 1, **fields}, separators=(",", ":")).encode()
+
+
+def _is_default(name: str, value: object) -> bool:
+    default = HookEvent._field_defaults.get(name, HookEvent)  # what is required is never left out
+    return type(value) is type(default) and value == default
 
 
 def decode_event(data: bytes) -> HookEvent:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.errors import NotFoundError, PeriplusError
+from periplus.base.ids import derived_id
 from periplus.interop.hook_events import AGENTS, HookEvent
 from periplus.journal import Entity
 from periplus.project.hook_trails import RunOfSession, run_id_of, seal_session_run
@@ -46,8 +47,8 @@ def settle_session(project: Project, event: HookEvent, *, is_over: bool, again_m
         if entity is not None:
             trails.append(entity.item_id)
     if is_over:
-        own = next((one for one in trails if _is_whole(project, one)), "")
-        if own:
+        own = derived_id("trl", AGENTS[event.agent].format, event.session, "")
+        if project.journal.get("trail", own) is not None:  # also where whoever sealed it was stopped then
             _learn(project, own, event.session, event.cwd, note)
         project.work.seal_session(event.session)
         _refresh_instructions(project, event, note)
@@ -76,7 +77,6 @@ def seal_left(project: Project, note: Note) -> None:
 def _is_due(project: Project, event: HookEvent, again_ms: int) -> bool:
     """Whether the session's trail is old enough to be made anew; one that there is none of yet always is."""
     from periplus.base.clock import parse_ms
-    from periplus.base.ids import derived_id
 
     held = project.journal.get("trail", derived_id("trl", AGENTS[event.agent].format, event.session, ""))
     if held is None or held.deleted:
@@ -97,11 +97,6 @@ def _runs(project: Project, event: HookEvent) -> list[Run]:
 def _is_of(entity: Entity, kind: str, session: str) -> bool:
     value = entity.value
     return value.get("format") == kind and value.get("session") == session and value.get("state") != "sealed"
-
-
-def _is_whole(project: Project, item_id: str) -> bool:
-    entity = project.journal.get("trail", item_id)
-    return entity is not None and not entity.value.get("parent")
 
 
 def _learn(project: Project, trail: str, session: str, cwd: str, note: Note) -> None:
@@ -129,6 +124,8 @@ def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     known = project.work.handoffs(with_closed=True)
     if not files or any(one.value.get("session") == session and not _is_ours(one) for one in known):
         return
+    if any(one.value.get("trail") == trail and one.value.get("files") == [*files] for one in known if _is_ours(one)):
+        return  # told already, by who was stopped then
     before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
     title = str(entity.value.get("title", ""))
     more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""

@@ -101,12 +101,15 @@ def seal_session_run(
     project: Project, run: Run, *, is_over: bool, status: Status = "success"
 ) -> tuple[Entity | None, PeriplusError | None]:
     """Bring the trail of a session up to date, and where it ``is_over`` close its run; with what stood in the way of
-    importing the agent's own record, if anything did. None where there is nothing to make a trail of.
+    importing the agent's own record, if anything did. None where there is nothing to make a trail of: a run that is over is taken
+    away then.
     """
     entity, trouble = _from_transcript(project, run)
     if entity is None:
         entity = _from_steps(project, run, status)
     if entity is None:
+        if is_over:
+            _forget(project, run)
         return None, trouble
     item_id, digest = entity.item_id, str(entity.value.get("digest", ""))
 
@@ -124,6 +127,17 @@ def seal_session_run(
     if is_over:
         project.journal.mutate(write, project.writer, project=False)
     return entity, trouble
+
+
+def _forget(project: Project, run: Run) -> None:
+    """A session was begun and ended, and nothing was done in it."""
+
+    def write(transaction: Transaction) -> None:
+        held = transaction.get(RUN_TYPE, run.id)
+        if held is not None and not held.deleted:
+            transaction.delete(RUN_TYPE, run.id, summary="nothing was done in this run")
+
+    project.journal.mutate(write, project.writer, project=False)
 
 
 def _from_transcript(project: Project, run: Run) -> tuple[Entity | None, PeriplusError | None]:

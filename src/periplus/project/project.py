@@ -128,11 +128,15 @@ class Project:
         clock: Clock | None = None,
         allow_secrets: bool = False,
         progress: Progress | None = None,
+        in_hurry: bool = False,
     ) -> Self:
-        """The store for work in ``folder``. Raises NotAStoreError where there is none."""
+        """The store for work in ``folder``; who is ``in_hurry`` leaves to others what hooks left. Raises NotAStoreError where there
+        is none.
+        """
         project = cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
         project._beside = (os.path.abspath(folder),)
-        project._take_in_hooks()
+        if not in_hurry:
+            project._take_in_hooks()
         return project
 
     def _take_in_hooks(self) -> None:

@@ -21,7 +21,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.processes import is_gone, process_mark
 from periplus.base.secrets import mask_secrets
@@ -267,6 +267,8 @@ def seal_abandoned(project: Project) -> list[Abandoned]:
             if run.state == "open" and not _is_left(project, recorder, run):
                 continue
             found.append(Abandoned(run, _sealed(project, recorder, run.id, "partial"), None))
+        except NotFoundError:
+            continue  # nothing was done in it
         except PeriplusError as error:
             found.append(Abandoned(run, None, error))
     return found
@@ -300,7 +302,7 @@ def _sealed_of_hooks(project: Project, run: Run, status: Status) -> Sealed:
     if run.state != "sealed":
         entity, trouble = seal_session_run(project, run, is_over=True, status=status)
         if entity is None:
-            raise trouble or UsageError(f"run {run.id} has no step", safe="It stays open.")
+            raise trouble or NotFoundError(f"nothing was done in run {run.id}", safe="It was taken away.")
         return Sealed(run, entity, changed=True)
     held = project.journal.get("trail", run.trail)
     if held is None:
