@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -17,7 +18,8 @@ from periplus.agent.tools.fetching import Fetcher, fetch_tool
 from periplus.agent.tools.outputs import Outputs
 from periplus.agent.tools.pagetext import text_of_html
 from periplus.agent.tools.table import check_arguments
-from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, UsageError
+from periplus.agent.tools.websearch import JsonProvider, web_search_tool
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 
 PRIVATE = [
@@ -361,3 +363,49 @@ def test_the_system_resolver_gives_addresses():
     assert {"127.0.0.1", "::1"} & set(resolve("localhost", 80))
     with pytest.raises(socket.gaierror):
         resolve("no-such-name.invalid", 80)
+
+
+def provider(server, **more):
+    made, _, base = fetcher(server)
+    return JsonProvider(
+        f"{base}/search?q={{query}}&n={{count}}",
+        fetcher=made,
+        **({"results": "web.results", "headers": {"X-Key": "k"}} | more),
+    )
+
+
+def test_a_search_asks_its_provider(server):
+    rows = [{"title": f"T{n}", "url": f"https://e.example/{n}", "description": "some\n text"} for n in range(5)]
+    rows.insert(1, {"title": "bad", "url": "javascript:alert(1)"})
+    body = json.dumps({"web": {"results": rows}}).encode()
+    server.pages["/search?q=a%20%26b&n=3"] = (200, {"Content-Type": "application/json"}, body)
+    tool = web_search_tool(provider(server))
+    done = tool.run(check_arguments(tool, {"query": "a &b", "count": 3}))
+    assert done.output.split("\n") == [
+        "T0",
+        "  https://e.example/0",
+        "  some text",
+        "T1",
+        "  https://e.example/1",
+        "  some text",
+    ]
+    assert server.asked[0][1]["X-Key"] == "k"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((200, {}, b"{}"), FormatError), ((200, {}, b"nonsense"), FormatError), ((200, {}, b'{"web":{"results":3}}'), FormatError),
+        ((401, {}, b""), EnvironmentFailure), ((302, {"Location": "/elsewhere"}, b""), RefusedError),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_an_error_and_the_key_goes_nowhere_else(server, answer, error):
+    server.pages["/search?q=x&n=8"] = answer
+    with pytest.raises(error):
+        provider(server)("x", 8)
+    assert [path for path, _ in server.asked] == ["/search?q=x&n=8"]
+
+
+def test_a_provider_without_a_place_for_the_question_is_refused():
+    with pytest.raises(UsageError, match=r"no \{query\}"):
+        JsonProvider("https://e.example/", results="")

@@ -16,6 +16,7 @@ from periplus.agent.tools.scripting import Authorize, code_tool
 from periplus.agent.tools.searching import find_engine, search_tool
 from periplus.agent.tools.table import Arguments, ArgumentsError, Parameter, Tool
 from periplus.agent.tools.talking import Asker, ask_tool, notes_of_plan, plan_tool, recall_tool, remember_tool
+from periplus.agent.tools.websearch import JsonProvider, SearchProvider, WebHit, web_search_tool
 from periplus.agent.tools.workspace import Guard, Workspace, claims_guard
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Fetcher",
     "Guard",
     "HostParts",
+    "JsonProvider",
     "LocalToolHost",
     "Output",
     "Outputs",
@@ -38,8 +40,10 @@ __all__ = [
     "Parameter",
     "Process",
     "Processes",
+    "SearchProvider",
     "Shell",
     "Tool",
+    "WebHit",
     "Workspace",
     "ask_tool",
     "claims_guard",
@@ -60,5 +64,6 @@ __all__ = [
     "search_pages",
     "search_tool",
     "shell_tool",
+    "web_search_tool",
     "write_tool",
 ]

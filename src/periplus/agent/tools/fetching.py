@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["Fetched", "Fetcher", "fetch_tool"]
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -66,21 +66,21 @@ class Fetcher:
         self._ports, self._seconds, self._body_bytes_max = ports, seconds, body_bytes_max
         self._tls, self._agent = tls, agent
 
-    def fetch(self, url: str) -> Fetched:
-        """Raises UsageError for what is no address, RefusedError for what is not to be fetched, EnvironmentFailure."""
+    def fetch(self, url: str, *, headers: Mapping[str, str] | None = None, redirects: int = REDIRECTS_MAX) -> Fetched:
+        """``headers`` are sent with the first request only. Raises UsageError for what is no address, RefusedError for what is not to be fetched, EnvironmentFailure."""
         deadline = time.monotonic() + self._seconds
         seen = []
-        for _ in range(REDIRECTS_MAX + 1):
+        for _ in range(redirects + 1):
             parts = self._judge(url)
             seen.append(url)
-            found = self._request(url, parts, deadline)
+            found = self._request(url, parts, deadline, headers if len(seen) == 1 and headers else {})
             if isinstance(found, Fetched):
                 return found
             target = urljoin(url, found)
             if parts.scheme == "https" and urlsplit(target).scheme == "http":
                 raise _refused(target, f"{url} leads from https to http")
             url = target
-        raise _refused(seen[0], f"over {REDIRECTS_MAX} redirects: {' → '.join(seen[:4])} …")
+        raise _refused(seen[0], f"over {redirects} redirects: {' → '.join(seen[:4])} …")
 
     def _judge(self, url: str) -> SplitResult:
         if any(ord(char) <= 32 or ord(char) == 127 for char in url) or len(url) > URL_CHARS_MAX or "\\" in url:
@@ -99,7 +99,7 @@ class Fetcher:
         self._check_name(parts.hostname or "")
         return parts
 
-    def _request(self, url: str, parts: SplitResult, deadline: float) -> Fetched | str:
+    def _request(self, url: str, parts: SplitResult, deadline: float, headers: Mapping[str, str]) -> Fetched | str:
         """What came back, or where it is to be looked for."""
         import http.client
         import socket
@@ -121,7 +121,7 @@ class Fetcher:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.putrequest("GET", _quoted(path), skip_accept_encoding=True)
             for name, value in (("User-Agent", self._agent), ("Accept", "text/html,text/*,application/json,*/*;q=0.5"),
-                                ("Accept-Encoding", "identity"), ("Connection", "close")):  # fmt: skip
+                                ("Accept-Encoding", "identity"), ("Connection", "close"), *headers.items()):  # fmt: skip
                 connection.putheader(name, value)
             connection.endheaders()
             return self._answer(url, connection, deadline)

@@ -24,6 +24,7 @@ from periplus.agent.tools.scripting import Authorize, code_tool
 from periplus.agent.tools.searching import Engine, find_engine, search_tool
 from periplus.agent.tools.table import Tool
 from periplus.agent.tools.talking import Asker, ask_tool, plan_tool, recall_tool, remember_tool
+from periplus.agent.tools.websearch import SearchProvider, web_search_tool
 from periplus.agent.tools.workspace import Guard, Workspace
 from periplus.base.files import Files
 
@@ -49,6 +50,7 @@ class HostParts:
     consent: Consent | None = None
     authorize: Authorize | None = None
     fetcher: Fetcher | None = None
+    search_provider: SearchProvider | None = None
     engine: Engine | None = None
     note: Callable[[SliceNote], None] | None = None
     writable: Sequence[str] = ()
@@ -78,6 +80,8 @@ def open_host(parts: HostParts) -> LocalToolHost:
     ]  # fmt: skip
     if parts.memory is not None:
         tools += [remember_tool(parts.memory), recall_tool(parts.memory)]
+    if parts.search_provider is not None:
+        tools.append(web_search_tool(parts.search_provider))
     host = LocalToolHost(work, [*tools, *parts.more])
     host.recovered = recovered
     host.sandbox = parts.sandbox.about
