@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from cli_support import PERIPLUS
 from periplus.cli.entity_reference import FIELDS, entity_reference
 from periplus.cli.main import COMMANDS, leaves, make_parser
+from periplus.cli.python_reference import PARTS, python_reference
 from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, write_reference
 from periplus.memory.schemas import Common
 from periplus.memory.types import TYPES
@@ -21,7 +23,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 
 def test_the_reference_is_current(tmp_path):
     write_reference(os.fspath(tmp_path))
-    for name in ("cli.md", "json.md", "entities.md"):
+    for name in ("cli.md", "json.md", "entities.md", "python.md"):
         current = (DOCS / name).read_text()
         assert current == (tmp_path / name).read_text(), "run: python -m periplus.cli.reference docs/reference"
 
@@ -44,6 +46,16 @@ def test_every_type_state_transition_cascade_and_field_stands_in_the_reference_o
             assert f"becomes {cascade.to} with it" in part
         for name in set(row.schema.__struct_fields__) - set(Common.__struct_fields__):
             assert f"| `{name}` | " in part
+
+
+@pytest.mark.parametrize("part", [part for _, _, part in PARTS], ids=lambda part: part.__name__)
+def test_every_method_of_the_python_api_says_what_it_does_in_the_reference(part):
+    text = python_reference()
+    for name, value in vars(part).items():
+        function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        if not name.startswith("_") and (inspect.isfunction(function) or isinstance(value, property)):
+            assert function.__doc__, name
+            assert f".{name}\n" in text
 
 
 def test_the_reference_names_every_command_option_and_schema():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli_support import SECRET, Shell
-from periplus.base.clock import FixedClock
-from periplus.base.errors import ConflictError, RefusedError, SecretFoundError, UsageError
+from periplus.base.clock import FixedClock, parse_ms
+from periplus.base.errors import ClaimedError, ConflictError, RefusedError, SecretFoundError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import Writer
 from periplus.memory import Memory
@@ -199,6 +199,37 @@ def test_candidates_of_every_version_are_read_shown_and_decided(ada):
     with pytest.raises(ConflictError, match="was rejected already"):
         reflection.accept(old.item_id)
     assert ada.work.change_state([old.item_id], "pending").entities[0].value["state"] == "pending"
+
+
+def test_claims_of_every_version_are_read(ada, bob, clock):
+    held, waiting = json.loads((GOLDEN / "claim-1.json").read_text())
+    clock.advance((parse_ms(held["created"]) or 0) - clock.now_ms())
+    for value in (held, waiting):
+        ada.journal.types["claim"].check(value)
+        item_id = new_id("clm")
+        ada.journal.mutate(lambda at, i=item_id, v=value: at.put("claim", i, v), ADA)
+    assert [one.value["holder"] for one in ada.work.claims()] == ["eve"]
+    assert [one.value["holder"] for one in ada.work.waiting()] == ["dan"]
+    with pytest.raises(ClaimedError, match="claimed by eve"):
+        bob.work.claim(Asked(("src/auth.py",)))
+
+
+def test_nothing_is_put_away_by_its_age(ada, clock):
+    kept = [
+        ada.remember(Memory(kind, f"An old {kind} about tar")).entity
+        for kind in ("decision", "constraint", "trap", "lesson", "note")
+    ]
+    plan = ada.work.make_plan("Tar the hull", [NewStep("heat the tar")])
+    handoff = ada.work.hand_off(NewHandoff("The tar is half hot"))
+    before = records(ada)
+    clock.advance(20 * 365 * 86_400_000)
+    assert {hit.item_id for hit in ada.recall("old tar", limit=50).hits} >= {one.item_id for one in kept}
+    assert ada.reviewing.due() == []
+    assert [one.item_id for one, _ in ada.work.plans()] == [plan.plan.item_id]
+    assert [one.item_id for one in ada.work.handoffs()] == [handoff.item_id]
+    ada.examine()
+    assert all(ada.show(one.item_id).value == one.value for one in kept)
+    assert records(ada) == before
 
 
 # ---- secrets

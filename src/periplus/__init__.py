@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["Project", "__version__"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from periplus.journal import Writer
+    from periplus.project import Project
+
+__all__ = ["Project", "Writer", "__version__"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    # The command line imports this package at every start: Project comes only when it is asked for.
+    # The command line imports this package at every start: these come only when they are asked for.
     if name == "Project":
         from periplus.project import Project
 
         return Project
+    if name == "Writer":
+        from periplus.journal import Writer
+
+        return Writer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

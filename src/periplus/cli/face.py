@@ -144,13 +144,10 @@ class Face:
 
     def writer(self) -> Writer:
         """Who writes: --as, PERIPLUS_AGENT, or the user's login name."""
-        from periplus.base.ids import derived_id
         from periplus.journal import Writer
 
         name = _whole(self._name or self.environment.get("PERIPLUS_AGENT") or self._login())
-        host = os.uname().nodename
-        session = _whole(self.environment.get("PERIPLUS_SESSION", ""))
-        return Writer(name[:100], derived_id("who", name, host), session[:100], os.getpid())
+        return Writer.named(name, session=_whole(self.environment.get("PERIPLUS_SESSION", "")))
 
     def out(self, text: str = "") -> None:
         self.stdout.write(text + "\n")

@@ -23,6 +23,7 @@ from periplus.cli.entity_reference import entity_reference
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
+from periplus.cli.python_reference import python_reference
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
@@ -205,7 +206,10 @@ def _type_text(hint: Any, parts: dict[str, type[msgspec.Struct]]) -> str:
 def write_reference(folder: str) -> None:
     """Write the files into ``folder``."""
     os.makedirs(folder, exist_ok=True)
-    for name, text in (("cli.md", cli_reference()), ("json.md", json_reference()), ("entities.md", entity_reference())):
+    files = {
+        "cli.md": cli_reference(), "json.md": json_reference(), "entities.md": entity_reference(), "python.md": python_reference(),
+    }  # fmt: skip
+    for name, text in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
 

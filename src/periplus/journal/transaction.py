@@ -4,17 +4,19 @@ from __future__ import annotations
 
 __all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer"]
 
+import os
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
-from periplus.base.ids import is_id
+from periplus.base.ids import derived_id, is_id
 from periplus.journal.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state import Entity, EntityType, Head
 
 ABSENT: Final = "absent"
 SUMMARY_CHARACTERS_MAX: Final = 200
+_NAME_MAX: Final = 100
 
 
 class Writer(NamedTuple):
@@ -24,6 +26,11 @@ class Writer(NamedTuple):
     id: str
     session: str = ""
     pid: int = 0
+
+    @classmethod
+    def named(cls, name: str, *, session: str = "") -> Self:
+        """Who writes in this process, as ``name``: with the id that the same name has on this machine wherever it writes."""
+        return cls(name[:_NAME_MAX], derived_id("who", name, os.uname().nodename), session[:_NAME_MAX], os.getpid())
 
 
 class Draft(NamedTuple):

@@ -87,6 +87,7 @@ class ProjectContexts:
         self.table = self.library.table
 
     def close(self) -> None:
+        """Let go of what is held open."""
         self.library.close()
 
     # -- names -------------------------------------------------------------------------------------------------------

@@ -171,6 +171,7 @@ class Project:
         self.close()
 
     def close(self) -> None:
+        """Let go of the store; what was acknowledged is kept."""
         if self._contexts is not None:
             self._contexts.close()
         self.journal.close()
@@ -255,6 +256,7 @@ class Project:
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
+        """Write a memory; an exact duplicate is found rather than written again. Raises UsageError, SecretFoundError."""
         self.look_if_due()
         check_declared(self, memory.item_type)
         from periplus.memory.remember import remember
@@ -270,6 +272,7 @@ class Project:
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
+        """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``. See ``memory.recall``."""
         self.look_if_due()
         for name in filters.types if filters is not None else ():
             check_type(self, name)
@@ -287,6 +290,7 @@ class Project:
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
+        """What an agent should know before ``task``, most important first, within the budget. See ``memory.brief``."""
         from periplus.project.knowing import brief_for
 
         return brief_for(self, task, budget_tokens=budget_tokens)
@@ -563,12 +567,15 @@ class Project:
         return Prover(self.journal, progress or no_progress)
 
     def prove(self, seq: int) -> bytes:
+        """A proof that a record stands in this journal, which a stranger checks without the store."""
         return self.prover().record(seq)
 
     def prove_consistency(self, first: int, second: int | None = None) -> bytes:
+        """A proof that the journal of ``second`` records (all by default) begins with that of ``first``."""
         return self.prover().growth(first, second)
 
     def public_key(self) -> bytes:
+        """The key by which heads that our own lineage signed are checked."""
         from periplus.journal.keys import public_key
 
         return public_key(self.journal.layout, self.journal.lineage)
@@ -699,16 +706,19 @@ class Project:
         return inbox(self.journal, with_decided=with_decided)
 
     def accept(self, reference: str) -> Accepted:
+        """Make a candidate of another project ours. Raises NotFoundError, ConflictError."""
         from periplus.memory.candidates import accept
 
         return accept(self.journal, reference, self.writer)
 
     def refuse(self, reference: str) -> Entity:
+        """Put a candidate away. Raises NotFoundError, ConflictError."""
         from periplus.memory.candidates import refuse
 
         return refuse(self.journal, reference, self.writer)
 
     def status(self) -> Status:
+        """What is in the store, and whether it is sound."""
         from periplus.project.status import status_of
 
         return status_of(self)

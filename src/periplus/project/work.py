@@ -114,6 +114,7 @@ class ProjectWork:
         return waiting_claims(self._journal, self._journal.clock.now_ms())
 
     def is_own(self, claim: Entity) -> bool:
+        """Whether a claim is this writer's."""
         from periplus.memory.claims import holds
 
         return holds(self._project.writer, claim)
@@ -139,6 +140,7 @@ class ProjectWork:
         self, text: str, steps: Sequence[NewStep] = (), *, rationale: str = "", priority: int = 50, after: Sequence[str] = (),
         tags: Sequence[str] = (), key: str = "",
     ) -> Made:  # fmt: skip
+        """Write a plan with its steps, all or nothing. Raises UsageError for steps that would wait for each other."""
         from periplus.memory.plans import make_plan
 
         return make_plan(
@@ -147,6 +149,7 @@ class ProjectWork:
         )  # fmt: skip
 
     def add_steps(self, plan: str, steps: Sequence[NewStep], *, key: str = "") -> Made:
+        """Write more steps of a plan. Raises NotFoundError, UsageError, RefusedError for a closed plan."""
         from periplus.memory.plans import add_steps
 
         return add_steps(self._journal, self._project.writer, plan, steps, key=key)
@@ -175,6 +178,7 @@ class ProjectWork:
         return ready_steps(self._journal, plan)
 
     def waits_for(self, step: Entity) -> list[str]:
+        """The ids of what has to be done before a step and is not."""
         from periplus.memory.plans import waits_for
 
         return waits_for(self._journal, step)
@@ -188,11 +192,13 @@ class ProjectWork:
     # -- handoffs, mail, sessions ---------------------------------------------------------------------------------------
 
     def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "") -> Entity:
+        """Pass on the state of work; ``corrects`` is the handoff that this one replaces."""
         from periplus.memory.handoffs import write_handoff
 
         return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key)
 
     def accept_handoff(self, reference: str, *, key: str = "") -> Entity:
+        """Take over what a handoff passes on. Raises NotFoundError, ConflictError."""
         from periplus.memory.handoffs import accept_handoff
 
         return accept_handoff(self._journal, self._project.writer, reference, key=key)
@@ -204,11 +210,13 @@ class ProjectWork:
         return handoffs(self._journal, with_closed=with_closed, recipient=recipient)
 
     def send(self, recipient: str, text: str, *, ref: str = "", needs_answer: bool = False, key: str = "") -> Entity:
+        """Leave a message for ``recipient``, a name."""
         from periplus.memory.inbox import send
 
         return send(self._journal, self._project.writer, recipient, text, ref=ref, needs_answer=needs_answer, key=key)
 
     def answer(self, reference: str, text: str, *, key: str = "") -> Entity:
+        """Answer a message, in its thread."""
         from periplus.memory.inbox import answer
 
         return answer(self._journal, self._project.writer, reference, text, key=key)
@@ -220,16 +228,19 @@ class ProjectWork:
         return mail(self._journal, self._project.writer.name, with_read=with_read)
 
     def read_mail(self, references: Sequence[str], *, key: str = "") -> Changed:
+        """Say that messages are read."""
         from periplus.memory.inbox import mark_read
 
         return mark_read(self._journal, self._project.writer, references, key=key)
 
     def thread(self, reference: str) -> list[Entity]:
+        """A message with those that it answers and that answer it, the oldest first."""
         from periplus.memory.inbox import thread_of
 
         return thread_of(self._journal, reference)
 
     def begin_session(self, new: NewSession, *, key: str = "") -> Entity:
+        """Begin a session, or go on with one."""
         from periplus.memory.sessions import begin_session
 
         return begin_session(self._journal, self._project.writer, new, key=key)
@@ -241,11 +252,13 @@ class ProjectWork:
         return seen(self._journal, self._project.writer)
 
     def seal_session(self, name: str = "", *, key: str = "") -> Entity:
+        """End a session, the writer's own by default; what it claimed is let go."""
         from periplus.memory.sessions import seal_session
 
         return seal_session(self._journal, self._project.writer, name, key=key)
 
     def who(self) -> list[Present]:
+        """Who works here now, on what."""
         from periplus.memory.sessions import who
 
         return who(self._journal)
@@ -255,6 +268,7 @@ class ProjectWork:
     def set_fields(
         self, reference: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
     ) -> Changed:
+        """Set fields of an entity; None takes one away. Raises UsageError for what may not be set, ConflictError by ``expect``."""
         self._journal.refresh()
         root = self._project.folder
         return update(self._journal, self._project.writer, reference, fields, expect=expect, root=root, key=key)
@@ -271,6 +285,7 @@ class ProjectWork:
     def evolve(
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
+        """Say something anew in place of an entity, which it supersedes. See ``memory.lifecycle``."""
         self._journal.refresh()
         return evolve(
             self._journal, self._project.writer, reference, text, fields, ground=self._project.ground(), key=key
@@ -279,15 +294,18 @@ class ProjectWork:
     def merge(
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
+        """Say one thing in place of several entities of one type."""
         self._journal.refresh()
         return merge(
             self._journal, self._project.writer, references, text, fields, ground=self._project.ground(), key=key
         )
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
+        """Say several things in place of one entity."""
         self._journal.refresh()
         return split(self._journal, self._project.writer, reference, texts, ground=self._project.ground(), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
+        """Say how an entity is related to another."""
         self._journal.refresh()
         return link(self._journal, self._project.writer, reference, kind, target, key=key)
