@@ -62,11 +62,12 @@ def _lines() -> Iterator[str]:
         yield ""
         yield _first(kind)
         yield ""
-        yield "```python"
+        yield "```"
         hints, defaults = inspect.get_annotations(kind), getattr(kind, "_field_defaults", {})
         for field in getattr(kind, "_fields", ()):
             default = f" = {defaults[field]!r}" if field in defaults else ""
-            yield f"{field}: {hints[field]}{default}"
+            hint = hints[field]
+            yield f"{field}: {getattr(hint, '__forward_arg__', hint)}{default}"
         yield "```"
     yield ""
 
@@ -85,7 +86,7 @@ def _member(owner: str, name: str, value: object) -> Iterator[str]:
     returns = said.return_annotation
     words = ", ".join(_parameters(kept))
     told = "" if returns is inspect.Signature.empty else f" -> {_plain(str(returns))}"
-    yield from ("", f"### {owner}.{name}", "", "```python", f"{name}({words}){told}", "```")
+    yield from ("", f"### {owner}.{name}", "", "```", f"{name}({words}){told}", "```")
     text = _first(function)
     if text:
         yield from ("", f"{'A class method. ' if is_class or is_static else ''}{text}")
