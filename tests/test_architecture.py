@@ -112,6 +112,25 @@ def test_what_agents_ask_often_loads_only_what_it_needs(tmp_path, argv, unwanted
     assert (unwanted | _UNUSED_BY_ALL) & loaded_by(*argv, "--store", str(tmp_path)) == set()
 
 
+def test_a_hook_that_only_leaves_its_event_loads_next_to_nothing(tmp_path):
+    """It runs at every call of every tool."""
+    from support import make_store
+
+    make_store(tmp_path)
+    code = (
+        "import sys\nfrom periplus.cli.hook_entry import tell_hook\ntell_hook(sys.argv[1:])\n"
+        "sys.stdout.write(chr(32).join(sorted(sys.modules)))\n"
+    )
+    event = b'{"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "a"}'
+    done = subprocess.run([sys.executable, "-c", code, "PostToolUse", "--store", str(tmp_path)], input=event, capture_output=True, check=True,
+                          timeout=60, cwd=tmp_path)  # fmt: skip
+    modules = set(done.stdout.decode().split())
+    unwanted = {"argparse", "asyncio", "cryptography", "inspect", "msgspec", "orjson", "sqlite3", "subprocess", "tomllib", "periplus.journal",
+                "periplus.memory", "periplus.project", "periplus.trail"}  # fmt: skip
+    assert unwanted & modules == set()
+    assert len(list((tmp_path / ".periplus" / "hooks" / "spool").iterdir())) == 1
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_sorted_and_complete(name):
     path = SOURCE.joinpath(*name.split(".")[1:])

@@ -411,6 +411,10 @@ def test_a_turns_end_seals_the_first_time_and_then_now_and_then(place):
         assert same.value["digest"] == first.value["digest"], "the whole session is not read anew at every turn"
         (run,) = project.unsealed_runs()
         assert len(steps_of_run(project, run)) == 4, "but its steps are there"
+    hook("PreCompact", {**events[0][1], "trigger": "auto"}, cwd=place)
+    with opened(place) as project:
+        (now,) = project.trails()
+        assert now.value["counts"]["steps"] == 4, "before a compaction it is"
 
 
 def test_subagents_have_trails_of_their_own(place):

@@ -200,7 +200,8 @@ class ProjectHooks:
         if not is_over and not {"turn-end", "compact", "subagent-end"} & {*kinds}:
             return []
         try:
-            return settle_session(self._project, events[-1], is_over=is_over, again_ms=_SEAL_AGAIN_MS, note=self.note)
+            again_ms = 0 if "compact" in kinds else _SEAL_AGAIN_MS  # what is compacted is told nowhere else
+            return settle_session(self._project, events[-1], is_over=is_over, again_ms=again_ms, note=self.note)
         except PeriplusError as error:
             if isinstance(error, LockTimeoutError):
                 raise
