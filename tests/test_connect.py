@@ -686,7 +686,11 @@ def test_the_receipt_is_written_as_it_was(place):
     receipt = place.keeping.receipt(os.fspath(place.base / ".mcp.json"))
     (path,) = (file for file in Path(place.keeping.folder).glob("*.json") if ".mcp.json" in file.read_text())
     assert path.read_text().replace(os.fspath(place.base), "/home/ada/shop") == (GOLDEN / "receipt.json").read_text()
-    assert place.keeping.kept(receipt) == path.with_suffix(".before").read_bytes() == b"{}\n"
+    assert (
+        place.keeping.kept(os.fspath(place.base / ".mcp.json"), receipt)
+        == path.with_suffix(".before").read_bytes()
+        == b"{}\n"
+    )
 
 
 @pytest.mark.parametrize("change", [
@@ -716,3 +720,36 @@ def test_a_receipt_removes_no_folder_of_others(place):
     place.disconnect("codex")
     assert (place.folder / "empty").is_dir()
     assert place.snapshot() == {}
+
+
+def test_files_of_others_do_not_keep_us_from_leaving(place):
+    """What cannot be read, and holds nothing of ours, is none of our business when we go."""
+    (place.base / ".vscode").mkdir()
+    (place.base / ".vscode/mcp.json").write_text("{ broken")
+    (place.base / ".gemini").symlink_to(place.folder)
+    (place.base / "opencode.json").write_text("{}")
+    (place.base / "opencode.json").chmod(0o444)
+    place.connect("codex", "cursor")
+    place.disconnect()
+    assert not (place.base / "AGENTS.md").exists()
+    place.connect("codex", "cursor")
+    cursor = place.base / ".cursor/mcp.json"
+    cursor.write_text(cursor.read_text()[:-4])
+    place.disconnect("codex")
+    assert (place.base / "AGENTS.md").exists(), "Cursor's file may hold our server: it reads that too"
+    with pytest.raises(FormatError, match=r"mcp\.json, line"):
+        place.disconnect()
+
+
+def test_a_path_that_is_no_text(tmp_path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    place = Place(folder)
+    (place.base / ".mcp.json").write_text("{} ")
+    place.connect()
+    assert place.connect() == []
+    place.disconnect()
+    assert {path: data for path, data in place.snapshot().items() if data != b"a folder"} == {".mcp.json": b"{} "}

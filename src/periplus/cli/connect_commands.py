@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.connect_schemas import FileChangeOut
@@ -59,7 +59,6 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _check_typed(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
-    from periplus.cli.face import plain
 
     if arguments.all and arguments.agents:
         raise UsageError("give either names or --all", safe="Nothing was changed.")
@@ -105,6 +104,7 @@ def machine_of(face: Face, program: str, scope: str) -> Machine:
     command = program or (
         "periplus" if path and scope == "project" else path or program_path(own, folders) or "periplus"
     )
+    plain(command, "the path of periplus")
     return Machine(
         home=face.home,
         config=environment.get("XDG_CONFIG_HOME") or os.path.join(face.home, ".config"),

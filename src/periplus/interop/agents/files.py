@@ -14,6 +14,7 @@ from __future__ import annotations
 
 __all__ = ["Change", "Keeping", "apply", "is_connected", "located", "plan_connect", "plan_disconnect", "read_held"]
 
+import errno
 import os
 import re
 import stat
@@ -24,7 +25,7 @@ import msgspec
 
 from periplus.base.confined import Confined, Limits
 from periplus.base.digests import sha256
-from periplus.base.errors import ConflictError, NotFoundError, RefusedError, environment_failure
+from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.locks import Lock
 from periplus.interop.agents.model import Agent, Site
@@ -88,14 +89,14 @@ class Keeping:
             found = msgspec.json.decode(read_plain(self._path(real, "json"), _RECEIPT_BYTES_MAX), type=Receipt)
         except (OSError, msgspec.DecodeError):
             return None
-        return found if found.path == real and found.schema == "periplus.connection/1" else None
+        return found if found.path == _shown(real) and found.schema == "periplus.connection/1" else None
 
-    def kept(self, receipt: Receipt) -> bytes | None:
+    def kept(self, real: str, receipt: Receipt) -> bytes | None:
         """The bytes of before; None where there was no file. Raises NotFoundError where they are not what was kept."""
         if not receipt.existed:
             return None
         try:
-            data = read_plain(self._path(receipt.path, "before"), FILE_BYTES_MAX)
+            data = read_plain(self._path(real, "before"), FILE_BYTES_MAX)
         except OSError:
             data = b""
         if _digest(data) != receipt.before:
@@ -105,9 +106,9 @@ class Keeping:
     def keep(self, change: Change, folders: tuple[str, ...]) -> None:
         assert change.after is not None
         existed = change.baseline is not None
-        receipt = Receipt(
-            "periplus.connection/1", change.real, existed, _digest(change.baseline), _digest(change.after), folders
-        )
+        folders = tuple(folder for folder in folders if folder == _shown(folder))  # others stay, when they are empty
+        before, after = _digest(change.baseline), _digest(change.after)
+        receipt = Receipt("periplus.connection/1", _shown(change.real), existed, before, after, folders)
         if change.baseline is not None:
             self._write(self._path(change.real, "before"), change.baseline)
         self._write(self._path(change.real, "json"), msgspec.json.format(msgspec.json.encode(receipt)) + b"\n")
@@ -164,11 +165,18 @@ def plan_connect(site: Site, agents: Sequence[Agent], keeping: Keeping) -> list[
 
 
 def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent], keeping: Keeping) -> list[Change]:
-    """What disconnecting ``agents`` changes. What one of ``others`` reads too stays while that one is connected."""
-    stays = {target.real for target in _targets(site, [one for one in others if is_connected(site, one)])}
+    """What disconnecting ``agents`` changes. What one of ``others`` reads too stays while that one is connected.
+
+    A file that cannot be read or changed, and in which nothing of ours can be, is none of our business here.
+    """
+    stays = {
+        target.real for target in _targets(site, [one for one in others if is_connected(site, one)], is_lenient=True)
+    }
     changes = []
-    for target in _targets(site, agents):
-        before = None if target.real in stays else read_held(target.path, target.real)
+    for target in _targets(site, agents, is_lenient=True):
+        if target.real in stays or not _may_hold_ours(target.real):
+            continue
+        before = read_held(target.path, target.real)
         if before is None or not _is_ours_in(target, before):
             continue
         after = _baseline(target, before, keeping)
@@ -179,24 +187,40 @@ def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent]
 
 
 def is_connected(site: Site, agent: Agent) -> bool:
-    """Whether the agent has our server, which no other agent's file holds. A file that cannot be read holds none."""
+    """Whether the agent has our server, which no other agent's file holds; of a file that cannot be read, whether it may."""
     for part in agent.parts(site):
         if part.what == "server" and isinstance(part, JsonPart | TomlPart):
+            real = os.path.realpath(part.path)
             try:
-                real = located(site, part.path)[0]
-                if standing(part, read_held(part.path, real), part.path) in ("current", "older"):
+                held = read_held(part.path, located(site, part.path)[0])
+                if standing(part, held, part.path) in ("current", "older"):
                     return True
-            except (RefusedError, ValueError):
-                continue
+            except PeriplusError:
+                if _may_hold_ours(real):
+                    return True
     return False
 
 
-def _targets(site: Site, agents: Sequence[Agent]) -> list[_Target]:
-    """Each file once, with the parts that go into it."""
+def _may_hold_ours(real: str) -> bool:
+    """Whether a file has a word that all of our parts have; also where nobody can tell."""
+    try:
+        data = read_plain(real, FILE_BYTES_MAX)
+    except OSError as error:
+        return error.errno in (errno.EACCES, errno.EPERM)
+    return b"periplus" in data or b" --agent " in data
+
+
+def _targets(site: Site, agents: Sequence[Agent], *, is_lenient: bool = False) -> list[_Target]:
+    """Each file once, with the parts that go into it; with ``is_lenient`` without those that we would not write to."""
     found: dict[str, _Target] = {}
     for agent in agents:
         for part in agent.parts(site):
-            real, root = located(site, part.path)
+            try:
+                real, root = located(site, part.path)
+            except RefusedError:
+                if not is_lenient:
+                    raise
+                continue
             held = found.setdefault(real, _Target(part.path, real, root, (), ()))
             has_block = any(isinstance(one, BlockPart) for one in held.parts)
             parts = (
@@ -257,7 +281,7 @@ def _baseline(target: _Target, now: bytes | None, keeping: Keeping) -> bytes | N
     receipt, kept = keeping.receipt(target.real), None
     if receipt is not None:
         try:
-            kept = keeping.kept(receipt)
+            kept = keeping.kept(target.real, receipt)
         except NotFoundError:
             receipt = None
     if now is None:
@@ -363,6 +387,11 @@ def _is_gone(pid: int) -> bool:
     except (PermissionError, OverflowError):
         return False
     return False
+
+
+def _shown(path: str) -> str:
+    """A path as text, whatever its bytes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _digest(data: bytes | None) -> str:
