@@ -30,12 +30,13 @@ TURN_INDEX_VERSION: Final = 1
 _BUSY_S: Final = 5.0
 _ROWS_AT_ONCE: Final = 2_000
 _WORDS_ASKED_MAX: Final = 24
+_SCORED_MAX: Final = 1_500
 _SCHEMA: Final = (
     "CREATE TABLE seen (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE turns (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL, turn INTEGER NOT NULL, lineage TEXT NOT NULL,
     first INTEGER NOT NULL, last INTEGER NOT NULL, over INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
     UNIQUE (item_id, lineage, turn))""",
-    "CREATE VIRTUAL TABLE words USING fts5(text, item_id UNINDEXED, tokenize='porter unicode61 remove_diacritics 2')",
+    "CREATE VIRTUAL TABLE words USING fts5(text, session, tokenize='porter unicode61 remove_diacritics 2')",
     f"PRAGMA user_version = {TURN_INDEX_VERSION}",
 )
 
@@ -67,19 +68,33 @@ class TurnIndex:
         self.refresh()
         if not terms or limit <= 0:
             return []
-        asked = " OR ".join(f'"{term}"' for term in terms)
-        where, arguments = "", [asked]
-        if session or but:
-            where = f" AND words.item_id {'=' if session else '<>'} ?"
-            arguments.append(session or but)
-        rows = self._safely(
-            lambda: self._db.execute(
-                "SELECT turns.item_id, turns.turn, turns.text, -bm25(words) AS score FROM words"  # noqa: S608 - constants
-                f" JOIN turns ON turns.id = words.rowid WHERE words MATCH ?{where} ORDER BY score DESC, turns.id DESC LIMIT ?",
-                (*arguments, limit),
-            ).fetchall()
-        )
-        return [FoundTurn(*row) for row in rows]
+        return self._safely(lambda: self._best(terms, limit, _scope(session, but)))
+
+    def _best(self, terms: Sequence[str], limit: int, scope: str) -> list[FoundTurn]:
+        """By the rarer terms alone where the commoner ones stand in very many turns: these tell little, and scoring them all takes long."""
+        counted = []
+        for term in terms:
+            sql = "SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+            count = self._db.execute(sql, (f'text : "{term}"', _SCORED_MAX)).fetchone()[0]
+            if count:
+                counted.append((count, term))
+        counted.sort()
+        chosen: list[str] = []
+        room = _SCORED_MAX
+        for count, term in counted:
+            if chosen and count > room:
+                break
+            chosen.append(f'"{term}"')
+            room -= count
+        if not chosen:
+            return []
+        scored = self._db.execute(
+            "SELECT rowid, -bm25(words, 1.0, 0.0) AS score FROM words WHERE words MATCH ? ORDER BY score DESC, rowid DESC LIMIT ?",
+            (f"text : ({' OR '.join(chosen)}){scope}", limit),
+        ).fetchall()
+        sql = "SELECT item_id, turn, text FROM turns WHERE id = ?"
+        found = [(self._db.execute(sql, (row_id,)).fetchone(), score) for row_id, score in scored]
+        return [FoundTurn(item_id, turn, text, score) for (item_id, turn, text), score in found]
 
     # -- of one session ------------------------------------------------------------------------------------------------
 
@@ -169,8 +184,8 @@ class TurnIndex:
         if over:
             from periplus.base.analysis import expand
 
-            row = (made.lastrowid, expand(text), item_id)
-            self._db.execute("INSERT INTO words (rowid, text, item_id) VALUES (?, ?, ?)", row)
+            row = (made.lastrowid, expand(text), _token(item_id))
+            self._db.execute("INSERT INTO words (rowid, text, session) VALUES (?, ?, ?)", row)
 
     def _read(self, item_id: str, lineage: str, turn: int, first: int, last: int) -> list[Episode]:
         import msgspec
@@ -245,6 +260,17 @@ class TurnIndex:
             db.close()
             raise
         return db
+
+
+def _token(item_id: str) -> str:
+    """The one word that a session's id is in the index."""
+    return item_id.replace("_", "").lower()
+
+
+def _scope(session: str, but: str) -> str:
+    if session:
+        return f' AND session : "{_token(session)}"'
+    return f' NOT session : "{_token(but)}"' if but else ""
 
 
 def _turn_of(row: IndexedRecord) -> int:
