@@ -14,29 +14,23 @@ from collections.abc import Iterator, Sequence
 from statistics import mean
 from typing import Any, Final
 
+from bench.agent_peer import find_peer, run_peer
 from bench.measure import Bench, Figure, Row, row
 from periplus.agent.contracts import AssistantMessage, Message, ToolCall, ToolSchema, TurnContext
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted
 from periplus.agent.loop import Limits
+from periplus.agent.memories import NullMemory
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.runlog import MemoryLog, StoreLog
 from periplus.agent.session import Parts, Session
 from periplus.agent.tape.compiler import Tape
 from periplus.agent.tape.folder import FolderView
 from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.prefix import PrefixMeter
+from periplus.agent.tape.prefix import PrefixMeter, serialised
 from periplus.agent.tape.prompt import SYSTEM_PROMPT
 from periplus.agent.tape.turns_kept import KeptTurns
-from periplus.agent.tools import (
-    LocalToolHost,
-    Pages,
-    Workspace,
-    edit_tool,
-    find_engine,
-    list_tool,
-    read_tool,
-    search_tool,
-)
+from periplus.agent.tools import Pages
+from periplus.agent.tools.local import HostParts, open_host
 from periplus.agent.transcript import TranscriptContext
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.journal import Writer
@@ -62,16 +56,11 @@ class EditingSession:
                 file.write(_source(number))
         self.log = MemoryLog()
         pages = Pages(pages_of(KeptTurns(self.log.read)))
-        self.work = Workspace(os.path.join(folder, "work"), os.path.join(folder, "state"), pages=pages)
-        self.host = LocalToolHost(self.work)
-        for tool in (
-            read_tool(self.work),
-            list_tool(self.work),
-            search_tool(self.work, find_engine(os.environ.get("PATH", ""))),
-            edit_tool(self.work),
-        ):
-            self.host.add(tool)
-        files = FolderView(self.work.folder, self.work.changes.objects.get)
+        self.host = open_host(HostParts(
+            root=os.path.join(folder, "work"), state=os.path.join(folder, "state"), pages=pages, memory=NullMemory(),
+            environment={"PATH": os.environ.get("PATH", "")},
+        ))  # fmt: skip
+        files = FolderView(self.host.work.folder, self.host.work.changes.objects.get)
         tools = self.host.schemas()
         self.context: TurnContext = (
             Tape(SYSTEM_PROMPT, tools, files=files, **options)
@@ -97,7 +86,7 @@ class EditingSession:
             self._turn += 1
             self._step = 0
             begun = time.process_time()
-            text = f"In part {self._turn % _FILES} make step {self._turn % _FUNCTIONS} add {self._turn}, and keep its name."
+            text = f"In part {self._turn % _FILES} make step {self._turn % _FUNCTIONS} add {1000 + self._turn}, and keep its name."
             ended = self.session.turn(text)
             self.cpu_s.append(time.process_time() - begun)
             assert ended.reason == "done", ended.note
@@ -121,7 +110,9 @@ class EditingSession:
             4: ("read", {"path": path, "start": 1 + 9 * (self._turn % _FUNCTIONS), "count": 20}),
         }
         if self._step not in calls:
-            return AssistantMessage(content=f"{name} in {path} adds {self._turn} now; I read it again and it stands.")
+            return AssistantMessage(
+                content=f"{name} in {path} adds {1000 + self._turn} now; I read it again and it stands."
+            )
         tool, args = calls[self._step]
         call = ToolCall(id=f"call_{self._turn}_{self._step}", name=tool, args=args)
         return AssistantMessage(content=f"Step {self._step}: {tool}.", tool_calls=(call,), finish_reason="tool_calls")
@@ -131,7 +122,7 @@ class EditingSession:
         at = text.index(f"def {name}(")
         line = text[text.index("    total = ", at) : text.index("\n", text.index("    total = ", at))]
         before = text[at : text.index(line, at) + len(line)]
-        return {"path": path, "old": before, "new": before.replace(line, f"    total = value + {self._turn}")}
+        return {"path": path, "old": before, "new": before.replace(line, f"    total = value + {1000 + self._turn}")}
 
 
 def _source(number: int) -> str:
@@ -151,7 +142,8 @@ def _source(number: int) -> str:
 def measure(bench: Bench) -> Iterator[Row]:
     yield from _survival(bench)
     yield from _long(bench)
-    yield from _floor()
+    yield from _floor(bench)
+    yield from _peer(bench)
     yield from _recall(bench)
 
 
@@ -203,9 +195,37 @@ def _long(bench: Bench) -> Iterator[Row]:
               f"turns {tenth} to {2 * tenth}", _one(1e3 * mean(session.cpu_s[tenth : 2 * tenth])))  # fmt: skip
 
 
-def _floor() -> Iterator[Row]:
-    yield row(_PART, "system prompt", "characters", _one(len(SYSTEM_PROMPT)), "what is left of 12,000 by 8,500 of tools",
-              _one(3_500))  # fmt: skip
+def _floor(bench: Bench) -> Iterator[Row]:
+    session = EditingSession(os.path.join(bench.folder, "floor"))
+    tools = sum(len(serialised(one)) for one in session.host.schemas())
+    session.close()
+    yield row(_PART, "system prompt and tools", "characters", _one(len(SYSTEM_PROMPT) + tools), "what is allowed",
+              _one(12_000))  # fmt: skip
+
+
+def _peer(bench: Bench) -> Iterator[Row]:
+    command, turns = find_peer(), bench.size(40, 8)
+    if not command:
+        bench.say("the peer is not installed (PERIPLUS_BENCH_PEER names its command): left out")
+        return
+    bench.say(f"the peer, {turns} turns")
+    once, peer = (
+        run_peer(command, os.path.join(bench.folder, f"peer{count}"), count, _source, _FILES, _FUNCTIONS)
+        for count in (1, turns)
+    )
+    assert peer.edits == turns, f"the peer was driven wrongly: {peer.edits} of {turns} changes are there"
+    ours = EditingSession(os.path.join(bench.folder, "beside"))
+    ours.run(turns)
+    floor = len(SYSTEM_PROMPT) + sum(len(serialised(one)) for one in ours.host.schemas())
+    ours.close()
+    every = [*ours.meter.between, *ours.meter.at_folds]
+    cpu = (peer.cpu_s - once.cpu_s) / (turns - 1)
+    yield row(_PART, f"prefix survival, {turns} turns, folds among them", "% of the request before", _one(100 * mean(every)),
+              "the peer", _one(100 * mean(peer.between)), better="higher")  # fmt: skip
+    yield row(_PART, "system prompt and tools", "characters", _one(floor), "the peer", _one(peer.floor))
+    yield row(_PART, "CPU a turn of the host", "ms", _one(1e3 * mean(ours.cpu_s[1:])), "the peer", _one(1e3 * cpu))
+    yield row(_PART, f"largest request in {turns} turns", "kB", _one(max(ours.requests) / 1e3), "the peer",
+              _one(peer.largest / 1e3))  # fmt: skip
 
 
 def _recall(bench: Bench) -> Iterator[Row]:
