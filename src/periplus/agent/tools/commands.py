@@ -176,6 +176,7 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
     if not command.strip() or "\0" in command:
         raise ArgumentsError("shell: command is empty, or has a zero byte", safe="Nothing was run.")
     cwd = shell.work.path(args.text("cwd", ".") or ".")
+    cancels = shell.processes.cancels
     shell.watch.before()
     try:
         process = shell.start(
@@ -185,7 +186,7 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
     except _NoConsentError as error:
         return ToolResult(outcome="denied", output=f"{error}\n{error.mend}", untrusted=False)
     seconds = 0.0 if args.flag("background") else args.number("deadline_s", DEADLINE_S)
-    shell.processes.in_foreground(process, seconds)
+    shell.processes.in_foreground(process, seconds, cancels)
     return shell.changed(process, _told(process, process.output.news()))
 
 

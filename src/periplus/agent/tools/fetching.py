@@ -10,8 +10,9 @@ environment is used: no proxies, no cookies, no credentials. Bytes, time, redire
 
 from __future__ import annotations
 
-__all__ = ["Fetched", "Fetcher", "fetch_tool"]
+__all__ = ["FetchCancelledError", "Fetched", "Fetcher", "fetch_tool"]
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -43,6 +44,12 @@ _PARAMETERS: Final = (
 )
 
 
+class FetchCancelledError(EnvironmentFailure):
+    """What was fetched is not wanted any more."""
+
+    code = "cancelled"
+
+
 class Fetched(NamedTuple):
     """What came back. ``url`` is that of the last request; ``is_cut``: there was more than is taken."""
 
@@ -65,6 +72,15 @@ class Fetcher:
         self._resolver, self._is_allowed, self._check_name = resolver, is_allowed, check_name
         self._ports, self._seconds, self._body_bytes_max = ports, seconds, body_bytes_max
         self._tls, self._agent = tls, agent
+        self._lock = threading.Lock()
+        self._watches: set[_Watch] = set()
+
+    def cancel(self) -> None:
+        """End what is fetched now, from any thread: its calls raise FetchCancelledError."""
+        with self._lock:
+            watches = list(self._watches)
+        for watch in watches:
+            watch.cancel()
 
     def fetch(self, url: str, *, headers: Mapping[str, str] | None = None, redirects: int = REDIRECTS_MAX) -> Fetched:
         """``headers`` are sent with the first request only. Raises UsageError for what is no address, RefusedError for what is not to be fetched, EnvironmentFailure."""
@@ -113,6 +129,8 @@ class Fetcher:
         try:
             plain = self._connected(addresses, port, deadline)
             watch = _Watch(plain, deadline)
+            with self._lock:
+                self._watches.add(watch)
             connection = http.client.HTTPConnection(host, port)
             connection.sock = plain
             if parts.scheme == "https":
@@ -124,13 +142,21 @@ class Fetcher:
                                 ("Accept-Encoding", "identity"), ("Connection", "close"), *headers.items()):  # fmt: skip
                 connection.putheader(name, value)
             connection.endheaders()
-            return self._answer(url, connection, deadline)
+            answer = self._answer(url, connection, deadline)
         except (OSError, http.client.HTTPException, ssl.SSLError, socket.timeout) as error:  # noqa: UP041 - one name for each system
+            if watch is not None and watch.is_cancelled:
+                raise FetchCancelledError(f"getting {url} was cancelled", safe="Nothing was changed.") from error
             raise EnvironmentFailure(
                 f"cannot get {url}: {type(error).__name__}: {error}", safe="Nothing was changed."
             ) from error
+        else:
+            if watch.is_cancelled:  # the end of a body may be the end of the connection
+                raise FetchCancelledError(f"getting {url} was cancelled", safe="Nothing was changed.")
+            return answer
         finally:
             if watch is not None:
+                with self._lock:
+                    self._watches.discard(watch)
                 watch.close()
             if connection is not None:
                 connection.close()
@@ -171,6 +197,8 @@ class Fetcher:
                     break
                 pieces.append(piece)
                 size += len(piece)
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"over {self._seconds:g} s")
             body = b"".join(pieces)
             return Fetched(
                 url, response.status, response.headers.get_content_type(), response.headers.get_content_charset() or "",
@@ -182,12 +210,15 @@ class _Watch:
     """Ends a connection at its deadline, whatever it is doing then: each byte that drips in would begin a wait anew."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
-        import threading
-
         self._socket = connected.dup()
+        self.is_cancelled = False
         self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._end)
         self._timer.daemon = True
         self._timer.start()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self._end()
 
     def _end(self) -> None:
         import socket
@@ -223,7 +254,10 @@ def fetch_tool(fetcher: Fetcher, outputs: Outputs) -> Tool:
 
 
 def _fetch(fetcher: Fetcher, outputs: Outputs, args: Arguments) -> ToolResult:
-    found = fetcher.fetch(args.text("url"))
+    try:
+        found = fetcher.fetch(args.text("url"))
+    except FetchCancelledError as error:
+        return ToolResult(outcome="cancelled", output=str(error), untrusted=False)
     title, text = _text(found, is_raw=args.flag("raw"))
     cut = f", its first {len(found.body):,} bytes" if found.is_cut else ""
     head = f"{found.url}: {found.status}, {found.media_type}{cut}{f', {title!r}' if title else ''}"

@@ -73,10 +73,11 @@ def open_host(parts: HostParts) -> LocalToolHost:
         work, processes, parts.sandbox, environment=parts.environment, home=parts.home, consent=parts.consent,
         writable=parts.writable, allow_network=parts.allow_network,
     )  # fmt: skip
+    fetcher = parts.fetcher or Fetcher()
     engine = parts.engine or find_engine(shell.environment["PATH"])
     tools = [
         read_tool(work), list_tool(work), search_tool(work, engine), edit_tool(work), write_tool(work), shell_tool(shell),
-        process_tool(processes), fetch_tool(parts.fetcher or Fetcher(), outputs), plan_tool(parts.note), ask_tool(parts.asker),
+        process_tool(processes), fetch_tool(fetcher, outputs), plan_tool(parts.note), ask_tool(parts.asker),
     ]  # fmt: skip
     if parts.memory is not None:
         tools += [remember_tool(parts.memory), recall_tool(parts.memory)]
@@ -86,6 +87,6 @@ def open_host(parts: HostParts) -> LocalToolHost:
     host.recovered = recovered
     host.sandbox = parts.sandbox.about
     host.add(code_tool(host, shell, parts.authorize))
-    host.watch(on_close=outputs.close)
+    host.watch(on_cancel=fetcher.cancel, on_close=outputs.close)
     host.watch(on_cancel=processes.cancel, on_close=processes.close)
     return host

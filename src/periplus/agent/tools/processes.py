@@ -125,6 +125,7 @@ class Processes:
         self._lock = threading.Lock()
         self._all: dict[str, Process] = {}
         self._foreground: set[Process] = set()
+        self._cancels = 0
         self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._starter: threading.Thread | None = None
         self._next = 1
@@ -173,11 +174,20 @@ class Processes:
                 del self._all[id_]
         return process
 
-    def in_foreground(self, process: Process, seconds: float) -> bool:
-        """Wait for it as a call does: ``cancel`` ends it meanwhile. Gives whether it is over."""
+    @property
+    def cancels(self) -> int:
+        """How often was cancelled: taken before a start, it says afterwards whether the start came too late."""
+        with self._lock:
+            return self._cancels
+
+    def in_foreground(self, process: Process, seconds: float, cancels: int | None = None) -> bool:
+        """Wait for it as a call does: ``cancel`` ends it meanwhile, or has since ``cancels`` was taken. Gives whether it is over."""
         with self._lock:
             self._foreground.add(process)
+            is_late = cancels is not None and cancels != self._cancels
         try:
+            if is_late:
+                process.stop("cancelled")
             return process.wait(seconds)
         finally:
             with self._lock:
@@ -186,6 +196,7 @@ class Processes:
     def cancel(self) -> None:
         """End those that calls wait for."""
         with self._lock:
+            self._cancels += 1
             waiting = list(self._foreground)
         for process in waiting:
             process.stop("cancelled")

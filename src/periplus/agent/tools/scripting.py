@@ -57,6 +57,7 @@ def _run(
     asks, their_ask = os.pipe()
     their_answer, answers = os.pipe()
     server = _Server(host, authorize, known, asks, answers)
+    cancels = shell.processes.cancels
     shell.watch.before()
     try:
         server.send({"source": args.text("source"), "names": {name: server.fields(name) for name in known}})
@@ -69,7 +70,7 @@ def _run(
             os.close(their_answer)
             os.close(their_ask)
         server.start()
-        is_over = shell.processes.in_foreground(process, args.number("deadline_s", DEADLINE_S))
+        is_over = shell.processes.in_foreground(process, args.number("deadline_s", DEADLINE_S), cancels)
         if not is_over:
             process.stop("its time is over")
     finally:
