@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent_drive import DictFiles, Driver, digest
 from periplus.agent.contracts import AssistantMessage, Message, ToolCall, ToolResult, TurnContext
+from periplus.agent.episode_codec import decode_episode, encode_episode
 from periplus.agent.episodes import Answered, Ended, Noted, Requested, Resulted
 from periplus.agent.tape.compiler import Tape
 from periplus.agent.tape.entries import (
@@ -22,8 +25,23 @@ from periplus.agent.tape.entries import (
     TurnEntry,
 )
 from periplus.agent.tape.fence import fence
-from periplus.agent.tape.notes import SliceNote, TopicNote, note_in
+from periplus.agent.tape.notes import (
+    Anchor,
+    Fact,
+    FilePatch,
+    FoldNote,
+    Known,
+    OpenNote,
+    SealNote,
+    SliceNote,
+    TailNote,
+    TopicNote,
+    UnfoldNote,
+    note_in,
+)
+from periplus.agent.tape.notes import noted as as_noted
 from periplus.agent.tape.patches import apply_diff, diff_texts
+from periplus.base.canonical import canonical
 from periplus.base.errors import FormatError, NotFoundError, UsageError
 
 LINES = st.lists(
@@ -516,3 +534,44 @@ def test_requests_with_their_end_but_no_beginning_are_no_trouble():
     tape.take(Resulted(turn=1, step=1, call_id="a", name="read", result=ToolResult(outcome="ok")))
     tape.take(Requested(turn=1, text="now"))
     assert tape.messages()[-1].content == "now"
+
+
+# -- as it is kept --------------------------------------------------------------------------------------------------------
+
+SHA = "ab" * 32
+PATCH = FilePatch(path="a.py", before=SHA, after=SHA, diff="@@ -1,1 +1,1 @@\n-x\n+y\n", added=1, removed=1)
+NOTES = (
+    OpenNote(session="talk", budget=48_000, fold_to=16_000, prompt="You work."),
+    TailNote(
+        facts=(Fact(name="time", text="noon"),),
+        knowledge=(Known(handle="@periplus/memory/x.md", kind="note", preview="p", score=500, untrusted=False),),
+        outside=(PATCH,),
+    ),
+    SealNote(patches=(PATCH,), outside=(FilePatch(path="b", before=SHA),), used=("@periplus/memory/x.md",)),
+    FoldNote(
+        fold=1,
+        why="budget",
+        turns=9,
+        whole=True,
+        digests=12,
+        anchors=(Anchor(path="a.py", sha256=SHA, lines=2, shown=((1, "y\n"),), is_whole=False),),
+        tokens=50_000,
+    ),
+    FoldNote(fold=2, why="overflow", step=3, tokens=90_000),
+    UnfoldNote(fold=2),
+    SliceNote(field="findings", op="add", value="it fails on Mondays", tier="observed"),
+    TopicNote(action="new", topic="docs", title="The manual"),
+)
+
+
+def test_notes_are_kept_as_they_always_were():
+    """A golden file: what an earlier version wrote is read by this one, and this one writes it so."""
+    path = Path(__file__).parent / "golden" / "agent" / "tape-notes-v1.jsonl"
+    lines = path.read_bytes().splitlines()
+    assert [canonical(encode_episode(as_noted(3, note, 2))) for note in NOTES] == lines
+    assert [note_in(decode_episode(json.loads(line))) for line in lines] == list(NOTES)
+
+
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: type(note).__name__)
+def test_a_note_comes_back_from_its_episode(note):
+    assert note_in(as_noted(3, note)) == note
