@@ -56,9 +56,7 @@ def measure(bench: Bench) -> Iterator[Row]:
         "periplus mcp": partial(_felt, [*periplus_command(), "mcp", "--store", root], questions),
         "bare SDK": partial(_felt, [sys.executable, "-c", _BARE], questions),
     }
-    for side in sides.values():
-        side()
-    rounds = bench.size(9, 2)
+    rounds = bench.size(9, 1)
     bench.say(f"{rounds} rounds")
     found = in_turn(rounds, sides, collect=False)
     for what, index, unit in (

@@ -144,6 +144,15 @@ EXPECTED = [
             "stream over a Unix socket, proved",
         )
     ),
+    *(
+        ("mcp", what, "bare SDK server, one tool")
+        for what in (
+            "start to tools/list",
+            "start to the first answer of a tool",
+            "recall among 100, p50",
+            "resident after 30 calls",
+        )
+    ),
     ("server", "objects pulled, verified", "a socket pair, hashed"),
     ("server", "memory for each of 100 slow readers", "the window of each"),
 ]

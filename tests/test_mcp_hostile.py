@@ -108,6 +108,7 @@ def test_no_argument_harms_the_server(served):
     with served.project() as project:
         assert [one.value["text"] for one in project.journal.entities("note")] == ["It goes on"]
         assert not list(project.journal.entities("plan"))
+        assert [one.seq for one in project.journal.entities("note")] == [1], "what was refused begins no session"
 
 
 def test_no_line_harms_the_server(served):

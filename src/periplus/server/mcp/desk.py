@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _NAME_MAX: Final = 60
 _DAMAGE_TOKENS: Final = 60
+_LOOKS: Final = ("list", "show", "inbox")  # actions of writing tools that write nothing
 _BUDGET: Final = 2_000
 _KNOWN_AS: Final = {
     "codex-mcp-client": "codex",
@@ -91,10 +92,10 @@ class Desk:
             run = row.load()
 
             def answer(project: Project) -> Reply:
-                if not row.is_read_only:
-                    self._callers[caller.connection] = caller
-                    self._sessions.alive(caller.connection, caller.client, project)
-                return _reply(run(project, given), getattr(given, "budget", _BUDGET), project)
+                found = run(project, given)
+                if not row.is_read_only and getattr(given, "action", "") not in _LOOKS:
+                    self._alive(caller, project)
+                return _reply(found, getattr(given, "budget", _BUDGET), project)
 
             return self.within(caller, answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer and the server stays
@@ -117,6 +118,13 @@ class Desk:
         self._let_go()
         project.discard_index(os.path.dirname(project.root), store=project.root)
         return work(self._opened(caller))
+
+    def _alive(self, caller: Caller, project: Project) -> None:
+        self._callers[caller.connection] = caller
+        try:
+            self._sessions.alive(caller.connection, caller.client, project)
+        except PeriplusError as error:  # what was asked for is written; a sign of life can wait for the next call
+            self.told(error)
 
     def leave(self, connection: str) -> None:
         """A connection ended: what it began is sealed, and its claims are let go."""

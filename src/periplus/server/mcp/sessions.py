@@ -45,7 +45,7 @@ class Sessions:
         return held or connection
 
     def alive(self, connection: str, title: str, project: Project) -> None:
-        """Before a write: begin the session where it is the connection's own, or that it was told of; else say that it is alive."""
+        """After a write: begin the session where it is the connection's own, or that it was told of; else say that it is alive."""
         from periplus.memory.sessions import NewSession
 
         name = project.writer.session
