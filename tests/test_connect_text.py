@@ -264,7 +264,7 @@ def test_a_block_is_added_changed_and_cut_out_again(text, body, other, end, behi
     assert find_block(second, "f").body == other
     assert remove_block(first, "f").rstrip() == text.rstrip()
     assert remove_block(second, "f").endswith(behind)
-    edited = re.sub(r"(-->\r?\n)", r"\1more\n", first, count=1)
+    edited = first[: held.start] + re.sub(r"(-->\r?\n)", r"\1more\n", first[held.start :], count=1)
     assert find_block(edited, "f").is_edited
     part = BlockPart("f", "instructions", body)
     assert take(part, put(part, text.encode(), "f"), "f", text.encode()).decode().rstrip() == text.rstrip()
