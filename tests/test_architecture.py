@@ -85,13 +85,14 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
     modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
     unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.loading",
-                "periplus.journal.checkpoint", "periplus.journal.checkpointing", "periplus.journal.doctor"}  # fmt: skip
+                "periplus.journal.checkpoint", "periplus.journal.checkpointing", "periplus.journal.doctor",
+                "periplus.memory.declared"}  # fmt: skip
     assert unwanted & modules == set()
     assert "periplus.memory.documents" in modules
 
 
 _UNUSED_BY_ALL = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
-                  "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents"}  # fmt: skip
+                  "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

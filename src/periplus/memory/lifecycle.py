@@ -25,9 +25,17 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.declared import coerced
 from periplus.memory.links import linked
-from periplus.memory.types import CANDIDATE, MEMORY_TYPES, NOT_REMEMBERED, Cascade, MemoryType, row_of, state_of
+from periplus.memory.types import (
+    CANDIDATE,
+    MEMORY_TYPES,
+    NOT_REMEMBERED,
+    Cascade,
+    MemoryType,
+    row_of,
+    state_of,
+    typed_fields,
+)
 
 if TYPE_CHECKING:
     from periplus.memory.anchors import Ground
@@ -107,7 +115,7 @@ def update(
                 mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
             )  # fmt: skip
 
-    fields, notes = about_anchored(row, coerced(row, fields), root)
+    fields, notes = about_anchored(row, typed_fields(row, fields), root)
     said = fields.get("text")
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
@@ -287,7 +295,7 @@ def _replaced(
     olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
     row = _row(journal, olds[0].item_type)
     _check_replacing(row, olds, texts, fields)
-    fields, notes = about_anchored(row, coerced(row, fields), ground.root if ground is not None else "")
+    fields, notes = about_anchored(row, typed_fields(row, fields), ground.root if ground is not None else "")
     said = [" ".join(text.split()) for text in texts]
     if len(texts) > 1 and (len(set(said)) < len(said) or " ".join(str(olds[0].value.get("text", "")).split()) in said):
         raise UsageError("one of the texts is said twice, or is what it says already", safe="Nothing was written.",

@@ -22,13 +22,12 @@ from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
-from periplus.memory.declared import coerced
 from periplus.memory.index import text_digest
 from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
-from periplus.memory.types import NOT_REMEMBERED, MemoryType, is_ended, row_of, rows_of
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, is_ended, row_of, rows_of, typed_fields
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -66,7 +65,7 @@ class Remembered(NamedTuple):
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
     row = remembered_row(journal, memory.item_type)
-    memory = memory._replace(extra=coerced(row, memory.extra or {}))
+    memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
     journal.refresh()
     anchors = [anchored(ref, root if row.stale_when else "") for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)

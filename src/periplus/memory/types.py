@@ -27,6 +27,7 @@ __all__ = [
     "row_of",
     "rows_of",
     "state_of",
+    "typed_fields",
 ]
 
 from collections.abc import Callable, Mapping
@@ -220,6 +221,15 @@ def rows_of(types: Mapping[str, EntityType]) -> dict[str, MemoryType]:
     """All rows: ours, then those that the project declares, by name."""
     declared = {name: row for name in sorted(types) if (row := row_of(types, name)) is not None}
     return MEMORY_TYPES | declared
+
+
+def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    """``fields`` as a type of the project's own has them, where they are given as texts; those of ours as they are."""
+    if not row.own:
+        return dict(fields)
+    from periplus.memory.declared import coerced
+
+    return coerced(row, fields)
 
 
 def is_ended(item_type: str, state: object, types: Mapping[str, EntityType] | None = None) -> bool:

@@ -30,12 +30,11 @@ from periplus.journal import (
     project_root,
 )
 from periplus.journal.projection import no_progress
-from periplus.memory.declared import read_declared
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.types import memory_types
 from periplus.project.status import Status
 from periplus.project.trails import ImportedTrail, TrailFile
-from periplus.project.types import check_declared, check_type
+from periplus.project.types import check_declared, check_type, declared_by
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -101,9 +100,12 @@ class Project:
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
-        self.declared = read_declared(Layout(root).config)
-        self.types = memory_types(allow_secrets=allow_secrets) | self.declared.entity_types(allow_secrets=allow_secrets)
-        hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
+        self.declared = declared_by(Layout(root).config)
+        self.types = memory_types(allow_secrets=allow_secrets)
+        hidden: frozenset[str] = frozenset()
+        if self.declared is not None:
+            self.types |= self.declared.entity_types(allow_secrets=allow_secrets)
+            hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
         self.keeper: Keeper | None = None
         self.journal = Journal(
             root,

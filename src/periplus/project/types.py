@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-__all__ = ["check_declared", "check_type", "declared_problems"]
+__all__ = ["check_declared", "check_type", "declared_by", "declared_problems"]
 
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import UsageError
+from periplus.base.errors import PeriplusError, UsageError
+from periplus.base.files import read_plain
 from periplus.memory.types import row_of, rows_of
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
+    from periplus.memory.declared import DeclaredTypes
     from periplus.project.project import Project
 
+_CONFIG_BYTES_MAX: Final = 1 << 20
 _THE_JOURNALS: Final = frozenset({"conflict"})
+
+
+def declared_by(config: str) -> DeclaredTypes | None:
+    """The types that the ``config.toml`` at ``config`` declares; None where it speaks of none, as most do."""
+    try:
+        if b"types" not in read_plain(config, _CONFIG_BYTES_MAX):
+            return None
+    except (OSError, PeriplusError):
+        return None  # who opens the store says what is wrong with it
+    from periplus.memory.declared import read_declared
+
+    return read_declared(config)
 
 
 def check_declared(project: Project, name: str) -> None:
     """Raises UsageError with what is wrong with the declaration of a type."""
-    if name in project.declared.problems:
+    if project.declared is not None and name in project.declared.problems:
         raise project.declared.problems[name]
 
 
@@ -35,13 +50,13 @@ def declared_problems(project: Project) -> list[Problem]:
     from periplus.journal.doctor import Problem
 
     declared, config = project.declared, project.journal.layout.config
-    wrong = (*declared.problems.values(), *declared.schema_problems())
+    wrong = (*declared.problems.values(), *declared.schema_problems()) if declared is not None else ()
     found = [
         Problem("warning", f"{error}; what was written of the type is kept and read", config, mend=error.mend or "")
         for error in wrong
     ]
     rows = project.journal.index.db.execute("SELECT DISTINCT item_type FROM heads").fetchall()
-    known = {*project.types, *declared.problems, *_THE_JOURNALS}
+    known = {*project.types, *(declared.problems if declared is not None else ()), *_THE_JOURNALS}
     return found + [
         Problem("note", f"there are entities of the type {name[:80]!r}, which is not known here: they are kept, read "
                              "and synced as they are", config, mend="Declare the type, or update Periplus.")
