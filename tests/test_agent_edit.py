@@ -376,3 +376,22 @@ def test_what_a_call_will_change_is_told_before_and_is_what_it_changes(tmp_path)
         assert all(host.work.kept(one["after"]) is not None for one in plan if one["after"])
     assert host.plan("edit", edit("a", "nowhere", "x")) == ()
     assert host.plan("read", {"path": "a"}) == ()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o700, 0o755])
+def test_permissions_go_with_a_file_that_moves_and_come_back_with_one_that_was_deleted(tmp_path, mode):
+    host = make_host(tmp_path)
+    work = tmp_path / "work"
+    for name in "ab":
+        (work / name).write_text("secret\n")
+        (work / name).chmod(mode)
+    assert host.run("edit", {"edits": [{"path": "a", "move_to": "c"}, {"path": "b", "delete": True}]}).outcome == "ok"
+    assert stat.S_IMODE((work / "c").stat().st_mode) == mode
+    host.begin_turn("1")
+    assert host.run("edit", edit("c", "secret", "open")).outcome == "ok"
+    assert host.run("edit", {"edits": [{"path": "c", "move_to": "d"}]}).outcome == "ok"
+    host.undo("1")
+    host.undo("0")
+    assert sorted(os.listdir(work)) == ["a", "b"]
+    assert [stat.S_IMODE((work / name).stat().st_mode) for name in "ab"] == [mode, mode]
+    assert (work / "a").read_text() == "secret\n"

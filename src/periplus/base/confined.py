@@ -195,6 +195,16 @@ class Confined:
         except OSError as error:
             raise environment_failure(error, "look at", path) from error
 
+    def mode(self, path: str) -> int | None:
+        """The permissions of what ``path`` names, None where there is nothing."""
+        names = judge_path(path)
+        try:
+            with self._folder(names[:-1], path) as folder:
+                found = self._lstat(folder, names[-1], path) if names else os.fstat(folder)
+        except NotFoundError:
+            return None
+        return stat.S_IMODE(found.st_mode) & _MODE if found is not None else None
+
     def read(self, path: str) -> bytes:
         """The bytes of a plain file. Nothing else is opened: a pipe would hold the reader, a device would do things."""
         with self.opened(path) as fd:
@@ -263,17 +273,19 @@ class Confined:
 
     # Changing
 
-    def write(self, path: str, data: bytes, *, is_executable: bool | None = None) -> None:
+    def write(self, path: str, data: bytes, *, is_executable: bool | None = None, mode: int | None = None) -> None:
         """``path`` holds ``data`` whole, or what it held before; the folders on the way are made.
 
-        ``is_executable`` of None keeps what the file was.
+        ``is_executable`` of None keeps what the file was; ``mode`` are all its permissions, where they are to be others.
         """
         names = self._names(path)
         if len(data) > self.limits.file_bytes_max:
             raise _refused(path, "too_large", f"{len(data):,} bytes, at most {self.limits.file_bytes_max:,}")
         with self._folder(names[:-1], path, is_made=True) as folder:
             held = self._own_file(folder, names[-1], path)
-            mode = stat.S_IMODE(held.st_mode) & _MODE if held is not None else 0o644
+            if mode is None:
+                mode = stat.S_IMODE(held.st_mode) & _MODE if held is not None else 0o644
+            mode &= _MODE
             if is_executable is not None:
                 mode = mode | 0o111 if is_executable else mode & ~0o111
             temporary = f"{_TEMPORARY_PREFIX}{os.getpid()}.{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"

@@ -36,15 +36,17 @@ from periplus.objects import ObjectStore
 
 _LOG_BYTES_MAX: Final = 256 << 20
 CHANGES_MAX: Final = 2_000
+_NEW_MODE: Final = 0o644
 
 
 class Change(NamedTuple):
-    """One file: its bytes before and after, None where there is none. ``is_executable`` of None keeps what it was."""
+    """One file: its bytes before and after, None where there is none. ``is_executable`` and ``mode`` of None keep what it was."""
 
     path: str
     before: bytes | None
     after: bytes | None
     is_executable: bool | None = None
+    mode: int | None = None
 
 
 class Recovered(NamedTuple):
@@ -65,8 +67,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     path: str
     before: str | None = None
     after: str | None = None
-    is_executable: bool | None = None
-    was_executable: bool = False
+    mode: int | None = None
+    was_mode: int | None = None
 
 
 class _Patch(
@@ -114,14 +116,9 @@ class ChangeLog:
             raise UsageError(f"{len(changes):,} files at once, at most {CHANGES_MAX:,}", safe="Nothing was changed.")
         if len({change.path for change in changes}) < len(changes):
             raise UsageError("a file is named twice in one change", safe="Nothing was changed.")
-        entries = [self._folder.stat(change.path) for change in changes]
         for change in changes:
             self._expect(change)
-        kept = tuple(
-            _File(change.path, digest_of(change.before), digest_of(change.after), change.is_executable,
-                  entry is not None and entry.is_executable)
-            for change, entry in zip(changes, entries, strict=True)
-        )  # fmt: skip
+        kept = tuple(self._file(change, self._folder.mode(change.path)) for change in changes)
         for change in changes:
             for data in (change.before, change.after):
                 if data is not None:
@@ -130,29 +127,34 @@ class ChangeLog:
         self._append(patch, is_durable=True)
         self._patches.append(patch)
         try:
-            for change in changes:
+            for change, file in zip(changes, kept, strict=True):
                 self._expect(change)  # as late as can be: what another wrote meanwhile is not written over
-                self._put(change.path, change.after, change.is_executable)
+                self._put(change.path, change.after, file.mode)
         except PeriplusError:
             self._take_back(patch)
             raise
         self._finish(patch.number, is_taken_back=False)
 
-    def record(self, turn: str, changes: Sequence[Change], were_executable: Mapping[str, bool]) -> None:
-        """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did."""
+    def record(self, turn: str, changes: Sequence[Change], modes: Mapping[str, int]) -> None:
+        """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did. ``modes`` are
+        those before.
+        """
         for change in changes[:CHANGES_MAX]:
             for data in (change.before, change.after):
                 if data is not None:
                     self.objects.put(data)
-        kept = tuple(
-            _File(change.path, digest_of(change.before), digest_of(change.after), change.is_executable,
-                  were_executable.get(change.path, False))
-            for change in changes[:CHANGES_MAX]
-        )  # fmt: skip
+        kept = tuple(self._file(change, modes.get(change.path)) for change in changes[:CHANGES_MAX])
         patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept)
         self._append(patch, is_durable=True)
         self._patches.append(patch)
         self._finish(patch.number, is_taken_back=False)
+
+    def _file(self, change: Change, was_mode: int | None) -> _File:
+        mode = change.mode
+        if mode is None and change.is_executable is not None:
+            held = was_mode if was_mode is not None else _NEW_MODE
+            mode = held | 0o111 if change.is_executable else held & ~0o111
+        return _File(change.path, digest_of(change.before), digest_of(change.after), mode, was_mode)
 
     def _expect(self, change: Change) -> None:
         held = self._held(change.path)
@@ -174,27 +176,27 @@ class ChangeLog:
             back = self._take_back(patch)
             return Recovered(taken_back=back, left=strange)
         for file in patch.files:
-            self._put(file.path, self._bytes(file.after), file.is_executable)
+            self._put(file.path, self._bytes(file.after), file.mode)
         self._finish(patch.number, is_taken_back=False)
         return Recovered(finished=tuple(file.path for file in patch.files))
 
     def _take_back(self, patch: _Patch) -> tuple[str, ...]:
         back = []
         for file in reversed(patch.files):
-            is_changed = file.before != file.after or file.is_executable not in (None, file.was_executable)
+            is_changed = file.before != file.after or file.mode not in (None, file.was_mode)
             if is_changed and digest_of(self._held(file.path)) == file.after:
-                self._put(file.path, self._bytes(file.before), file.was_executable)
+                self._put(file.path, self._bytes(file.before), file.was_mode)
                 back.append(file.path)
         self._finish(patch.number, is_taken_back=True)
         return tuple(back)
 
-    def _put(self, path: str, data: bytes | None, is_executable: bool | None) -> None:  # noqa: FBT001 - None is a third answer
+    def _put(self, path: str, data: bytes | None, mode: int | None) -> None:
         held = self._held(path)
         if data is None:
             if held is not None:
                 self._folder.delete(path)
-        elif held != data or is_executable is not None:
-            self._folder.write(path, data, is_executable=is_executable)
+        elif held != data or (mode is not None and mode != self._folder.mode(path)):
+            self._folder.write(path, data, mode=mode)
 
     def _held(self, path: str) -> bytes | None:
         try:
@@ -234,8 +236,8 @@ class ChangeLog:
             held = self._held(path)
             if digest_of(held) != last.after:
                 later.append(path)
-            elif first.before != last.after or last.is_executable not in (None, first.was_executable):
-                changes.append(Change(path, held, self._bytes(first.before), first.was_executable))
+            elif first.before != last.after or last.mode not in (None, first.was_mode):
+                changes.append(Change(path, held, self._bytes(first.before), mode=first.was_mode))
         if later:
             raise ConflictError(
                 f"changed since that turn: {', '.join(later[:10])}{' …' if len(later) > 10 else ''}",
@@ -252,7 +254,9 @@ class ChangeLog:
         for patch in self._standing():
             if patch.turn == turn and not patch.undoes:
                 for file in patch.files:
-                    spans[file.path] = (spans[file.path][0] if file.path in spans else file, file)
+                    first, last = spans.get(file.path, (file, file))
+                    mode = file.mode if file.mode is not None or file.after is None else last.mode
+                    spans[file.path] = (first, msgspec.structs.replace(file, mode=mode))
         return spans
 
     # The file

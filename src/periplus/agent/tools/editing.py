@@ -64,7 +64,7 @@ class _Draft:
         self._work = work
         self._before: dict[str, bytes | None] = {}
         self._after: dict[str, bytes | None] = {}
-        self._executable: dict[str, bool | None] = {}
+        self._modes: dict[str, int | None] = {}
         self.said: list[str] = []
 
     def take(self, edit: Arguments) -> None:
@@ -116,8 +116,8 @@ class _Draft:
             raise ConflictError(
                 f"{target} is there already", safe="Nothing was changed.", mend="Delete it first, or name another."
             )
-        entry = self._work.folder.stat(path)
-        self._executable[target] = self._executable.pop(path, None) or (entry is not None and entry.is_executable)
+        mode = self._modes.pop(path, None)
+        self._modes[target] = mode if mode is not None else self._work.folder.mode(path)
         self._after[path], self._after[target] = None, data
         self.said.append(f"{path}: moved to {target}")
 
@@ -138,9 +138,9 @@ class _Draft:
 
     def changes(self) -> list[Change]:
         return [
-            Change(path, self._before[path], after, self._executable.get(path))
+            Change(path, self._before[path], after, mode=self._modes.get(path))
             for path, after in self._after.items()
-            if after != self._before[path] or self._executable.get(path)
+            if after != self._before[path] or self._modes.get(path) is not None
         ]
 
 

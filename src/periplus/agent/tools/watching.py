@@ -32,7 +32,7 @@ class _Known(NamedTuple):
 
     stamp: tuple[int, ...] | None
     digest: bytes
-    is_executable: bool
+    mode: int
 
 
 class TreeWatch:
@@ -59,19 +59,20 @@ class TreeWatch:
             if found is None:
                 return ()
             held, self._known = self._known, found
-            changes, were_executable = [], {}
+            changes, modes = [], {}
             for path in sorted(held.keys() | found.keys()):
                 old, new = held.get(path), found.get(path)
-                is_same_mode = old is None or new is None or old.is_executable == new.is_executable
+                is_same_mode = old is None or new is None or old.mode == new.mode
                 if (old.digest if old else None) == (new.digest if new else None) and is_same_mode:
                     continue
                 before, after = self._bytes(old), self._bytes(new)
                 if old is not None and new is None and self._work.folder.stat(path) is not None:
                     continue  # it is there still, and is ignored now, or too large
-                changes.append(Change(path, before, after, new.is_executable if new else None))
-                were_executable[path] = old is not None and old.is_executable
+                changes.append(Change(path, before, after, mode=new.mode if new else None))
+                if old is not None:
+                    modes[path] = old.mode
             if changes:
-                self._work.note_changed(changes, were_executable)
+                self._work.note_changed(changes, modes)
             return tuple(effect_of(change) for change in changes)
 
     def _bytes(self, known: _Known | None) -> bytes | None:
@@ -113,4 +114,4 @@ class TreeWatch:
         if held is None or held.digest != digest:
             self._work.changes.objects.put(data, durable=False)
         is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < time.time_ns() - _SETTLED_NS
-        return _Known(stamp if is_settled else None, digest, bool(status.st_mode & 0o100))
+        return _Known(stamp if is_settled else None, digest, status.st_mode & 0o777)

@@ -122,9 +122,9 @@ class Workspace:
             return str(error)
         return ""
 
-    def note_changed(self, changes: Sequence[Change], were_executable: Mapping[str, bool]) -> None:
+    def note_changed(self, changes: Sequence[Change], modes: Mapping[str, int]) -> None:
         """A command changed these files: of the turn they are, and what the model knew of them is not so any more."""
-        self.changes.record(self.turn, changes, were_executable)
+        self.changes.record(self.turn, changes, modes)
 
     def undo(self, turn: str) -> tuple[str, ...]:
         """See ``ChangeLog.undo``; files under a claim of another are refused as for any change."""
