@@ -185,7 +185,7 @@ def test_an_overflow_is_not_retried_and_a_cancelled_wait_is_told():
 # -- the token
 
 
-def test_a_token_tells_everybody_once():
+def test_a_token_tells_everybody():
     token, told = CancelToken(), []
 
     def broken():
@@ -202,10 +202,14 @@ def test_a_token_tells_everybody_once():
     ):
         with pytest.raises(OSError, match="gone"):
             token.cancel("enough")
-        token.cancel("again")
         assert child.is_cancelled
         assert grandchild.is_cancelled
         assert grandchild.reason == "enough"
+        told.clear()
+        with pytest.raises(OSError, match="gone"):
+            token.cancel("again")  # whoever came late is told now
+        assert told == ["broken", "second"]
+        assert token.reason == "enough"
     assert told == ["broken", "second"]
     with token.telling(lambda: told.append("late")):
         assert told[-1] == "late"

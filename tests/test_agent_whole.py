@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -163,6 +165,48 @@ def test_a_rule_keeps_commands_out_and_the_model_hears_of_it(tmp_path):
         whole.bench.turn("Run it")
         assert [one.outcome for one in whole.bench.results] == ["denied", "ok"]
         assert not (folder / "made").exists()
+
+
+def test_a_command_is_stopped_with_its_children(tmp_path):
+    folder = repository(tmp_path / "engine")
+    command = "sleep 300 & echo $! > child; touch begun; wait"
+    bench = None
+
+    def stop():
+        while not (folder / "begun").exists() and not given_up.wait(0.02):
+            pass
+        bench.session.cancel("enough")
+
+    given_up = threading.Event()
+    with Whole(
+        folder,
+        tmp_path / "state",
+        [answer("", call("shell", command=command), call("shell", command="touch never")), "Well."],
+    ) as whole:
+        bench = whole.bench
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        ended = bench.turn("Wait")
+        given_up.set()
+        stopper.join(60)
+        assert ended.reason == "aborted"
+        assert [one.result.outcome for one in bench.of(Resulted)] == ["cancelled", "cancelled"]
+        assert not (folder / "never").exists()
+        assert is_dead(int((folder / "child").read_text()))
+        assert bench.turn("And now?").text == "Well."
+
+
+def is_dead(pid):
+    """Within a time that is no test of speed: the kernel may need a moment to take a killed process away."""
+    for _ in range(500):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        threading.Event().wait(0.02)
+    return False
 
 
 def test_hostile_arguments_reach_real_tools_as_outcomes(tmp_path):

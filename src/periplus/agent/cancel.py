@@ -1,4 +1,4 @@
-"""Cancelling: a token that is set once, by whoever, and tells all who asked to be told, children's tokens too."""
+"""Cancelling: a token that is set by whoever, never unset, and tells all who asked to be told, children's tokens too."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ class CancelToken:
         return self._event.is_set()
 
     def cancel(self, reason: str = "") -> None:
-        """Set the token and tell everybody, in the order in which they asked. Every one is told, whatever another raises."""
+        """Set the token and tell everybody, in the order in which they asked. Every one is told, whatever another raises.
+
+        Set once more it tells again: who asked may not have been at what there is to stop.
+        """
         with self._lock:
-            if self._event.is_set():
-                return
-            self.reason = reason
-            self._event.set()
-            callbacks, self._callbacks = self._callbacks, []
+            if not self._event.is_set():
+                self.reason = reason
+                self._event.set()
+            callbacks = list(self._callbacks)
         failed: list[Exception] = []
         for callback in callbacks:
             try:
@@ -48,16 +50,14 @@ class CancelToken:
         """Within the block ``callback`` is called when the token is set; at once where it is set already."""
         with self._lock:
             is_set = self._event.is_set()
-            if not is_set:
-                self._callbacks.append(callback)
-        if is_set:
-            callback()
+            self._callbacks.append(callback)
         try:
+            if is_set:
+                callback()
             yield
         finally:
             with self._lock:
-                if callback in self._callbacks:
-                    self._callbacks.remove(callback)
+                self._callbacks.remove(callback)
 
     @contextmanager
     def child(self) -> Iterator[CancelToken]:

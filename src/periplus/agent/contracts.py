@@ -333,7 +333,9 @@ class PlanningHost(ToolHost, Protocol):
 
 @runtime_checkable
 class Cancellable(Protocol):
-    """``cancel`` is called from another thread: what runs now ends, its children with it, and says ``cancelled``."""
+    """``cancel`` is called from another thread, perhaps more than once: what runs now ends, its children with it, and says
+    ``cancelled``.
+    """
 
     def cancel(self) -> None: ...
 

@@ -257,6 +257,7 @@ def _answer(run: Run) -> Answered | Gone:
 
 
 def _complete(run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
+    _refuse_stopped(run.token)
     if not isinstance(run.client, StreamingClient):
         return run.client.complete(messages, tools)
     answer: AssistantMessage | None = None
@@ -268,13 +269,18 @@ def _complete(run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema]
             elif piece.kind == "reasoning":
                 run.tell(ReasoningGrown, text=piece.text)
             answer = piece.message or answer
-            if run.token.is_cancelled and answer is None:
-                raise ModelError("the answer was cut off by the person")
+            if answer is None:
+                _refuse_stopped(run.token)
     finally:
         getattr(stream, "close", _nothing)()
     if answer is None:
         raise ModelError("the stream ended before the answer did", is_retryable=True)
     return answer
+
+
+def _refuse_stopped(token: CancelToken) -> None:
+    if token.is_cancelled:
+        raise ModelError("the turn was stopped")
 
 
 def _report_retry(run: Run, attempt: int, wait_s: float, error: Exception) -> None:
