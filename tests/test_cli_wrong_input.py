@@ -250,7 +250,7 @@ WRONG = {
         (["--token-file", "{file}"], 2, "--token-file is for --http"),
         (["--http", "--port", "70000"], 2, "70000 is not between"),
         (["--http", "--port", "0", "--token-file", "{absent}"], 1, "{absent}"),
-        (["--http", "--port", "0", "--token-file", "{file}"], 2, "token"),
+        (["--http", "--port", "0", "--token-file", "{file}"], 5, "may be read by others"),
     ],
     "review": [(["x"], 2, "unrecognized arguments: x")],
     "confirm": [
