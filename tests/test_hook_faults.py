@@ -243,6 +243,9 @@ def test_a_locked_store_delays_nobody_and_loses_nothing(place, tmp_path):
             assert (done.returncode, done.stderr) == (0, b"")
             assert time.monotonic() - begun < 20, "a lock that is held for ever was waited for"
         assert notes_of(place, tmp_path) == []
+        with opened(place) as project:  # it waits a little, and goes on
+            (problem,) = project.hooks.problems()
+            assert "3 events of hooks wait" in problem.what or "4 events of hooks wait" in problem.what
     hook("Stop", told(place), cwd=place)
     with opened(place) as project:
         assert steps(project) == 2
