@@ -76,6 +76,17 @@ EXPECTED = [
         for command in ("--help", "status")
         for what in ("CPU", "CPU, least", "wall", "wall, least", "modules")
     ),
+    *(
+        ("hooks", f"{event}, 300 records, CPU{budget}", "python -c pass")
+        for event, budget in (
+            ("SessionStart", ", budget 300"),
+            ("UserPromptSubmit", ", budget 150"),
+            ("PreToolUse", ""),
+            ("PostToolUse", ", budget 120"),
+            ("Stop", ""),
+            ("SessionEnd", ", budget 500"),
+        )
+    ),
     ("select", "4,000 tokens of 2,000 atoms, the best", "all sorted, then packed"),
     ("select", "4,000 tokens of 2,000 atoms, for a question", "every text cut, all sorted"),
     ("select", "20 of 2,000 atoms, for a question", "every text cut, all sorted"),
