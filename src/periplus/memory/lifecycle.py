@@ -340,7 +340,8 @@ def _check_replacing(
     if any(old.item_type != row.name for old in olds):
         raise UsageError(f"they are not all of one type: {', '.join(sorted({old.item_type for old in olds}))}",
                          safe="Nothing was written.")  # fmt: skip
-    if not row.replaced_state and row.transitions:
+    is_stateless = row.name == "note" or (row.name not in MEMORY_TYPES and not row.transitions)
+    if not row.replaced_state and not is_stateless:
         raise UsageError(f"a {row.name} is not replaced by another", safe="Nothing was written.")
     if len(olds) > PARTS_MAX or len(texts) > PARTS_MAX:
         raise UsageError(f"more than {PARTS_MAX} at once", safe="Nothing was written.")
