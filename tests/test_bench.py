@@ -166,6 +166,16 @@ EXPECTED = [
     ),
     ("server", "objects pulled, verified", "a socket pair, hashed"),
     ("server", "memory for each of 100 slow readers", "the window of each"),
+    ("agent", "prefix survival, 30 turns of editing, without folds", "every turn sealed at its end"),
+    ("agent", "the same with its 1 folds", "every turn sealed at its end"),
+    ("agent", "the same at folds alone", "every turn sealed at its end"),
+    ("agent", "price of the prompts (a cached byte a tenth)", "the transcript"),
+    ("agent", "price of the prompts (a cached byte a tenth)", "every turn sealed at its end"),
+    ("agent", "largest request in 120 turns", "in 50 turns"),
+    ("agent", "CPU a turn of the host, last 12 turns", "turns 12 to 24"),
+    ("agent", "system prompt and tools", "what is allowed"),
+    ("agent", "an old turn of 300 by its handle", "all 300 turns read"),
+    ("agent", "an old turn of 300 by its words", "all 300 turns read"),
 ]
 
 
