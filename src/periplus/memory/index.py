@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TABLES: Final = ("words", "session_words")
 _WORDS: Final = (
-    "USING fts5(body, title, path, context, day, kind, "
+    "USING fts5(body, title, path, context, day, kind, sense, "
     "tokenize=\"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'\")"
 )
 _SCHEMA: Final = f"""
@@ -63,7 +63,8 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
     PRIMARY KEY (item_type, item_id))
 """
 TEXT_CHARACTERS: Final = 400
-_VERSION: Final = 4
+_SENSES_OF_CHARACTERS: Final = 1_000
+_VERSION: Final = 5
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
 _TIME_SHIFT: Final = 15
 _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
@@ -195,6 +196,18 @@ def _insert_all(db: sqlite3.Connection, pending: list[_Pending]) -> None:
         _insert(db, item)
 
 
+def _senses(item_type: str, document: Document) -> str:
+    """The senses of a memory's words; a session or a commit has none."""
+    from periplus.base.analysis import STOP_WORDS, terms
+
+    if item_type == "trail":
+        return ""
+    from periplus.memory.senses import senses_of
+
+    said = terms(f"{document.body[:_SENSES_OF_CHARACTERS]} {document.context[:_SENSES_OF_CHARACTERS]}")
+    return " ".join(senses_of(word for word in said if word not in STOP_WORDS))
+
+
 def _insert(db: sqlite3.Connection, item: _Pending) -> None:
     from periplus.base.analysis import expand
 
@@ -209,9 +222,9 @@ def _insert(db: sqlite3.Connection, item: _Pending) -> None:
     )  # fmt: skip
     table = "session_words" if document.kind == "session" else "words"
     db.execute(
-        f"INSERT INTO {table} (rowid, body, title, path, context, day, kind) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
+        f"INSERT INTO {table} (rowid, body, title, path, context, day, kind, sense) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
         (row_id, expand(document.body), expand(document.title), expand(" ".join(document.paths)),
-         expand(document.context), expand(document.ts[:10]), kind_token(document.kind)),
+         expand(document.context), expand(document.ts[:10]), kind_token(document.kind), _senses(key[0], document)),
     )  # fmt: skip
     if document.kind in ("session", "commit") or document.part < 0:
         db.executemany(

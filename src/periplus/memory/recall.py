@@ -51,6 +51,7 @@ _SEEN_CHARACTERS_MAX: Final = 6_000
 _CHAIN_MAX: Final = 50
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
+_SENSES_MAX: Final = 48
 
 
 class Hit(NamedTuple):
@@ -124,7 +125,9 @@ def recall(
     direct = view.direct(question, [key for keys in named.values() for key in keys])
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
-    ranking = view.ranking(search(journal.index.db, words, filters, most), view.support(most), direct)
+    ranking = view.ranking(
+        search(journal.index.db, [*words, *_senses(rest, filters)], filters, most), view.support(most), direct
+    )
     matched = len(direct) + len(ranking)
     wanted = direct[offset : offset + limit]
     skipped = max(0, offset - len(direct))
@@ -137,6 +140,16 @@ def recall(
         wanted.append(hit)
     hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
     return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
+
+
+def _senses(question: str, filters: Filters) -> list[str]:
+    """The senses of the question's words; none where only sessions and commits are asked for, for these have none."""
+    if (filters.kinds and {*filters.kinds}.issubset(TRAIL_KINDS)) or filters.types == ("trail",):
+        return []
+    from periplus.base.analysis import query_terms
+    from periplus.memory.senses import senses_of
+
+    return senses_of(query_terms(question))[:_SENSES_MAX]
 
 
 def bring_up_to_date(journal: Journal) -> None:
@@ -397,8 +410,8 @@ class _View:
 
     def _why(self, one: Candidate) -> tuple[str, ...]:
         table = "session_words" if one.kind == "session" else "words"
-        title, body, path = self._db.execute(
-            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX})"  # noqa: S608 - constants
+        title, body, path, sense = self._db.execute(
+            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), sense"  # noqa: S608 - constants
             f" FROM {table} WHERE rowid = ?",
             (one.id,),
         ).fetchone()
@@ -418,6 +431,13 @@ class _View:
             why.append(f"has the path {', '.join(paths)}")
         if rest:
             why.append(f"has a form of {', '.join(rest)}")
+        if sense:
+            from periplus.memory.senses import senses_of
+
+            held, told = {*sense.split()}, {*same, *paths, *rest}
+            meant = [word for word in self._words if word not in told and not held.isdisjoint(senses_of([word]))]
+            if meant:
+                why.append(f"means about {', '.join(meant)}")
         return tuple(why) or SURROUNDINGS
 
     # -- looked up once ------------------------------------------------------------------------------------------------

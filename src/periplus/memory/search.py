@@ -67,16 +67,18 @@ class _Table(NamedTuple):
     """A table of words, the weights of its fields, and the sizes from which on it is no longer looked through."""
 
     name: str
-    weights: str  # of body, title, path, context, day, kind
+    weights: str  # of body, title, path, context, day, kind, sense
     small_max: int  # documents up to which the whole table is scored
     middle_max: int  # documents up to which the reach is wide
     wide: _Reach
     narrow: _Reach
 
 
-STEPS: Final = _Table("words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0", 1_500, 30_000, _Reach(6_000, 300), _Reach(1_500, 150))
+STEPS: Final = _Table(
+    "words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0, 0.3", 1_500, 30_000, _Reach(6_000, 300), _Reach(1_500, 150)
+)
 SESSIONS: Final = _Table(
-    "session_words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0", 400, 800, _Reach(1_000, 150), _Reach(600, 100)
+    "session_words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0, 0.3", 400, 800, _Reach(1_000, 150), _Reach(600, 100)
 )
 _LARGE: Final = 100_000  # what a term weighs in a table of many is told from its documents alone
 _FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
