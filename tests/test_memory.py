@@ -156,6 +156,18 @@ def test_a_hit_says_why_it_is_there(project):
     assert project.recall("what of db/schema.sql").hits[0].why == ("about db/schema.sql",)
 
 
+def test_what_is_said_in_other_words_is_found_and_says_so_but_never_before_what_says_it(project):
+    other = keep(project, "Credentials are rotated every month")
+    said = keep(project, "The password of the build server is in the vault of the team, and nobody else has it but Ida")
+    keep(project, "The footer is green")
+    hits = project.recall("where is the password").hits
+    assert [hit.item_id for hit in hits] == [said.item_id, other.item_id]
+    assert hits[0].why == ("says password",)
+    assert hits[1].why == ("means about password",)
+    assert project.recall("where is the password", filters=Filters(kinds=("commit",))).hits == ()
+    assert project.recall("password").terms == ("password",)
+
+
 def test_ids_and_paths_come_before_all_others(project):
     for number in range(5):
         keep(project, f"schema schema schema migration {number}")
@@ -178,8 +190,8 @@ def test_an_id_is_not_looked_for_by_what_its_letters_and_digits_spell(project):
 def test_what_changed_since_is_stale_and_ranks_lower(project, tmp_path):
     (tmp_path / "a.py").write_text("one")
     (tmp_path / "b.py").write_text("one")
-    old = keep(project, "cache entries live an hour, first", about=("a.py",))
-    new = keep(project, "cache entries live an hour, again", about=("b.py",))
+    old = keep(project, "cache entries live an hour, alpha", about=("a.py",))
+    new = keep(project, "cache entries live an hour, omega", about=("b.py",))
     (tmp_path / "b.py").write_text("two")
     hits = project.recall("cache entries").hits
     assert [(hit.item_id, hit.stale) for hit in hits] == [(old.item_id, ()), (new.item_id, ("b.py",))]

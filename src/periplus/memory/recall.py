@@ -410,8 +410,8 @@ class _View:
 
     def _why(self, one: Candidate) -> tuple[str, ...]:
         table = "session_words" if one.kind == "session" else "words"
-        title, body, path, sense = self._db.execute(
-            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), sense"  # noqa: S608 - constants
+        title, body, path, context, sense = self._db.execute(
+            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), context, sense"  # noqa: S608 - constants
             f" FROM {table} WHERE rowid = ?",
             (one.id,),
         ).fetchone()
@@ -434,7 +434,7 @@ class _View:
         if sense:
             from periplus.memory.senses import senses_of
 
-            held, told = {*sense.split()}, {*same, *paths, *rest}
+            held, told = {*sense.split()}, {*same, *paths, *rest, *context.split()}
             meant = [word for word in self._words if word not in told and not held.isdisjoint(senses_of([word]))]
             if meant:
                 why.append(f"means about {', '.join(meant)}")
