@@ -21,6 +21,7 @@ from math import log
 from typing import Final, NamedTuple
 
 from periplus.memory.index import kind_token
+from periplus.memory.senses import SENSE_MARK
 
 _ENOUGH: Final = 10
 
@@ -124,6 +125,8 @@ class _Search:
         size = self._size()
         if size <= table.small_max:
             return self._all(terms, size, most)
+        if size > table.middle_max:  # the senses of words are common there: counting them costs more than the words do
+            terms = [term for term in terms if not term.startswith(f'"{SENSE_MARK}')] or terms
         return self._gathered(terms, table.wide if size <= table.middle_max else table.narrow, most)
 
     def _all(self, terms: list[str], size: int, most: int) -> list[Candidate]:
