@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -40,12 +41,31 @@ def measure(bench: Bench) -> Iterator[Row]:
     rounds = bench.size(15, 2)
     bench.say(f"{rounds} rounds")
     found = in_turn(rounds, {**sides, "nothing": partial(spend, nothing)}, collect=False)
+    _wait_for_what_was_left_behind(root)
     checked_run([*periplus, "status", "--store", root])  # takes in what waits
     theirs = figure([one.cpu_s * 1e3 for one in found["nothing"]])
     for name in files:
         mine = figure([one.cpu_s * 1e3 for one in found[name]])
         budget = f", budget {_BUDGETS_MS[name]}" if name in _BUDGETS_MS else ""
         yield row("hooks", f"{name}, {count:,} records, CPU{budget}", "ms", mine, "python -c pass", theirs)
+
+
+def _wait_for_what_was_left_behind(root: str) -> None:
+    """The processes that hooks leave to take in their events write in the folder that is removed next."""
+    deadline = time.monotonic() + 120
+    while _is_named_by_a_process(root) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _is_named_by_a_process(root: str) -> bool:
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if root.encode() in file.read().split(b"\0"):
+                    return True
+        except OSError:
+            continue  # no process, or gone by now
+    return False
 
 
 def _command(periplus: list[str], root: str, name: str) -> list[str]:
