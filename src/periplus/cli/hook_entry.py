@@ -58,7 +58,8 @@ class _Call(NamedTuple):
 
 def run_hook(words: Sequence[str]) -> NoReturn:
     """The whole process of a hook; ``words`` stand behind ``hook`` on the command line."""
-    sys.setswitchinterval(1)  # there is one thread
+    global _is_own_process  # noqa: PLW0603 - a signal's handler is given nothing else
+    _is_own_process = True
     tell_hook(words)
     os._exit(0)  # nothing is buffered or open any more; taking the interpreter down costs as much as the work
 
@@ -92,7 +93,24 @@ def _what(error: BaseException) -> str:
 
 
 def _late(_number: int, _frame: object) -> None:
+    if (
+        _is_own_process
+    ):  # leave at once: what an exception would have to come through may be SQLite, which survives none
+        try:
+            _note(
+                _Call("late", "hook", os.environ.get("PERIPLUS_STORE", ""), is_patient=False),
+                _place[-1],
+                "no more time",
+            )
+            if os.path.basename(_place[-1]) == ".periplus":
+                _settle_later(_place[-1], is_patient=False)
+        finally:
+            os._exit(0)
     raise _LateError
+
+
+_is_own_process = False
+_place = ["/"]  # the store, once it is found
 
 
 def _parse(words: Sequence[str]) -> _Call:
@@ -127,6 +145,7 @@ def _tell(call: _Call) -> None:
     event = read_event(call.agent, call.event, document, now_ns // 1_000_000, mask_secrets)
     event = event._replace(writer=os.environ.get("PERIPLUS_AGENT", "")[:100])
     root = find_root(_start(document), call.store or None)
+    _place.append(root)
     spool = Spool(os.path.join(root, "hooks", "spool"))
     if kind != _NEVER_SPOOLED:
         try:
