@@ -127,6 +127,12 @@ RIGHT = {
     "inbox refuse": ("writes", ["{candidate}"]),
     "hook": ("none", ["SessionStart"]),
     "doctor": ("reads", []),
+    "run": ("reads", ["Oil the cogs", "--dry-run"]),
+    "models list": ("none", []),
+    "models key": ("none", ["local"]),
+    "trust list": ("none", []),
+    "trust give": ("none", []),
+    "trust take": ("none", []),
 }
 
 WRITES_A_FILE = (
@@ -165,6 +171,24 @@ WRONG = {
         (["--transcript", "{absent}"], 1, "{absent}"),
         (["--keep", "{file}"], 2, "{file}"),
     ],
+    "run": [
+        ([], 2, "there is no task"),
+        (["  "], 2, "there is no task"),
+        (["x"], 2, "no model is chosen"),
+        (["x", "--model", "gpt"], 2, "is no name of a model"),
+        (["x", "--model", "nobody/x"], 2, "there is no provider 'nobody'"),
+        (["x", "--model", "anthropic/x"], 2, "there is no key for anthropic"),
+        (["x", "--mode", "wild"], 2, "invalid choice"),
+        (["x", "--max-steps", "0"], 2, "0 is not between"),
+        (["x", "--allow", "shell("], 2, "no rule of permission"),
+        (["x", "--play", "{absent}"], 3, "{absent}"),
+        (["--resume", "nobody"], 1, "no such session"),
+    ],
+    "models list": [(["--ask", "nobody"], 2, "there is no provider")],
+    "models key": [([], 2, "required: PROVIDER"), (["Big Co"], 2, "is no name of a provider")],
+    "trust list": [(["x"], 2, "unrecognized arguments")],
+    "trust give": [(["{absent}"], 1, "there is no folder")],
+    "trust take": [(["{folder}"], 1, "is not trusted")],
     "status": [(["everything"], 2, "unrecognized arguments: everything")],
     "remember": [
         ([], 2, "required: TEXT"),

@@ -93,6 +93,7 @@ class StoreLog:
         self._checkpoints = checkpoints
         self._mask = mask
         self._recording: Recording | None = None
+        self.trail_id = ""  # of the last run that ended
         self._trailing = Trailing(model, self._content)
         self.item_id = session_id(name)
         self._refuse_second()
@@ -149,7 +150,8 @@ class StoreLog:
 
         if self._checkpoints:
             recording.checkpoint()
-        recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
+        sealed = recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
+        self.trail_id = sealed.entity.item_id
         seal_session(self._project.journal, self._project.writer, self._name)
 
     # -- inside --------------------------------------------------------------------------------------------------------

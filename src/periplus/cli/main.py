@@ -83,6 +83,9 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
     Command("candidates", "proposed memory, to accept or refuse", "reflect"),
     Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
+    Command("run", "let the agent do a task here; every run is a trail", "run"),
+    Command("models", "which models can answer, and the keys of their providers", "run"),
+    Command("trust", "which folders may say how the agent works in them", "run"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )
 

@@ -25,6 +25,7 @@ from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
 from periplus.cli.python_reference import python_reference
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
+from periplus.cli.run_schemas import RUN_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
 from periplus.cli.work_schemas import WORK_SCHEMAS
@@ -35,6 +36,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **WORK_SCHEMAS,
     **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,
+    **RUN_SCHEMAS,
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,
     **MCP_SCHEMAS,

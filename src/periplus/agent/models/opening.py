@@ -115,7 +115,7 @@ def provider_models(name: str, provider: Provider, key: str) -> list[str]:
         if provider.kind == "anthropic":
             import anthropic
 
-            client = anthropic.Anthropic(api_key=key, base_url=provider.base_url, max_retries=0, timeout=20)
+            client = anthropic.Anthropic(api_key=key or "none", base_url=provider.base_url, max_retries=0, timeout=20)
         else:
             import openai
 

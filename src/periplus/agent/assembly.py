@@ -1,0 +1,236 @@
+"""A session over a project's store, put together: model, tools, tape, memory, log and policy. Every face begins one here."""
+
+from __future__ import annotations
+
+__all__ = ["AgentSession", "Begun", "begin", "past_sessions"]
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from periplus.agent.cancel import CancelToken
+from periplus.agent.contracts import Approver, LLMClient, ToolCall, ToolDecision
+from periplus.agent.episodes import Ended
+from periplus.agent.events import Sink
+from periplus.agent.hooks import Hook
+from periplus.agent.loop import Limits
+from periplus.agent.policies.budget import Budget
+from periplus.agent.policies.guardrail import Guardrail
+from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
+from periplus.agent.policies.permission import Permission, PermissionApprover
+from periplus.agent.policies.selfcheck import SelfCheck
+from periplus.agent.runlog import StoreLog
+from periplus.agent.session import Parts, Session
+from periplus.agent.settings import Settings
+from periplus.agent.tape import Tape, prompt_for
+from periplus.agent.tape.folder import FolderView
+from periplus.agent.tape.handles import pages_of
+from periplus.agent.tape.notes import Fact, noted
+from periplus.agent.tape.pages import PageTable
+from periplus.agent.tools.commands import Wish
+from periplus.agent.tools.local import HostParts, open_host
+from periplus.agent.tools.pages import Pages
+from periplus.agent.tools.talking import Asker
+from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.base.clock import Clock, SystemClock, format_ms
+from periplus.base.errors import NotFoundError, PeriplusError
+
+if TYPE_CHECKING:
+    from periplus.agent.sandbox import Sandbox
+    from periplus.agent.tape.notes import SliceNote
+    from periplus.journal import Entity
+    from periplus.project import Project
+
+_TITLE_CHARACTERS: Final = 80
+_STATE: Final = "agent"
+
+
+class Begun(NamedTuple):
+    """What a session begins with. ``name`` is that of the session: an old one is gone on with.
+
+    ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
+    person, which is asked what it has checked before it may be done.
+    """
+
+    settings: Settings
+    name: str
+    title: str
+    environment: Mapping[str, str]
+    home: str
+    model: str
+    agent: str = "periplus"
+    approver: Approver | None = None
+    asker: Asker | None = None
+    emit: Sink = lambda _: None
+    sandbox: Sandbox | None = None
+    verifies: bool = False
+    hooks: Sequence[Hook] = ()
+    clock: Clock = SystemClock()
+
+
+class AgentSession:
+    """A session that runs. Close it: its trail is sealed then."""
+
+    def __init__(self, project: Project, client: LLMClient, begun: Begun) -> None:
+        from periplus.agent.memories.store import StoreMemory
+        from periplus.agent.retriever import FolderRetriever
+        from periplus.agent.sandbox import find_sandbox
+        from periplus.agent.tools import claims_guard
+        from periplus.memory.sessions import NewSession
+
+        settings = begun.settings
+        root = project.folder
+        self.project = project
+        self._ended: Ended | None = None
+        self._approver = begun.approver
+        with ExitStack() as opened:
+            title = " ".join(begun.title.split())[:_TITLE_CHARACTERS]
+            project.work.begin_session(NewSession(begun.name, begun.model, "periplus run", title))
+            index = TurnIndex(project)
+            opened.callback(index.close)
+            memory = StoreMemory(project, index)
+            opened.callback(memory.close)
+            self.log = StoreLog(project, begun.name, title=title, model=begun.model, agent=begun.agent)
+            opened.callback(self._seal)
+            turns = StoredTurns(index, self.log.item_id)
+            self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
+            self.permission = Permission(settings.mode, settings.rules, home=begun.home, workspace=root)
+            approver = PermissionApprover(self.permission, begun.approver) if begun.approver is not None else None
+            source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
+            self.host = open_host(
+                HostParts(
+                    root=root, state=os.path.join(project.journal.layout.root, _STATE, self.log.item_id),
+                    environment=begun.environment, home=begun.home, sandbox=self.sandbox, memory=memory, pages=source,
+                    guard=claims_guard(project), asker=begun.asker, consent=self._consent if approver is not None else None,
+                    authorize=self._authorize_inner, note=self._note, allow_network=settings.flag("network"),
+                )
+            )  # fmt: skip
+            opened.callback(self.host.close)
+            view = FolderView(self.host.work.folder, self._content)
+            self.tape = Tape(
+                prompt_for(settings.text("instructions")), self.host.schemas(), session=begun.name, files=view,
+                pages=PageTable(memory, FolderRetriever(root), begun.name), memory=memory,
+                facts=lambda: _facts(root, begun.clock), budget=settings.number("context_tokens"),
+                fold_to=settings.number("context_tokens") // 3,
+            )  # fmt: skip
+            budget = Budget(
+                tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None
+            )
+            hooks: list[Hook] = [self.permission, budget, Guardrail()]
+            if settings.text("oracle"):
+                hooks.append(OraclePolicy(CommandOracle(self.host, settings.text("oracle"))))
+            elif begun.verifies:
+                hooks.append(SelfCheck())
+            self._session = Session(
+                Parts(
+                    client=client, host=self.host, context=self.tape, log=self.log, hooks=[*hooks, *begun.hooks],
+                    approver=approver, emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), clock=begun.clock,
+                )
+            )  # fmt: skip
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self._session.is_interrupted
+
+    @property
+    def trail_id(self) -> str:
+        """The trail of the session's last run, once that is closed; empty before."""
+        return self.log.trail_id
+
+    def turn(self, request: str, *, token: CancelToken | None = None) -> Ended:
+        self._ended = self._session.turn(request, token=token)
+        return self._ended
+
+    def resume(self, *, token: CancelToken | None = None) -> Ended | None:
+        ended = self._session.resume(token=token)
+        self._ended = ended or self._ended
+        return ended
+
+    def undo(self) -> tuple[str, ...]:
+        """Take back what the last turn that changed files did to them; their paths. Raises ConflictError, NotFoundError."""
+        turns = self.host.work.changes.turns()
+        if not turns:
+            raise NotFoundError("no turn of this session changed a file", safe="Nothing was changed.")
+        return self.host.work.changes.undo(turns[-1]).paths
+
+    def steer(self, text: str) -> None:
+        self._session.steer(text)
+
+    def cancel(self) -> None:
+        self._session.cancel()
+
+    def close(self) -> None:
+        self._opened.close()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _seal(self) -> None:
+        self.log.close(self._ended.reason if self._ended is not None else None)
+
+    def _kept(self, digest: str) -> bytes | None:
+        try:
+            return self.host.work.changes.content(digest)
+        except NotFoundError:
+            return None
+
+    def _content(self, digest: bytes) -> bytes:
+        return self.host.work.changes.content(digest.hex())
+
+    def _note(self, note: SliceNote) -> None:
+        self._session.note(noted(self._session.turns, note))
+
+    def _authorize_inner(self, name: str, args: Mapping[str, object]) -> str:
+        """A program's own calls are judged like the model's; nobody is asked in the middle of one."""
+        decision = self.permission.authorize_tool(name, args)
+        if decision.allow and not decision.ask:
+            return ""
+        return decision.reason or "no rule allows it"
+
+    def _consent(self, wish: Wish, about: str) -> bool:
+        if self._approver is None:
+            return False
+        what = "run outside of the sandbox" if wish == "unsandboxed" else "use the network"
+        call = ToolCall(id="", name="shell", args={"command": about, wish: True})
+        return self._approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}")) != "no"
+
+
+def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
+    """Raises RefusedError where another process runs this session."""
+    return AgentSession(project, client, begun)
+
+
+def past_sessions(project: Project) -> list[Entity]:
+    """The sessions that ``periplus run`` made, the newest first."""
+    found = [one for one in project.journal.entities("session") if one.value.get("tool") == "periplus run"]
+    return sorted(found, key=lambda one: (one.ts, one.item_id), reverse=True)
+
+
+def _facts(root: str, clock: Clock) -> list[Fact]:
+    """The tail's lines: the clock, the folder, how git stands."""
+    found = [Fact("time", format_ms(clock.now_ms())), Fact("folder", os.path.basename(root))]
+    git = _git_state(root)
+    return [*found, Fact("git", git)] if git else found
+
+
+def _git_state(root: str) -> str:
+    """The branch, and how many files are otherwise than in its last commit; empty where git does not say so."""
+    from periplus.interop.gitrun import ask
+
+    if not os.path.exists(os.path.join(root, ".git")):
+        return ""
+    try:
+        said = ask(root, "status", "--porcelain=v2", "--branch", "--untracked-files=normal").decode(errors="replace")
+    except PeriplusError:
+        return ""
+    lines = said.splitlines()
+    branch = next((line.removeprefix("# branch.head ") for line in lines if line.startswith("# branch.head ")), "")
+    changed = sum(not line.startswith("#") for line in lines)
+    return f"on {branch[:100]}, {changed} file{'s' * (changed != 1)} changed" if branch else ""

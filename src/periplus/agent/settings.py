@@ -1,0 +1,230 @@
+"""The agent's settings: each declared once, with its type, its default and what it means.
+
+They come from the user's file (``agent.toml`` in the user's configuration folder), from the project's (``periplus.toml`` at its root: only once
+the user trusts the folder, and only what a project may say), from the environment and from flags; what comes later counts. Providers are
+the user's alone: a project never says where a key goes. What nobody declared, or is of another type, is an error that says what was meant.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PROJECT_FILE", "SETTINGS", "USER_FILE", "Setting", "Settings", "load_settings", "read_table"]
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from periplus.agent.models.opening import KINDS, PROVIDERS, Provider
+from periplus.agent.policies.permission import MODES, Mode, Rule, parse_rule
+from periplus.base.errors import RefusedError, UsageError, environment_failure
+from periplus.base.files import read_plain
+
+USER_FILE: Final = "agent.toml"
+PROJECT_FILE: Final = "periplus.toml"
+FILE_BYTES_MAX: Final = 256 * 1024
+_RULES_MAX: Final = 500
+
+
+class Setting(NamedTuple):
+    """``of_project``: a trusted project may say it. ``least`` and ``most`` bound a number."""
+
+    name: str
+    default: str | int | bool | tuple[str, ...]
+    what: str
+    of_project: bool = False
+    least: int = 0
+    most: int = 1_000_000_000
+    one_of: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that says it."""
+        return f"PERIPLUS_{self.name.upper()}"
+
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    Setting("model", "", "which model answers, as provider/model"),
+    Setting("mode", "default", "how much is asked for", one_of=tuple(MODES)),
+    Setting("rules", (), "rules of permission, as “allow shell(git status)”; of a project only ask and deny", of_project=True),
+    Setting("max_steps", 200, "steps of a turn at most", of_project=True, least=1, most=10_000),
+    Setting("budget_tokens", 0, "tokens of a turn at most, those of the provider's cache at a tenth; 0 is no bound"),
+    Setting("budget_cents", 0, "cents of a turn at most; 0 is no bound"),
+    Setting("oracle", "", "the command that must end well before “done” is believed", of_project=True),
+    Setting("network", default=False, what="whether commands may use the network without being asked for"),
+    Setting("context_tokens", 48_000, "tokens of the tape before it is folded", of_project=True, least=8_000, most=1_000_000),
+    Setting("max_output_tokens", 0, "tokens of one answer at most; 0 is as many as the model gives", most=1_000_000),
+    Setting("instructions", "", "what the agent is told in every session"),
+)  # fmt: skip
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``."""
+
+    values: Mapping[str, Any]
+    sources: Mapping[str, str]
+    providers: Mapping[str, Provider] = field(default_factory=lambda: PROVIDERS)
+
+    def text(self, name: str) -> str:
+        return str(self.values[name])
+
+    def number(self, name: str) -> int:
+        return int(self.values[name])
+
+    def flag(self, name: str) -> bool:
+        return bool(self.values[name])
+
+    @property
+    def mode(self) -> Mode:
+        return self.values["mode"]  # type: ignore[no-any-return]  # checked where it was read
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(parse_rule(text) for text in self.values["rules"])
+
+
+def load_settings(
+    folder: str, root: str, *, trusted: bool, environment: Mapping[str, str], flags: Mapping[str, Any]
+) -> Settings:
+    """The settings of an agent in the project ``root``; ``folder`` is the user's configuration folder.
+
+    Raises UsageError for what is not known or of another type, RefusedError where others could have written the user's file.
+    """
+    values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
+    sources = dict.fromkeys(values, "default")
+    providers = dict(PROVIDERS)
+    path = os.path.join(folder, USER_FILE)
+    table = read_table(path, private=True)
+    for name, value in table.items():
+        if name == "providers":
+            providers |= _providers(value, path)
+        else:
+            values[name], sources[name] = _checked(name, value, path), path
+    if trusted:
+        path = os.path.join(root, PROJECT_FILE)
+        for name, value in read_table(path).items():
+            checked = _checked(name, value, path, of_project=True)
+            values[name] = (*values["rules"], *checked) if name == "rules" else checked
+            sources[name] = path
+    for setting in SETTINGS:
+        if environment.get(setting.variable):
+            values[setting.name] = _of_text(setting, environment[setting.variable])
+            sources[setting.name] = setting.variable
+    for name, value in flags.items():
+        if value is not None:
+            checked = _checked(name, value, f"--{name.replace('_', '-')}")
+            values[name] = (*values["rules"], *checked) if name == "rules" else checked
+            sources[name] = "flag"
+    return Settings(values, sources, providers)
+
+
+def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
+    """What a file of settings says; nothing where there is none. Raises UsageError, RefusedError, EnvironmentFailure."""
+    import tomllib
+
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(
+                f"{path} is no file", safe="Nothing was read from it.", mend="Put a file there, or remove it."
+            )
+        if private and (status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), 0)):
+            raise RefusedError(
+                f"{path} may be written by others: what it says is not believed", safe="Nothing was read from it.",
+                mend=f"Look at what it says, then run `chmod 600 {path}`.",
+            )  # fmt: skip
+        data = read_plain(path, FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+    if len(data) > FILE_BYTES_MAX:
+        raise UsageError(f"{path} has more than {FILE_BYTES_MAX:,} bytes", safe="Nothing was read from it.")
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{path} is no TOML: {error}", safe="Nothing was read from it.", mend="Mend that line."
+        ) from error
+
+
+def _checked(name: str, value: Any, where: str, *, of_project: bool = False) -> Any:
+    setting = _BY_NAME.get(name)
+    if setting is None:
+        raise UsageError(f"{where}: there is no setting {name!r}", safe="Nothing was run.", mend=_meant(name))
+    if of_project and not setting.of_project:
+        raise RefusedError(
+            f"{where}: a project cannot set {name!r}, only the user can", safe="Nothing was run.",
+            mend=f"Remove it there; set it in your own {USER_FILE}, or with --{name.replace('_', '-')}.",
+        )  # fmt: skip
+    wanted = type(setting.default)
+    if wanted is tuple:
+        return _rules(value, where, of_project=of_project)
+    if type(value) is not wanted:
+        kinds = {str: "a text", int: "a whole number", bool: "true or false"}
+        raise UsageError(f"{where}: {name} is {kinds[wanted]}, not {value!r:.80}", safe="Nothing was run.")
+    if isinstance(value, int) and wanted is int and not setting.least <= value <= setting.most:
+        raise UsageError(
+            f"{where}: {name} is from {setting.least:,} to {setting.most:,}, not {value:,}", safe="Nothing was run."
+        )
+    if setting.one_of and value not in setting.one_of:
+        raise UsageError(f"{where}: {name} is {', '.join(setting.one_of)}, not {value!r:.80}", safe="Nothing was run.")
+    return value
+
+
+def _rules(value: Any, where: str, *, of_project: bool) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value) or len(value) > _RULES_MAX:
+        raise UsageError(f"{where}: rules is a list of up to {_RULES_MAX} texts", safe="Nothing was run.")
+    for text in value:
+        try:
+            rule = parse_rule(text)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}", safe="Nothing was run.", mend=error.mend) from error
+        if of_project and rule.effect == "allow":
+            raise RefusedError(
+                f"{where}: a project cannot allow anything ({text!r:.80})", safe="Nothing was run.",
+                mend=f"Put that rule into your own {USER_FILE} if you want it.",
+            )  # fmt: skip
+    return tuple(value)
+
+
+def _of_text(setting: Setting, text: str) -> Any:
+    where = setting.variable
+    if isinstance(setting.default, bool):
+        if text.lower() not in ("0", "1", "true", "false", "no", "yes"):
+            raise UsageError(f"{where}: {setting.name} is true or false, not {text!r:.80}", safe="Nothing was run.")
+        return text.lower() in ("1", "true", "yes")
+    if isinstance(setting.default, int):
+        try:
+            return _checked(setting.name, int(text), where)
+        except ValueError as error:
+            raise UsageError(
+                f"{where}: {setting.name} is a whole number, not {text!r:.80}", safe="Nothing was run."
+            ) from error
+    if isinstance(setting.default, tuple):
+        return _checked(setting.name, [one.strip() for one in text.split(";") if one.strip()], where)
+    return _checked(setting.name, text, where)
+
+
+def _providers(value: Any, where: str) -> dict[str, Provider]:
+    import msgspec
+
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: providers is a table of tables", safe="Nothing was run.")
+    found = {}
+    for name, one in value.items():
+        try:
+            found[name] = msgspec.convert(one, Provider)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{where}: providers.{name}: {error}", safe="Nothing was run.",
+                             mend=f"It has kind ({', '.join(KINDS)}) and base_url.") from error  # fmt: skip
+    return found
+
+
+def _meant(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, [*_BY_NAME, "providers"], n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(_BY_NAME)}."

@@ -1,0 +1,363 @@
+"""``run``: the agent without a screen of its own; ``models``: what can answer, and the keys; ``trust``: which folders may speak to it."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute", "user_folder"]
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from periplus.cli.face import Face, number, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
+    from periplus.agent.settings import Settings
+    from periplus.journal import Entity
+    from periplus.project import Project
+
+_EXIT: Final[dict[StopReason, int]] = {
+    "done": 0, "stuck": 1, "error": 1, "filter": 5, "steps": 7, "budget": 7, "overflow": 7, "length": 7, "aborted": 130,
+}  # fmt: skip
+_LAST: Final = "last"
+_LISTED: Final = 20
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "run":
+        _configure_run(parser)
+        return
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    def action(name: str, what: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+
+    if command == "models":
+        listing = action("list", "what is known of models, and which providers have a key")
+        listing.add_argument("--ask", metavar="PROVIDER", help="ask this provider what it has")
+        key = action("key", "keep the key of a provider, read from standard input; none takes it away")
+        key.add_argument("provider", metavar="PROVIDER", help="anthropic, openai, or one of your own")
+        return
+    action("list", "the folders that are trusted")
+    for name, what in (
+        ("give", "let a folder's own files say how the agent works there"),
+        ("take", "trust a folder no more"),
+    ):
+        action(name, what).add_argument(
+            "folder", nargs="?", default=".", metavar="FOLDER", help="which (default: this one)"
+        )
+
+
+def _configure_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("task", nargs="?", default=None, metavar="TASK", help="what is to be done; - reads it from standard input")
+    add("--model", metavar="PROVIDER/MODEL", help="which model answers")
+    add(
+        "--mode",
+        choices=("ask", "default", "autonomous"),
+        help="how much is asked for (default: that of your settings)",
+    )
+    add("--allow", metavar="RULE", action="append", help="what may run without being asked for, as 'shell(git status)'")
+    add("--deny", metavar="RULE", action="append", help="what may not run at all")
+    add("--oracle", metavar="COMMAND", help="the command that must end well before “done” is believed")
+    add("--max-steps", metavar="N", type=number(1, 10_000), help="steps at most")
+    add("--budget", metavar="CENTS", type=number(1, 100_000_000), help="cents at most, where prices are known")
+    add("--budget-tokens", metavar="N", type=number(1, 1_000_000_000), help="tokens at most")
+    add("--session", metavar="NAME", help="what the session is called; one that exists is gone on with")
+    add(
+        "--resume",
+        nargs="?",
+        const=_LAST,
+        metavar="NAME",
+        help="go on with a session that was cut off, the last without a name",
+    )
+    add("--list", action="store_true", dest="listing", help="the sessions that there are")
+    add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
+    add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
+    add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    if arguments.command == "models":
+        return _models(face, arguments)
+    if arguments.command == "trust":
+        return _trust(face, arguments)
+    return _run(face, arguments)
+
+
+def user_folder(face: Face) -> str:
+    """The user's configuration of Periplus (XDG base directory specification)."""
+    base = face.environment.get("XDG_CONFIG_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(face.home, ".config"), "periplus")
+
+
+# -- run -------------------------------------------------------------------------------------------------------------------
+
+
+def _run(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+
+    if arguments.listing:
+        with face.open() as project:
+            return _list(face, project)
+    task = sys.stdin.read(1 << 20) if arguments.task == "-" else arguments.task
+    if not (task or "").strip() and arguments.resume is None:
+        raise UsageError(
+            "there is no task",
+            safe="Nothing was run.",
+            mend='Say what is to be done: periplus run "fix the failing test"',
+        )
+    with face.open() as project:
+        settings = _settings(face, arguments, project)
+        if arguments.dry_run:
+            return _dry_run(face, settings, task or "")
+        client, model = _client(face, arguments, settings)
+        try:
+            return _run_session(face, arguments, project, settings, client, model, (task or "").strip())
+        finally:
+            close = getattr(client, "close", None)
+            if close is not None:
+                close()
+
+
+def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Settings:
+    from periplus.agent.settings import load_settings
+    from periplus.agent.trust import Trust
+
+    folder = user_folder(face)
+    state = Trust(folder).state(project.folder)
+    if state == "changed":
+        face.stderr.write("periplus: what this folder says to agents was changed since it was trusted, and counts for nothing now.\n"
+                          "Look at it, then run `periplus trust give`.\n")  # fmt: skip
+    rules = [f"allow {rule}" for rule in arguments.allow or ()] + [f"deny {rule}" for rule in arguments.deny or ()]
+    flags: dict[str, Any] = {
+        "model": arguments.model, "mode": arguments.mode, "oracle": arguments.oracle, "max_steps": arguments.max_steps,
+        "budget_cents": arguments.budget, "budget_tokens": arguments.budget_tokens, "rules": rules or None,
+    }  # fmt: skip
+    return load_settings(folder, project.folder, trusted=state == "trusted", environment=face.environment, flags=flags)
+
+
+def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tuple[LLMClient, str]:
+    from periplus.agent.models.keys import Keys
+    from periplus.agent.models.opening import open_model, parse_model
+    from periplus.agent.models.recorded import RecordedClient, RecordingClient
+    from periplus.base.errors import UsageError
+
+    if arguments.play:
+        return RecordedClient(os.path.join(face.cwd, arguments.play), strict=False), settings.text(
+            "model"
+        ) or "recorded"
+    if not settings.text("model"):
+        raise UsageError("no model is chosen", safe="Nothing was sent.",
+                         mend="Name one with --model provider/model, or once and for all in agent.toml; `periplus models list` has names.")  # fmt: skip
+    name = parse_model(settings.text("model"))
+    keys = Keys(user_folder(face), face.environment)
+    opened: StreamingClient
+    opened, _ = open_model(
+        name, settings.providers, keys.key(name.provider), max_tokens=settings.number("max_output_tokens")
+    )
+    if arguments.record:
+        return RecordingClient(opened, os.path.join(face.cwd, arguments.record)), str(name)
+    return opened, str(name)
+
+
+def _run_session(
+    face: Face,
+    arguments: argparse.Namespace,
+    project: Project,
+    settings: Settings,
+    client: LLMClient,
+    model: str,
+    task: str,
+) -> int:
+    from periplus.agent.assembly import Begun, begin
+    from periplus.agent.cancel import CancelToken
+    from periplus.cli.run_text import ConsolePerson, EventLines, interrupting
+
+    name = _session_name(project, arguments)
+    person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
+    told = EventLines(face)
+    begun = Begun(
+        settings=settings, name=name, title=task or name, environment=face.environment, home=face.home, model=model,
+        agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=told,
+        verifies=person is None,
+    )  # fmt: skip
+    with begin(project, client, begun) as session:
+        token = CancelToken()
+        with interrupting(token):
+            if session.is_interrupted:
+                told.say(f"Going on with session {name}, which was cut off.")
+                ended = session.resume(token=token)
+                if task and ended is not None and ended.reason == "done":
+                    ended = session.turn(task, token=token)
+            else:
+                ended = session.turn(task, token=token) if task else None
+    if ended is None:
+        told.say(f"Session {name} was not cut off: there is nothing to go on with.")
+        return 1
+    told.finish(ended, name, session.trail_id)
+    return _EXIT[ended.reason]
+
+
+def _session_name(project: Project, arguments: argparse.Namespace) -> str:
+    from periplus.agent.assembly import past_sessions
+    from periplus.base.errors import NotFoundError
+
+    if arguments.resume is None:
+        return arguments.session or f"run-{project.journal.random(5).hex()}"
+    past = past_sessions(project)
+    for one in past:
+        if arguments.resume in (_LAST, one.value.get("name"), one.item_id):
+            return str(one.value.get("name"))
+    raise NotFoundError(
+        "there is no such session of the agent", safe="Nothing was run.", mend="See `periplus run --list`."
+    )
+
+
+def _list(face: Face, project: Project) -> int:
+    from periplus.agent.assembly import past_sessions
+    from periplus.cli.run_schemas import RunListOut
+
+    found = [_session_out(one) for one in past_sessions(project)[:_LISTED]]
+    if face.as_json:
+        face.emit(RunListOut(found), lambda: ())
+        return 0 if found else 1
+
+    for one in found:
+        face.out(f"{visible(one.name)}  {visible(one.state)}  {one.ts}  {visible(one.title)}")
+    if not found:
+        face.out("The agent has not run here.")
+    return 0 if found else 1
+
+
+def _session_out(entity: Entity) -> Any:
+    from periplus.cli.run_schemas import RunSessionOut
+
+    value = entity.value
+    return RunSessionOut(entity.item_id, str(value.get("name", "")), str(value.get("title", "")), str(value.get("state", "")),
+                         str(value.get("model", "")), entity.ts)  # fmt: skip
+
+
+def _dry_run(face: Face, settings: Settings, task: str) -> int:
+    from periplus.agent.sandbox import find_sandbox
+    from periplus.agent.tape import prompt_for
+    from periplus.cli.run_schemas import RunPlanOut
+
+    sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
+    out = RunPlanOut(
+        model=settings.text("model"), mode=settings.mode, sandbox=sandbox.layer, sandbox_about=sandbox.about,
+        max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
+        rules=[str(rule) for rule in settings.rules], request=task.strip(),
+        prompt_characters=len(prompt_for(settings.text("instructions"))),
+    )  # fmt: skip
+    face.emit(
+        out, lambda: [f"{name.replace('_', ' ')}: {visible(str(getattr(out, name)))}" for name in out.__struct_fields__]
+    )
+    return 0
+
+
+# -- models and trust ------------------------------------------------------------------------------------------------------
+
+
+def _models(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.agent.models.keys import Keys
+
+    keys = Keys(user_folder(face), face.environment)
+    if arguments.action == "key":
+        return _key(face, keys, arguments.provider)
+    from periplus.agent.models.catalogue import as_of, known_models
+    from periplus.agent.models.opening import provider_models
+    from periplus.agent.settings import load_settings
+    from periplus.base.errors import UsageError
+    from periplus.cli.run_schemas import ModelOut, ModelsOut
+
+    settings = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={})
+    held = keys.providers()
+    if arguments.ask:
+        provider = settings.providers.get(arguments.ask)
+        if provider is None:
+            raise UsageError(
+                f"there is no provider {arguments.ask!r}", mend=f"Known are {', '.join(sorted(settings.providers))}."
+            )
+        names = [
+            f"{arguments.ask}/{name}" for name in provider_models(arguments.ask, provider, keys.key(arguments.ask))
+        ]
+    else:
+        names = list(known_models())
+    known = known_models()
+    models = [
+        ModelOut(name, known[name].window if name in known else 0, known[name].output if name in known else 0,
+                 known[name].price_in if name in known else None, known[name].price_out if name in known else None)
+        for name in names
+    ]  # fmt: skip
+    providers = {
+        name: held.get(name, "" if provider.needs_key else "none needed")
+        for name, provider in settings.providers.items()
+    }
+
+    def lines() -> Iterator[str]:
+        for name, key in providers.items():
+            yield f"{visible(name)}: {'no key' if not key else key if key == 'none needed' else 'a key from the ' + key}"
+        for model in models:
+            price = (
+                f", ${model.price_in / 1000:g} in, ${model.price_out / 1000:g} out for a million tokens"
+                if model.price_in and model.price_out
+                else ""
+            )
+            yield f"  {visible(model.name)}" + (f": {model.window:,} tokens{price}" if model.window else "")
+        if not arguments.ask:
+            yield f"(prices and windows of {as_of()}; a model that is not in this list works as well)"
+
+    face.emit(ModelsOut(as_of(), providers, models), lines)
+    return 0
+
+
+def _key(face: Face, keys: Any, provider: str) -> int:
+    from periplus.cli.run_schemas import ModelKeyOut
+
+    if sys.stdin.isatty():
+        import getpass
+
+        key = getpass.getpass(f"Key of {provider} (not shown; empty takes it away): ")
+    else:
+        key = sys.stdin.read(8_192)
+    keys.set(provider, key.strip())
+    out = ModelKeyOut(provider, keys.path, bool(key.strip()))
+    face.emit(
+        out,
+        lambda: [f"The key of {visible(provider)} is {'kept in' if out.kept else 'gone from'} {visible(keys.path)}."],
+    )
+    return 0
+
+
+def _trust(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.agent.trust import Trust
+    from periplus.base.errors import NotFoundError
+    from periplus.cli.run_schemas import TrustOut
+
+    trust = Trust(user_folder(face))
+    changed = ""
+    if arguments.action != "list":
+        folder = os.path.realpath(os.path.join(face.cwd, arguments.folder))
+        if not os.path.isdir(folder) and arguments.action == "give":
+            raise NotFoundError(f"there is no folder {folder}", safe="Nothing was changed.", mend="Check the name.")
+        if arguments.action == "give":
+            trust.give(folder)
+        elif not trust.take(folder):
+            raise NotFoundError(
+                f"{folder} is not trusted", safe="Nothing was changed.", mend="See `periplus trust list`."
+            )
+        changed = folder
+    folders = trust.folders()
+
+    def lines() -> Iterator[str]:
+        if changed:
+            yield f"{visible(changed)} is {'trusted with what it says now' if changed in folders else 'not trusted any more'}."
+        else:
+            yield from map(visible, folders or ["No folder is trusted."])
+
+    face.emit(TrustOut(folders), lines)
+    return 0

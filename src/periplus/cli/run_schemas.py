@@ -1,0 +1,92 @@
+"""What ``run``, ``models`` and ``trust`` print with --json. A run itself prints its events, one a line (``periplus.agent.events``)."""
+
+from __future__ import annotations
+
+__all__ = [
+    "RUN_SCHEMAS",
+    "ModelKeyOut",
+    "ModelOut",
+    "ModelsOut",
+    "RunListOut",
+    "RunPlanOut",
+    "RunSessionOut",
+    "TrustOut",
+]
+
+from typing import Final
+
+import msgspec
+
+
+class RunSessionOut(msgspec.Struct):
+    """A session of the agent."""
+
+    id: str
+    name: str
+    title: str
+    state: str
+    model: str
+    ts: str
+
+
+class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
+    """The sessions of the agent, the newest first."""
+
+    sessions: list[RunSessionOut]
+
+
+class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
+    """What a run would do; nothing was sent."""
+
+    model: str
+    mode: str
+    sandbox: str
+    sandbox_about: str
+    max_steps: int
+    oracle: str
+    network: bool
+    rules: list[str]
+    prompt_characters: int
+    request: str
+
+
+class ModelOut(msgspec.Struct):
+    """A model; sizes in tokens (0 where not known), prices in thousandths of a dollar for a million tokens."""
+
+    name: str
+    window: int
+    output: int
+    price_in: int | None
+    price_out: int | None
+
+
+class ModelsOut(msgspec.Struct, tag_field="schema", tag="periplus.models/1"):
+    """Providers with where their key comes from, and models."""
+
+    as_of: str
+    providers: dict[str, str]
+    models: list[ModelOut]
+
+
+class ModelKeyOut(msgspec.Struct, tag_field="schema", tag="periplus.models.key/1"):
+    """A key that was kept, or taken away; never the key itself."""
+
+    provider: str
+    file: str
+    kept: bool
+
+
+class TrustOut(msgspec.Struct, tag_field="schema", tag="periplus.trust/1"):
+    """The folders that are trusted."""
+
+    folders: list[str]
+
+
+RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    "run": RunPlanOut,
+    "models list": ModelsOut,
+    "models key": ModelKeyOut,
+    "trust list": TrustOut,
+    "trust give": TrustOut,
+    "trust take": TrustOut,
+}

@@ -1,0 +1,163 @@
+"""What a person sees of a run: events as lines, questions at a terminal, and Ctrl-C that stops the turn and not the program."""
+
+from __future__ import annotations
+
+__all__ = ["ConsolePerson", "EventLines", "interrupting"]
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from periplus.cli.face import Face, visible
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from periplus.agent.cancel import CancelToken
+    from periplus.agent.contracts import Answer, ToolCall, ToolDecision
+    from periplus.agent.episodes import Ended
+    from periplus.agent.events import Event
+
+_ARGUMENT_COLUMNS: Final = 100
+_OUTPUT_LINES: Final = 4
+
+
+class EventLines:
+    """A sink of events: lines of JSON with --json, otherwise what the model says, and a line for each call."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._at_start = True
+
+    def __call__(self, event: Event) -> None:
+        if self._face.as_json:
+            from periplus.agent.events import encode_event
+
+            self._face.stdout.write(encode_event(event).decode() + "\n")
+            self._face.stdout.flush()
+            return
+        show = getattr(self, "_" + str(event.__struct_config__.tag), None)
+        if show is not None:
+            show(event)
+            self._face.stdout.flush()
+
+    def say(self, text: str) -> None:
+        """A line that is no event."""
+        (self._face.stderr if self._face.as_json else self._face.stdout).write(visible(text) + "\n")
+
+    def finish(self, ended: Ended, name: str, trail: str) -> None:
+        if self._face.as_json:
+            return
+        self._new_line()
+        usage = ended.usage
+        share = (
+            f", {100 * usage.cached // usage.prompt_tokens} % of the prompt from the cache"
+            if usage.prompt_tokens
+            else ""
+        )
+        cost = f", ${usage.cost / 1e6:.4f}" if usage.cost else ""
+        self._face.out(f"— {ended.reason}{': ' + visible(ended.note) if ended.note else ''}")
+        self._face.out(f"  {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out{share}{cost}")
+        self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
+
+    # -- by the event's name ------------------------------------------------------------------------------------------
+
+    def _text_grown(self, event: Any) -> None:
+        text = "".join(line if line in "\n\t" else visible(line) for line in event.text)
+        self._face.stdout.write(text)
+        self._at_start = text.endswith("\n")
+
+    def _answer_restarted(self, _: Any) -> None:
+        self._line("(the answer broke off, and comes anew)")
+
+    def _retry_scheduled(self, event: Any) -> None:
+        self._line(f"(waiting: {getattr(event, 'error', '')})")
+
+    def _tool_started(self, event: Any) -> None:
+        said = (
+            event.args.get("command")
+            or event.args.get("path")
+            or event.args.get("query")
+            or event.args.get("pattern")
+            or ""
+        )
+        edits = event.args.get("edits")
+        if isinstance(edits, list):
+            said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
+        text = " ".join(str(said).split())
+        self._line(f"· {event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}")
+
+    def _tool_ended(self, event: Any) -> None:
+        if event.outcome == "ok":
+            return
+        lines = event.output.strip().splitlines()
+        self._line(f"  {event.outcome}: {lines[0] if lines else ''}")
+        for line in lines[1:_OUTPUT_LINES]:
+            self._line(f"    {line}")
+
+    def _feedback_given(self, event: Any) -> None:
+        self._line(f"({getattr(event, 'source', '') or 'a hook'} sends it back to work)")
+
+    def _hook_raised(self, event: Any) -> None:
+        self._line(f"(the hook {getattr(event, 'hook', '')} failed: {getattr(event, 'error', '')})")
+
+    def _context_folded(self, _: Any) -> None:
+        self._line("(earlier turns were condensed)")
+
+    def _line(self, text: str) -> None:
+        self._new_line()
+        self._face.out(visible(text))
+
+    def _new_line(self) -> None:
+        if not self._at_start:
+            self._face.out()
+            self._at_start = True
+
+
+class ConsolePerson:
+    """Who sits at the terminal: asked on standard error, answers on standard input."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+
+    def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
+        import json
+
+        what = call.args.get("command") if call.name == "shell" else json.dumps(call.args, ensure_ascii=False)
+        answer = self._asked(
+            f"{visible(decision.reason)}\n  {call.name}: {visible(str(what)[:2_000])}\nRun it? [y]es, [n]o, [a]lways: "
+        )
+        return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
+
+    def ask(self, question: str, options: Sequence[str]) -> str | None:
+        for at, option in enumerate(options, 1):
+            self._face.stderr.write(f"  {at}. {visible(option)}\n")
+        answer = self._asked(f"{visible(question)} ")
+        if answer is None:
+            return None
+        return options[int(answer) - 1] if answer.isdigit() and 0 < int(answer) <= len(options) else answer
+
+    def _asked(self, text: str) -> str | None:
+        self._face.stderr.write(text)
+        self._face.stderr.flush()
+        line = sys.stdin.readline()
+        return line.strip() if line else None
+
+
+@contextmanager
+def interrupting(token: CancelToken) -> Iterator[None]:
+    """Ctrl-C, and a request to end, stop the turn: the model's call, what runs, and its children. The second one ends the program."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if token.is_cancelled:
+            raise KeyboardInterrupt
+        token.cancel("the person stopped it" if number == signal.SIGINT else "it was asked to end")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,215 @@
+"""``periplus run`` as a process, against a provider on loopback: the real loop, tools, tape, sandbox, store and trail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from itertools import pairwise
+
+import pytest
+from tests.cli_support import Shell
+from tests.fake_provider import Failure, FakeProvider, Hanging
+
+from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
+
+pytest.importorskip("openai")
+
+BROKEN = "def add(a, b):\n    return a - b\n"
+MENDED = "def add(a, b):\n    return a + b\n"
+CHECK = 'python3 -c "import calc; assert calc.add(1, 2) == 3"'
+READS = ("read", {"path": "calc.py"})
+MENDS = ("edit", {"edits": [{"path": "calc.py", "old": "a - b", "new": "a + b"}]})
+CHECKS = ("shell", {"command": CHECK})
+
+
+def says(text, *calls):
+    made = tuple(ToolCall(id=f"call_{at}_{name}", name=name, args=args) for at, (name, args) in enumerate(calls))
+    usage = Usage(prompt_tokens=4_000, completion_tokens=50, cached=3_000)
+    return AssistantMessage(content=text, tool_calls=made, finish_reason="tool_calls" if calls else "stop", usage=usage)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    folder, home = tmp_path / "project", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    (folder / "calc.py").write_text(BROKEN)
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    made = Shell(folder, home)
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", *words], cwd=folder, check=True, env=made.environment())
+    made("init", "--no-connect")
+    return made
+
+
+def use(shell, fake, **more):
+    folder = shell.home / ".config" / "periplus"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ['model = "fake/m"', *(f"{name} = {json.dumps(value)}" for name, value in more.items())]
+    lines += ["[providers.fake]", 'kind = "openai-chat"', f'base_url = "{fake.url}/v1"', "needs_key = false"]
+    (folder / "agent.toml").write_text("\n".join(lines) + "\n")
+    (folder / "agent.toml").chmod(0o600)
+
+
+def test_a_bug_is_mended_checked_and_told(shell):
+    with FakeProvider(
+        says("I look.", READS), says("The sign is wrong.", MENDS), says("", CHECKS), says("It adds now.")
+    ) as fake:
+        use(shell, fake)
+        done = shell("run", "make it add", "--allow", "shell(python3 -c)", "--oracle", CHECK)
+        requests = fake.bodies()
+    assert (shell.folder / "calc.py").read_text() == MENDED
+    assert "· edit calc.py" in done.out
+    assert "It adds now." in done.out
+    assert "— done" in done.out
+    # What was sent before is sent again, byte for byte, with more behind it.
+    for one, other in pairwise(requests):
+        assert other["messages"][: len(one["messages"])] == one["messages"]
+        assert other["tools"] == one["tools"]
+    trail = done.out.rsplit(" ", 1)[1].strip()
+    listing = shell("trail", "show", trail).out
+    assert "calc.py" in listing
+    assert "sound" in shell("trail", "verify", trail).out
+    assert "right" in shell("trail", "verify", "--effects", trail).out
+    (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
+    assert session["title"] == "make it add"
+    assert "sound" in shell("doctor").out
+
+
+def test_without_a_person_nothing_is_allowed_that_is_asked_for(shell):
+    with FakeProvider(says("", CHECKS), says("I could not check it."), *[says("No.")] * 4) as fake:
+        use(shell, fake)
+        done = shell("run", "check it")
+        said = json.dumps(fake.bodies()[1])
+    assert "denied" in done.out
+    assert "nobody can be asked here" in said
+
+
+def test_events_are_lines_of_json_and_limits_have_their_exit_code(shell):
+    with FakeProvider(*[says("", READS)] * 5) as fake:
+        use(shell, fake)
+        done = shell("run", "read on", "--max-steps", "2", "--json", code=7)
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert events[0]["event"] == "turn_started"
+    assert events[-1]["event"] == "turn_ended"
+    assert events[-1]["reason"] == "steps"
+    assert len([one for one in events if one["event"] == "tool_ended"]) == 2
+
+
+def test_what_a_provider_refuses_ends_the_run_with_what_to_do(shell):
+    with FakeProvider(Failure(401, {"error": {"message": "bad key"}})) as fake:
+        use(shell, fake)
+        done = shell("run", "anything", code=1)
+    assert "bad key" in done.out
+
+
+def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
+    first, second = Hanging(), Hanging()
+    with FakeProvider(says("I look.", READS), first) as fake:
+        use(shell, fake)
+        process = shell.start(
+            "run", "make it add", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert first.begun.wait(60)
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=60)[0].decode()
+        first.over.set()
+    assert process.returncode == 130, out
+    assert "— aborted" in out
+    with FakeProvider(says("I look.", READS), says("Now.", MENDS), second) as fake:
+        use(shell, fake)
+        process = shell.start(
+            "run", "mend it", "--session", "night", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        assert second.begun.wait(60)
+        process.kill()
+        process.wait(60)
+        second.over.set()
+    with FakeProvider(says("It was mended before.", READS), says("Yes, it is."), *[says("Yes.")] * 4) as fake:
+        use(shell, fake)
+        out = shell("run", "--resume").out
+        heard = json.dumps(fake.bodies()[0])
+    assert "Going on with session night" in out
+    assert (shell.folder / "calc.py").read_text() == MENDED
+    assert "mend it" in heard
+    assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
+
+
+def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(shell):
+    (shell.folder / "periplus.toml").write_text('oracle = "touch /tmp/owned"\nmax_steps = 7\n')
+    plan = shell.json("run", "x", "--dry-run")
+    assert (plan.oracle, plan.max_steps) == ("", 200)
+    shell("trust", "give")
+    plan = shell.json("run", "x", "--dry-run")
+    assert (plan.oracle, plan.max_steps) == ("touch /tmp/owned", 7)
+    (shell.folder / "periplus.toml").write_text("max_steps = 9\n")
+    done = shell("run", "x", "--dry-run")
+    assert "changed since it was trusted" in done.err
+    assert "max steps: 200" in done.out
+    for line, told in (
+        ('model = "evil/m"', "a project cannot set 'model'"),
+        ('rules = ["allow shell"]', "a project cannot allow anything"),
+        ('mode = "autonomous"', "a project cannot set 'mode'"),
+        ("network = true", "a project cannot set 'network'"),
+    ):
+        (shell.folder / "periplus.toml").write_text(line + "\n")
+        shell("trust", "give")
+        assert told in shell("run", "x", "--dry-run", code=5).err
+    (shell.folder / "periplus.toml").write_text(
+        '[providers.openai]\nkind = "openai-chat"\nbase_url = "http://evil.example"\n'
+    )
+    shell("trust", "give")
+    assert "there is no setting 'providers'" in shell("run", "x", "--dry-run", code=2).err
+    shell("trust", "take")
+    assert "trusted" not in shell("run", "x", "--dry-run").err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("modell = 'x'\n", "Did you mean 'model'"),
+        ("max_steps = 'many'\n", "a whole number"),
+        ("max_steps = 0\n", "from 1 to"),
+        ("mode = 'wild'\n", "ask, default, autonomous"),
+        ("network = 1\n", "true or false"),
+        ("rules = ['run all']\n", "no rule of permission"),
+        ("[providers.x]\nkind = 'smoke'\nbase_url = 'https://x'\n", "providers.x"),
+        ("= nonsense", "no TOML"),
+    ],
+)
+def test_wrong_settings_are_errors_that_say_what_was_meant(shell, text, told):
+    folder = shell.home / ".config" / "periplus"
+    folder.mkdir(parents=True)
+    (folder / "agent.toml").write_text(text)
+    assert told in shell("run", "x", "--dry-run", code=2).err
+    (folder / "agent.toml").chmod(0o666)
+    assert "may be written by others" in shell("run", "x", "--dry-run", code=5).err
+
+
+def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
+    key = "sk-ant-api03-" + "Zq7" * 31
+    done = shell("models", "key", "anthropic", stdin=key + "\n")
+    assert key not in done.out + done.err
+    path = shell.home / ".config" / "periplus" / "keys.json"
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert "anthropic: a key from the file" in shell("models", "list").out
+    shell("models", "key", "anthropic", stdin="")
+    assert "anthropic: no key" in shell("models", "list").out
+
+
+def test_a_conversation_is_recorded_and_played_again_without_a_provider(shell):
+    with FakeProvider(
+        says("I look.", READS), says("Mended.", MENDS), says("It adds now."), *[says("Yes.")] * 4
+    ) as fake:
+        use(shell, fake)
+        shell("run", "make it add", "--record", "talk.jsonl")
+    assert (shell.folder / "calc.py").read_text() == MENDED
+    (shell.folder / "calc.py").write_text(BROKEN)
+    shell("run", "make it add", "--play", "talk.jsonl")
+    assert (shell.folder / "calc.py").read_text() == MENDED
