@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AgentSession", "Begun", "begin", "past_sessions"]
+__all__ = ["AgentSession", "Begun", "begin"]
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.agent.cancel import CancelToken
-from periplus.agent.contracts import Approver, LLMClient, ToolCall, ToolDecision
+from periplus.agent.contracts import Answer, Approver, LLMClient, ToolCall, ToolDecision
 from periplus.agent.episodes import Ended
 from periplus.agent.events import Sink
 from periplus.agent.hooks import Hook
@@ -39,7 +39,6 @@ from periplus.base.errors import NotFoundError, PeriplusError
 if TYPE_CHECKING:
     from periplus.agent.sandbox import Sandbox
     from periplus.agent.tape.notes import SliceNote
-    from periplus.journal import Entity
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
@@ -77,16 +76,16 @@ class AgentSession:
         from periplus.agent.retriever import FolderRetriever
         from periplus.agent.sandbox import find_sandbox
         from periplus.agent.tools import claims_guard
-        from periplus.memory.sessions import NewSession
 
         settings = begun.settings
         root = project.folder
+        project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
         self.project = project
         self._ended: Ended | None = None
         self._approver = begun.approver
+        self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
             title = " ".join(begun.title.split())[:_TITLE_CHARACTERS]
-            project.work.begin_session(NewSession(begun.name, begun.model, "periplus run", title))
             index = TurnIndex(project)
             opened.callback(index.close)
             memory = StoreMemory(project, index)
@@ -96,7 +95,11 @@ class AgentSession:
             turns = StoredTurns(index, self.log.item_id)
             self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
             self.permission = Permission(settings.mode, settings.rules, home=begun.home, workspace=root)
-            approver = PermissionApprover(self.permission, begun.approver) if begun.approver is not None else None
+            approver = (
+                PermissionApprover(self.permission, _Remembering(self, begun.approver))
+                if begun.approver is not None
+                else None
+            )
             source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
             self.host = open_host(
                 HostParts(
@@ -161,6 +164,11 @@ class AgentSession:
             raise NotFoundError("no turn of this session changed a file", safe="Nothing was changed.")
         return self.host.work.changes.undo(turns[-1]).paths
 
+    def granted(self, call: ToolCall | None) -> None:
+        """What the person just said yes to."""
+        is_out = call is not None and call.name == "shell" and call.args.get("unsandboxed") is True
+        self._granted = str(call.args.get("command")) if call is not None and is_out else ""
+
     def steer(self, text: str) -> None:
         self._session.steer(text)
 
@@ -197,20 +205,28 @@ class AgentSession:
     def _consent(self, wish: Wish, about: str) -> bool:
         if self._approver is None:
             return False
+        if wish == "unsandboxed" and about == self._granted:
+            return True  # the permission has asked
         what = "run outside of the sandbox" if wish == "unsandboxed" else "use the network"
         call = ToolCall(id="", name="shell", args={"command": about, wish: True})
         return self._approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}")) != "no"
 
 
+class _Remembering:
+    """The person, whose leave to go out of the sandbox counts for the tool as well: nobody is asked twice."""
+
+    def __init__(self, session: AgentSession, approver: Approver) -> None:
+        self._session, self._approver = session, approver
+
+    def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
+        answer = self._approver.approve(call, decision)
+        self._session.granted(call if answer != "no" else None)
+        return answer
+
+
 def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
     """Raises RefusedError where another process runs this session."""
     return AgentSession(project, client, begun)
-
-
-def past_sessions(project: Project) -> list[Entity]:
-    """The sessions that ``periplus run`` made, the newest first."""
-    found = [one for one in project.journal.entities("session") if one.value.get("tool") == "periplus run"]
-    return sorted(found, key=lambda one: (one.ts, one.item_id), reverse=True)
 
 
 def _facts(root: str, clock: Clock) -> list[Fact]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
     from periplus.agent.settings import Settings
-    from periplus.journal import Entity
     from periplus.project import Project
 
 _EXIT: Final[dict[StopReason, int]] = {
@@ -203,42 +202,37 @@ def _run_session(
 
 
 def _session_name(project: Project, arguments: argparse.Namespace) -> str:
-    from periplus.agent.assembly import past_sessions
+    from periplus.agent.runlog import stored_sessions
     from periplus.base.errors import NotFoundError
 
     if arguments.resume is None:
         return arguments.session or f"run-{project.journal.random(5).hex()}"
-    past = past_sessions(project)
-    for one in past:
-        if arguments.resume in (_LAST, one.value.get("name"), one.item_id):
-            return str(one.value.get("name"))
-    raise NotFoundError(
-        "there is no such session of the agent", safe="Nothing was run.", mend="See `periplus run --list`."
+    for one in stored_sessions(project):
+        if arguments.resume == one.name or (arguments.resume == _LAST and one.is_interrupted):
+            return one.name
+    wrong = (
+        "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"
     )
+    raise NotFoundError(wrong, safe="Nothing was run.", mend="See `periplus run --list`.")
 
 
 def _list(face: Face, project: Project) -> int:
-    from periplus.agent.assembly import past_sessions
-    from periplus.cli.run_schemas import RunListOut
+    from periplus.agent.runlog import stored_sessions
+    from periplus.cli.run_schemas import RunListOut, RunSessionOut
 
-    found = [_session_out(one) for one in past_sessions(project)[:_LISTED]]
+    found = [
+        RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
+        for one in stored_sessions(project)[:_LISTED]
+    ]
     if face.as_json:
         face.emit(RunListOut(found), lambda: ())
         return 0 if found else 1
-
     for one in found:
-        face.out(f"{visible(one.name)}  {visible(one.state)}  {one.ts}  {visible(one.title)}")
+        turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.interrupted else ''}"
+        face.out(f"{visible(one.name)}  {one.last}  {turns}  {visible(one.title)}")
     if not found:
         face.out("The agent has not run here.")
     return 0 if found else 1
-
-
-def _session_out(entity: Entity) -> Any:
-    from periplus.cli.run_schemas import RunSessionOut
-
-    value = entity.value
-    return RunSessionOut(entity.item_id, str(value.get("name", "")), str(value.get("title", "")), str(value.get("state", "")),
-                         str(value.get("model", "")), entity.ts)  # fmt: skip
 
 
 def _dry_run(face: Face, settings: Settings, task: str) -> int:

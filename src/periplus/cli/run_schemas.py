@@ -19,14 +19,14 @@ import msgspec
 
 
 class RunSessionOut(msgspec.Struct):
-    """A session of the agent."""
+    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step."""
 
-    id: str
     name: str
     title: str
-    state: str
     model: str
-    ts: str
+    last: str
+    turns: int
+    interrupted: bool
 
 
 class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
