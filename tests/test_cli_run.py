@@ -6,13 +6,19 @@ import json
 import os
 import signal
 import subprocess
+import tomllib
 from itertools import pairwise
+from pathlib import Path
 
+import msgspec
 import pytest
 from tests.cli_support import Shell
 from tests.fake_provider import Failure, FakeProvider, Hanging
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
+from periplus.agent.models.opening import Provider
+from periplus.agent.policies.permission import MODES
+from periplus.agent.settings import SETTINGS
 
 pytest.importorskip("openai")
 
@@ -213,3 +219,14 @@ def test_a_conversation_is_recorded_and_played_again_without_a_provider(shell):
     (shell.folder / "calc.py").write_text(BROKEN)
     shell("run", "make it add", "--play", "talk.jsonl")
     assert (shell.folder / "calc.py").read_text() == MENDED
+
+
+def test_the_page_names_every_setting_and_who_may_say_it():
+    page = (Path(__file__).parents[1] / "docs" / "agent" / "README.md").read_text()
+    for setting in SETTINGS:
+        row = next(line for line in page.splitlines() if line.startswith("|") and f"`{setting.name}`" in line)
+        assert ("| no |" in row) != setting.of_project, setting.name
+    for name, what in MODES.items():
+        assert f"| `{name}` | {what} |" in page
+    provider = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])["providers"]["mine"]
+    assert msgspec.convert(provider, Provider).needs_key is False
