@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from hashlib import sha256
 
 import msgspec
@@ -12,10 +13,11 @@ from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, f
 from periplus.base.container import KIND_CONTEXT, pack, unpack
 from periplus.base.errors import FormatError, UsageError
 from periplus.context import layout
+from periplus.context.alias import atom_alias
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
 from periplus.context.memory import MemoryStore
-from periplus.context.model import Atom, ChunkLimits, Context, Molecule, atom_digest
+from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, Molecule, atom_digest
 from periplus.context.pages import decode_atoms, encode_atoms
 from periplus.context.proof import ChunkProof, ChunkVerifier
 from periplus.context.record import Prepared, encode
@@ -24,6 +26,10 @@ from periplus.context.validation import REPEATED_BYTES_MAX, prepare
 from periplus.context.wire import Answered, Failed, Limits
 from periplus.context.wire.frames import FrameType, frame_header
 from periplus.context.wire.payloads import ErrorReport, ExpandRequest, RefsRequest, StreamRequest, Watch
+from periplus.context.wire.v1_payloads import V1Push
+from periplus.server.aliases import ATOMS_PER_REST
+from periplus.server.answers import Bench
+from periplus.server.answers_v1 import answers_v1
 from periplus.server.listening import Endpoint
 
 LONG = "x" * (REPEATED_BYTES_MAX // 8)
@@ -197,3 +203,43 @@ def test_a_stream_cannot_go_on_for_ever_with_chunks_that_bring_nothing():
     with pytest.raises(FormatError, match="brings nothing"):
         verifier.feed(first._replace(chunk_id=1, start=10, entries=(), proof=ChunkProof(1, [], []).pack()))
     store.close()
+
+
+def test_many_long_contents_in_many_small_deltas_are_not_held_together(tmp_path):
+    """What a push brings is checked delta by delta; folded on the way, contents lie in files and not in memory."""
+    count, size = 560, 64 << 10
+    writer = DiskStore(str(tmp_path / "from"))
+    head = None
+    with writer.batch():
+        for number in range(count):
+            head = writer.commit(Context(head, (Atom(f"{number} " + "x" * size),)))
+    store = DiskStore(str(tmp_path / "to"))
+    for digest in writer.source.store.digests():
+        store.source.put(writer.source.get(digest))
+    writer.close()
+    tracemalloc.start()
+    try:
+        store.set_ref("main", head)
+        assert sum(1 for _ in store.ordered_rows(head)) == count
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    store.close()
+    assert peak < count * size // 2
+
+
+def test_a_push_of_version_1_holds_no_more_of_its_base_than_it_names(tmp_path):
+    head = fill(tmp_path, 5_000, 0)
+    store = DiskStore(str(tmp_path))
+    bench = Bench(store)
+    given = atoms(5_000)
+    gone = atom_alias(given[3])
+    found = {}
+    rests = sum(1 for _ in bench.aliases.find_below(head, {gone, "0" * 16}, found))
+    assert found == {gone: {atom_digest(given[3])}}
+    assert rests == 5_000 // ATOMS_PER_REST > 1
+    base = bench.aliases.alias_of(head)
+    steps = list(answers_v1(bench, 1, V1Push(base, (), (), (gone,), {}, {}), DEFAULT_LIMITS))
+    assert len(steps) > rests
+    bench.close()
+    assert 4_999 in {store.header(target).live for target in store.refs().values()}

@@ -61,6 +61,7 @@ from periplus.context.validation import Prepared, check_repeated, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
 _FOLD_WEIGHTS: Final = 64  # a fold as many times as heavy is kept while older deltas are still being read
+_FOLD_HELD_MAX: Final = 4 << 20  # characters of contents; a fold of more is kept, and what is kept lies in a file
 KNOWN_FOR_MS: Final = 3_600_000  # gc lets nothing be removed sooner after it was parked
 _RUNS_MAX: Final = 16
 _VIEWS_MAX: Final = 2048
@@ -543,6 +544,7 @@ class ContextLibrary:
                 view is None
                 or weight_of(view.header) >= self._large_weight
                 or fold.weight > _FOLD_WEIGHTS * self._large_weight
+                or fold.held > _FOLD_HELD_MAX
             ):
                 is_folded |= self._close_fold(runs, fold, at)
                 fold = None
@@ -563,7 +565,7 @@ class ContextLibrary:
 
     def _close_fold(self, runs: list[Run], fold: Fold, base: bytes | None) -> bool:
         run: Run = fold.run(base)
-        is_kept = fold.weight > self._large_weight
+        is_kept = fold.weight > self._large_weight or fold.held > _FOLD_HELD_MAX
         runs.append(self._cache.keep([run]) if is_kept else run)
         return is_kept
 

@@ -198,6 +198,7 @@ class Fold:
         self._texts: dict[bytes, str] = {}
         self.weight = 0
         self.deltas = 0
+        self.held = 0  # characters of contents
 
     def take(self, view: RecordView, get: Callable[[bytes], bytes]) -> None:
         """The next older delta."""
@@ -209,6 +210,7 @@ class Fold:
             identity = row.key[2]
             if identity not in rows and identity not in removed:
                 rows[identity] = row
+                self.held += len(row.atom.content)
         if header.removed_count or header.molecule_count:
             gone = tuple(view.removed(get))
             removed.update(gone)

@@ -8,8 +8,10 @@ Nothing is compared or believed by a short hash: one that means two things is re
 
 from __future__ import annotations
 
-__all__ = ["V1_REFS", "AliasIndex", "v1_ref"]
+__all__ = ["ATOMS_PER_REST", "V1_REFS", "AliasIndex", "v1_ref"]
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from periplus.context.alias import atom_alias, context_alias_of, is_alias
@@ -17,6 +19,7 @@ from periplus.context.library import ContextLibrary
 from periplus.server.refusal import Refused
 
 V1_REFS: Final = "v1/"
+ATOMS_PER_REST: Final = 2_048
 
 
 def v1_ref(alias: str, digest: bytes) -> str:
@@ -50,13 +53,17 @@ class AliasIndex:
             self._learn(self._library.refs() | {"": digest})
         return self._alias_of[digest]
 
-    def atoms_below(self, base: bytes | None) -> dict[str, set[bytes]]:
-        """The atoms that ``base`` stands for, by their short hashes."""
-        found: dict[str, set[bytes]] = {}
-        if base is not None:
-            for row in self._library.ordered_rows(base):
-                found.setdefault(atom_alias(row.atom), set()).add(row.key[2])
-        return found
+    def find_below(self, base: bytes, wanted: AbstractSet[str], found: dict[str, set[bytes]]) -> Iterator[None]:
+        """Put into ``found`` those atoms of ``base`` that have one of the ``wanted`` short hashes; a rest every ATOMS_PER_REST.
+
+        All of ``base`` is looked at, for an alias that means two things is refused; no more is held than was asked for.
+        """
+        for number, row in enumerate(self._library.ordered_rows(base), 1):
+            alias = atom_alias(row.atom)
+            if alias in wanted:
+                found.setdefault(alias, set()).add(row.key[2])
+            if number % ATOMS_PER_REST == 0:
+                yield
 
     def _learn(self, refs: dict[str, bytes]) -> None:
         """All contexts that refs lead to, bases first; what was learned before is not read again."""

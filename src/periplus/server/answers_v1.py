@@ -90,7 +90,11 @@ def _stream(bench: Bench, index: AliasIndex, stream: int, body: V1Stream, limits
 def _push(bench: Bench, index: AliasIndex, stream: int, body: V1Push) -> Iterator[Step]:
     base = None if body.base is None else index.context(body.base)
     yield REST
-    below = index.atoms_below(base) if body.removed or body.molecules else {}
+    wanted = {*body.removed, *(atom for one in body.molecules for atom in one.atoms if isinstance(atom, str))}
+    below: dict[str, set[bytes]] = {}
+    if base is not None and wanted:
+        for _ in index.find_below(base, wanted, below):
+            yield REST
     yield REST
     atoms = {
         atom_digest(atom): atom for molecule in body.molecules for atom in molecule.atoms if not isinstance(atom, str)
