@@ -57,6 +57,11 @@ def test_the_tour_of_a_repository(repository, tmp_path):
     assert "damage" in steps["tamper"]["found"][0]
     assert steps["tamper"]["original"] == 0
     assert (steps["proof"]["holds"], steps["proof"]["forged_holds"]) == (True, False)
+    agent = steps["agent"]
+    if agent["sandbox"] == "none":
+        assert agent["ok"] is None
+    else:
+        assert (agent["ok"], agent["reason"], agent["effects"]) == (True, "done", "verified")
     assert sorted(path.name for path in repository.iterdir()) == before
     assert seconds < 30  # a promise to the person who waits, twenty times what it takes
 
@@ -64,7 +69,7 @@ def test_the_tour_of_a_repository(repository, tmp_path):
 def test_the_tour_tells_its_story_in_text(repository, tmp_path):
     done, _ = tour(repository, home=tmp_path)
     assert done.returncode == 0
-    assert [line[:2] for line in done.stdout.splitlines() if line[:1].isdigit()] == [f"{n}." for n in range(1, 8)]
+    assert [line[:2] for line in done.stdout.splitlines() if line[:1].isdigit()] == [f"{n}." for n in range(1, 9)]
     assert "auth.py is the file that changes most often here: 3 of 3 commits" in done.stdout
     assert "\x1b" not in done.stdout
     assert "the store itself: sound" in done.stdout

@@ -127,6 +127,7 @@ class _Tour:
             self._brief(project)
             self._tamper(project)
             self._prove(project)
+        self._agent()
         return 0 if self.ok else 1
 
     def _import(self, project: Project, repository: str, transcripts: list[str]) -> None:
@@ -302,6 +303,14 @@ class _Tour:
             "holds": verdict.holds,
             "forged_holds": refused.holds,
         }
+
+    def _agent(self) -> None:
+        from periplus.cli.tour_agent import mend
+
+        self.title("An agent mends a bug, and its trail is held against the files")
+        found = mend(self._face, os.path.join(self._scratch, "slugs"), self.tell)
+        self.ok &= found["ok"] is not False
+        self.facts["agent"] = found
 
 
 def _read_history(project: Project, history: Entity) -> _Change | None:
