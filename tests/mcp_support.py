@@ -10,11 +10,11 @@ import signal
 import subprocess
 
 import anyio
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 from cli_support import PERIPLUS, Shell
-from mcp import Client, StdioServerParameters
 from periplus.journal import Writer
 from periplus.project import Project
 
