@@ -16,6 +16,7 @@ from periplus.context import layout
 from periplus.context.alias import atom_alias
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
+from periplus.context.exchange import transfer
 from periplus.context.memory import MemoryStore
 from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, Molecule, atom_digest
 from periplus.context.pages import decode_atoms, encode_atoms
@@ -24,13 +25,16 @@ from periplus.context.record import Prepared, encode
 from periplus.context.remote import RemoteStore
 from periplus.context.validation import REPEATED_BYTES_MAX, prepare
 from periplus.context.wire import Answered, Failed, Limits
+from periplus.context.wire.codes import RemoteError
 from periplus.context.wire.frames import FrameType, frame_header
 from periplus.context.wire.payloads import ErrorReport, ExpandRequest, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push
 from periplus.server.aliases import ATOMS_PER_REST
 from periplus.server.answers import Bench
 from periplus.server.answers_v1 import answers_v1
+from periplus.server.contexts import ServerLimits
 from periplus.server.listening import Endpoint
+from periplus.server.quota import OBJECT_OVERHEAD_BYTES
 
 LONG = "x" * (REPEATED_BYTES_MAX // 8)
 
@@ -243,3 +247,41 @@ def test_a_push_of_version_1_holds_no_more_of_its_base_than_it_names(tmp_path):
     assert len(steps) > rests
     bench.close()
     assert 4_999 in {store.header(target).live for target in store.refs().values()}
+
+
+def test_what_no_ref_reaches_is_taken_up_to_a_limit_and_counts_no_more_when_one_does(tmp_path):
+    fill(tmp_path / "served", 20, 0)
+    source = DiskStore(str(tmp_path / "other"))
+    heads = [source.commit(Context(atoms=(Atom("y" * 6_000 + str(number)),))) for number in range(8)]
+    size = sum(len(source.get(one.digest)) + OBJECT_OVERHEAD_BYTES for one in LocalPeer(source).listing(heads[0], ()))
+    limits = ServerLimits(unreferenced_bytes=2 * size, unreferenced_bytes_all=3 * size)
+    server = ServerThread(
+        lambda: DiskStore(str(tmp_path / "served")), Endpoint(path=str(tmp_path / "s")), limits=limits
+    )
+
+    def send(remote, head):
+        return transfer(LocalPeer(source), remote, head)
+
+    first, second = RemoteStore(server.address), RemoteStore(server.address)
+    send(first, heads[0])
+    send(first, heads[1])
+    with pytest.raises(RemoteError) as refused:
+        send(first, heads[2])
+    assert refused.value.wire_code == "too_large"
+    assert "unreferenced" in str(refused.value)
+    assert send(first, heads[1]).sent == 0  # what is here is not counted again, and the connection goes on
+    first.set_ref("one", heads[0])
+    send(first, heads[2])  # there is room again
+    send(second, heads[3])  # the third in all
+    with pytest.raises(RemoteError):
+        send(second, heads[4])
+    first.close()  # what it left behind lies on the disk all the same
+    with pytest.raises(RemoteError):
+        send(second, heads[5])
+    second.set_ref("two", heads[1])  # brought by another, and reached now
+    send(second, heads[6])
+    second.close()
+    source.close()
+    counted = server.stop()["unreferenced"]
+    assert (counted["bytes"], counted["bytes_max"], counted["objects"]) == (3 * size, 3 * size, 6)
+    assert counted["connection_bytes_max"] == 2 * size

@@ -59,6 +59,7 @@ from periplus.context.wire.payloads import (
 )
 from periplus.context.wire.v1_payloads import V1Push, V1Query, V1Request
 from periplus.server.aliases import AliasIndex
+from periplus.server.quota import Share, Unreferenced
 from periplus.server.refusal import Refused
 
 LISTED_PER_STEP: Final = 1_024
@@ -80,13 +81,20 @@ class Step(NamedTuple):
 class Bench:
     """What a worker's thread works with: its store, as such, as a side of transfers, and by the short hashes of version 1."""
 
-    def __init__(self, library: ContextLibrary) -> None:
+    def __init__(self, library: ContextLibrary, unreferenced: Unreferenced | None = None) -> None:
+        self.unreferenced = unreferenced
         self.library = library
         self.peer = LocalPeer(library)
         self.aliases = AliasIndex(library)
 
     def close(self) -> None:
         self.library.close()
+
+    def reached(self, head: bytes | None) -> Iterator[Step]:
+        """A ref was set: what was received for it no longer counts as unreferenced."""
+        if head is not None and self.unreferenced is not None:
+            for _ in self.unreferenced.reached(head, self.library.source.get):
+                yield REST
 
 
 def is_long(body: Request | V1Request) -> bool:
@@ -112,7 +120,7 @@ def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limi
         case Prove():
             yield from _prove(bench.library, stream, body)
         case RefsRequest():
-            yield from _refs(bench.library, stream, body, limits)
+            yield from _refs(bench, stream, body, limits)
         case ObjectsPut() | Watch():
             raise AssertionError("the connection answers these itself")
         case _:
@@ -262,6 +270,7 @@ def _push(bench: Bench, stream: int, body: PushContext) -> Iterator[Step]:
         yield REST
         expected = ANY if body.expected_any else body.expected
         bench.library.set_ref(body.ref, body.digest, expected=expected, force=body.force)
+        yield from bench.reached(body.digest)
     bench.library.source.settle()
     yield Step(lambda machine: machine.send_ack(stream, digest=body.digest))
 
@@ -322,12 +331,14 @@ def refs_per_frame(limits: Limits) -> int:
     return min(REFS_PER_FRAME_MAX, limits.frame_bytes // (2 * (REF_NAME_BYTES_MAX + _REF_OVERHEAD)))
 
 
-def _refs(library: ContextLibrary, stream: int, body: RefsRequest, limits: Limits) -> Iterator[Step]:
+def _refs(bench: Bench, stream: int, body: RefsRequest, limits: Limits) -> Iterator[Step]:
+    library = bench.library
     update = body.update
     if update is not None:
         expected = ANY if update.expected_any else update.expected
         library.set_ref(update.name, update.target, expected=expected, force=update.force)
         yield REST
+        yield from bench.reached(update.target)
     found = [
         (name, target) for name, target in library.refs().items() if name.startswith(body.prefix) and name > body.after
     ]
@@ -342,7 +353,8 @@ def _grant_step(grant: Callable[[int, int], object], frames: int, size_bytes: in
 class Keeping:
     """An upload: objects that came, until the store has them. The loop adds, the worker takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self.waiting: deque[tuple[bytes, int, int]] = deque()
         self.is_ended = False
 
@@ -363,6 +375,8 @@ class Keeping:
                         raise UsageError(
                             "parts: an object that is none of contexts"
                         )  # no collection would clear it away
+                    if bench.unreferenced is not None:
+                        bench.unreferenced.take(self._share, data, source.has)
                     source.put(data)
                     count += 1
                     frames += more_frames

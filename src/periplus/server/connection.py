@@ -38,6 +38,7 @@ from periplus.context.wire.payloads import PushContext, RefsRequest, StreamReque
 from periplus.context.wire.v1_payloads import V1Push, V1Request
 from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long, refs_per_frame
 from periplus.server.answers_v1 import answers_v1
+from periplus.server.quota import Share
 from periplus.server.refusal import field_of, told_code
 from periplus.server.stats import Stats
 from periplus.server.workers import Job, Lane, Workers
@@ -85,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._is_local = is_local
         self._loop = asyncio.get_running_loop()
         self._lane = Lane()
+        self._share = Share()
         self._machine: ServerMachine | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -281,7 +283,7 @@ class Connection(asyncio.Protocol):
     def _keep(self, stream: int) -> Keeping:
         keeping = self._keeping.get(stream)
         if keeping is None:
-            keeping = self._keeping[stream] = Keeping()
+            keeping = self._keeping[stream] = Keeping(self._share)
             self._hub.stats.requests["ObjectsPut"] += 1
             self._begin(
                 stream, lambda bench: keeping.steps(bench, stream, lambda *credit: self._grant(stream, *credit)), None

@@ -29,6 +29,7 @@ from periplus.context.wire import Limits, Policy, ServerMachine
 from periplus.server.answers import Bench, Step
 from periplus.server.connection import STATS_ASKED, Connection
 from periplus.server.listening import Endpoint, Listener, listen, token_matches
+from periplus.server.quota import Unreferenced
 from periplus.server.stats import Stats
 from periplus.server.workers import Job, Lane, Workers
 
@@ -43,13 +44,16 @@ class ServerLimits(NamedTuple):
     """``wire`` is what is agreed with a client at the most, ``policy`` what is enforced and told nobody.
 
     ``grace_s`` is how long streams may go on when the server is stopped; ``watch_s`` how often refs are looked at while somebody
-    watches them; ``workers`` are threads with a store each, the last of them for what takes long.
+    watches them; ``workers`` are threads with a store each, the last of them for what takes long. ``unreferenced_bytes`` is what one
+    connection may have sent that no ref reaches, ``unreferenced_bytes_all`` the same of all since the server began (``server.quota``).
     """
 
     connections: int = 256
     workers: int = 3
     grace_s: float = 10.0
     watch_s: float = 0.5
+    unreferenced_bytes: int = 1 << 30
+    unreferenced_bytes_all: int = 2 << 30
     wire: Limits = _DEFAULT_LIMITS
     policy: Policy = _DEFAULT_POLICY
 
@@ -78,7 +82,8 @@ class ContextServer:
         self._capabilities = ("prove", "watch", "zstd", *(("push",) if can_push else ()))
         self.can_push = can_push
         self._on_error = on_error
-        self.stats = Stats()
+        self.unreferenced = Unreferenced(limits.unreferenced_bytes, limits.unreferenced_bytes_all)
+        self.stats = Stats(self.unreferenced)
         self._connections: set[Connection] = set()
         self._opening = 0  # accepted, and not yet among the connections
         self._listeners: list[Listener] = []
@@ -111,7 +116,7 @@ class ContextServer:
             self._spawn(self._accept(listener))
 
     def _bench(self) -> Bench:
-        return Bench(self._open_store())
+        return Bench(self._open_store(), self.unreferenced)
 
     async def stop(self) -> None:
         """Take no more connections and requests, let open streams finish within the grace, tell the rest, close."""

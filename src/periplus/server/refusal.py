@@ -16,13 +16,16 @@ _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]]{1,255}(?=:)")
 class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
     """A request that is answered by ``wire_code``."""
 
-    def __init__(self, wire_code: ErrorCode, wrong: str) -> None:
+    def __init__(self, wire_code: ErrorCode, wrong: str, *, field: str = "") -> None:
         super().__init__(wrong)
         self.wire_code = wire_code
+        self.field = field
 
 
 def field_of(error: BaseException) -> str:
     """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not."""
+    if isinstance(error, Refused):
+        return error.field
     found = _FIELD.match(str(error)) if isinstance(error, UsageError) else None
     return found.group() if found else ""
 

@@ -7,13 +7,16 @@ __all__ = ["STATS_SCHEMA", "Stats"]
 from collections import Counter
 from typing import Any, Final
 
+from periplus.server.quota import Unreferenced
+
 STATS_SCHEMA: Final = "periplus/context-server-stats/1"
 
 
 class Stats:
     """Counters since the start; numbers of what is open now stand beside those of what there was in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, unreferenced: Unreferenced) -> None:
+        self._unreferenced = unreferenced
         self.connections = 0
         self.connections_open = 0
         self.refused: Counter[str] = Counter()
@@ -46,5 +49,11 @@ class Stats:
             "bytes": {"in": self.bytes_in, "out": self.bytes_out},
             "chunks": self.chunks,
             "objects": {"in": self.objects_in, "out": self.objects_out},
+            "unreferenced": {
+                "objects": self._unreferenced.objects,
+                "bytes": self._unreferenced.used_bytes,
+                "bytes_max": self._unreferenced.bytes_max,
+                "connection_bytes_max": self._unreferenced.share_bytes_max,
+            },
             "errors": dict(sorted(self.errors.items())),
         }

@@ -62,7 +62,12 @@ _ROWS: Final = (
     ErrorRow("rate_limited", False, True, "Too many requests in too short a time; nothing was done."),
     ErrorRow("refused", False, False, "The server does not allow this."),
     ErrorRow("shutting_down", False, True, "The server is shutting down and takes no more requests."),
-    ErrorRow("too_large", False, False, "The answer is larger than a frame may be; ask for a stream or for less."),
+    ErrorRow(
+        "too_large",
+        False,
+        False,
+        "The answer is larger than a frame may be, or more was sent than is taken; ask for a stream, or for less.",
+    ),
     ErrorRow("too_many_streams", False, True, "More requests are open than was agreed."),
     ErrorRow("unauthorized", True, False, "The token is missing or wrong."),
     ErrorRow("unknown_base", False, False, "The context stands on one that is not here."),
