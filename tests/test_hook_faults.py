@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -483,3 +484,27 @@ def test_hooks_can_be_switched_off(place, tmp_path, agent):
     done = run(place, tmp_path, agent=agent, environment={"PERIPLUS_HOOKS": "off"})
     assert outcome(done) == SILENT
     assert not (place / ".periplus/hooks").exists()
+
+
+_IN_A_HURRY = """
+import sys
+from periplus.cli import hook_entry
+hook_entry.ALL_S_MAX = hook_entry.HURRY_S_MAX = float(sys.argv[1])
+hook_entry.run_hook(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "PreToolUse", "PostToolUse"])
+def test_time_may_be_up_at_any_moment(place, tmp_path, event):
+    """Wherever the clock strikes, also within SQLite: exit 0, no half of an answer, and what the agent did is in the spool."""
+    environment = {**os.environ, "XDG_STATE_HOME": os.fspath(tmp_path / "state"), "HOME": os.fspath(tmp_path)}
+    whole = run(place, tmp_path, event).stdout
+    for number in range(16):
+        limit_s = 0.006 * (number + 1)
+        document = json.dumps(told(place, event, session_id=f"s-{number}")).encode()
+        done = subprocess.run([sys.executable, "-c", _IN_A_HURRY, str(limit_s), event], input=document, cwd=place, env=environment,
+                              capture_output=True, timeout=60)  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b""), limit_s
+        assert done.stdout in (b"", whole) or (event == "SessionStart" and json.loads(done.stdout)), limit_s
+    with opened(place) as project:
+        assert project.examine().exit_code == 0
