@@ -198,6 +198,32 @@ def test_wrong_settings_are_errors_that_say_what_was_meant(shell, text, told):
     assert "may be written by others" in shell("run", "x", "--dry-run", code=5).err
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        'model = "old/one"\n',
+        '# mine\nmax_steps = 7 # few\n\nmodel = "old/one" # once\n[providers.x]\nkind = "openai-chat"\nbase_url = "https://x.example"\n',
+        "[providers.model]\nkind = 'openai-chat'\nbase_url = 'https://x.example' # model = here\n",
+    ],
+)
+def test_setup_asks_the_provider_and_leaves_the_rest_of_the_file(shell, before):
+    with FakeProvider() as fake:
+        use(shell, fake)
+        path = shell.home / ".config" / "periplus" / "agent.toml"
+        own = path.read_text().partition("[providers.fake]")[2]
+        path.write_text(before + "[providers.fake]" + own)
+        was = tomllib.loads(path.read_text())
+        assert "has no model 'c-model'" in shell("setup", "--provider", "fake", "--model", "c-model", code=2).err
+        assert tomllib.loads(path.read_text()) == was
+        done = shell("setup", "--provider", "fake", "--model", "b-model")
+    assert "fake answers; it has 2 models" in done.err
+    assert tomllib.loads(path.read_text()) == was | {"model": "fake/b-model"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert all(line in path.read_text() for line in before.splitlines() if "model =" not in line)
+    assert shell.json("setup", "--show").sources["model"] == str(path)
+
+
 def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
     key = "sk-ant-api03-" + "Zq7" * 31
     done = shell("models", "key", "anthropic", stdin=key + "\n")

@@ -84,6 +84,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("candidates", "proposed memory, to accept or refuse", "reflect"),
     Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
     Command("run", "let the agent do a task here; every run is a trail", "run"),
+    Command("setup", "choose a provider and a model for the agent, once", "setup"),
     Command("models", "which models can answer, and the keys of their providers", "run"),
     Command("trust", "which folders may say how the agent works in them", "run"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),

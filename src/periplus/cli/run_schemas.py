@@ -10,6 +10,7 @@ __all__ = [
     "RunListOut",
     "RunPlanOut",
     "RunSessionOut",
+    "SetupOut",
     "TrustOut",
 ]
 
@@ -82,8 +83,17 @@ class TrustOut(msgspec.Struct, tag_field="schema", tag="periplus.trust/1"):
     folders: list[str]
 
 
+class SetupOut(msgspec.Struct, tag_field="schema", tag="periplus.setup/1"):
+    """What is set, where each comes from, and where the key of each provider that has one is; never a key."""
+
+    values: dict[str, str]
+    sources: dict[str, str]
+    keys: dict[str, str]
+
+
 RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "run": RunPlanOut,
+    "setup": SetupOut,
     "models list": ModelsOut,
     "models key": ModelKeyOut,
     "trust list": TrustOut,
