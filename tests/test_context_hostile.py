@@ -11,7 +11,7 @@ import pytest
 
 from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, fill
 from periplus.base.container import KIND_CONTEXT, pack, unpack
-from periplus.base.errors import FormatError, UsageError
+from periplus.base.errors import DamageError, FormatError, NotFoundError, UsageError
 from periplus.context import layout
 from periplus.context.alias import atom_alias
 from periplus.context.depot import LocalPeer
@@ -29,6 +29,10 @@ from periplus.context.wire.codes import RemoteError
 from periplus.context.wire.frames import FrameType, frame_header
 from periplus.context.wire.payloads import ErrorReport, ExpandRequest, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push
+from periplus.journal import Writer
+from periplus.project import Project
+from periplus.project.context_library import ProjectLibrary
+from periplus.project.redacting import redact_project
 from periplus.server.aliases import ATOMS_PER_REST
 from periplus.server.answers import Bench
 from periplus.server.answers_v1 import answers_v1
@@ -285,3 +289,41 @@ def test_what_no_ref_reaches_is_taken_up_to_a_limit_and_counts_no_more_when_one_
     counted = server.stop()["unreferenced"]
     assert (counted["bytes"], counted["bytes_max"], counted["objects"]) == (3 * size, 3 * size, 6)
     assert counted["connection_bytes_max"] == 2 * size
+
+
+def test_what_is_redacted_is_not_served_from_memory(tmp_path):
+    """Neither to who asks again, nor to who was in the middle of a stream."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    Project.init(str(folder))
+    writer = Writer("ada", "who_0000000000000000", "", 1)
+    with Project.open(str(folder), writer) as project:
+        root = project.root
+        library = project.contexts.library
+        secret = Atom("the password is open-sesame-42", relevance=999_999)
+        first = library.commit(Context(atoms=(secret, *atoms(1_500))))
+        head = library.commit(Context(first, atoms(3, first=2_000)))
+        library.set_ref("main", head)
+    server = ServerThread(lambda: ProjectLibrary(Project(root, writer), owns=True), Endpoint(path=str(tmp_path / "s")))
+    remote = RemoteStore(server.address)
+    for _ in range(8):  # every worker holds it now
+        assert any(entry.atom == secret for entry in remote.expand(head).entries)
+    client = RawClient(server.address).shake_hands()
+    client.socket.settimeout(PATIENCE_S)
+    stream = client.machine.request(StreamRequest(head, atoms=10, credit_frames=1))
+    client.read_until(bool)
+    with Project.open(str(folder), writer) as project:
+        redact_project(project, secret="open-sesame-42", reason="it was said by mistake")
+        assert not any("sesame" in entry.atom.content for entry in project.contexts.library.expand(
+            project.contexts.table.get("main")).entries)  # fmt: skip
+    client.machine.grant(stream, 1, 0)
+    client.read_until(lambda events: any(isinstance(event, Failed) for event in events))
+    assert client.events[-1].code == "cancelled"
+    for _ in range(8):
+        with pytest.raises((NotFoundError, DamageError)):
+            remote.expand(head)
+    after = remote.refs()["main"]
+    assert len(remote.expand(after).entries) == 1_503
+    client.close()
+    remote.close()
+    server.stop()

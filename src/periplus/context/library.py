@@ -428,6 +428,22 @@ class ContextLibrary:
                 self._pages.clear()
             self._known_since_ms = self._clock.now_ms()
 
+    def renew(self) -> bool:
+        """Let go of whatever is held in memory, if something was taken out of the store since the last call; True then.
+
+        What is asked for by digest cannot become old, but it can be redacted: who serves a store for long asks this before each step.
+        """
+        return False
+
+    def forget_held(self) -> None:
+        """Hold nothing in memory of what was read."""
+        with self._mutex:
+            self.forget_known()
+            self._views.clear()
+            self._headers.clear()
+            self._heads.clear()
+            self._cache.close()
+
     def _still_known(self) -> set[bytes]:
         if abs(self._clock.now_ms() - self._known_since_ms) > KNOWN_FOR_MS:
             self.forget_known()  # gc may have parked since, what no ref reached

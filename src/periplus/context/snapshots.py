@@ -412,6 +412,7 @@ class FolderCache:
             for run in self._open.values():
                 run.close()
             self._open.clear()
+            self._memory.close()
 
     def sweep(self) -> int:
         """Remove what is no file of this cache, as writers leave it that were stopped. Gives how many."""

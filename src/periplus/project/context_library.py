@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ProjectLibrary"]
+__all__ = ["ProjectLibrary", "mark_redaction", "redaction_mark"]
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.digests import is_digest_text
+from periplus.base.errors import environment_failure
+from periplus.base.files import write_atomic
 from periplus.base.locks import Lock
 from periplus.context.ancestry import is_ancestor
 from periplus.context.library import ContextLibrary
@@ -21,6 +23,27 @@ from periplus.project.context_refs import JournalRefs
 if TYPE_CHECKING:
     from periplus.context.gc import GcReport
     from periplus.project.project import Project
+
+_REDACTED: Final = os.path.join("cache", "redacted")
+
+
+def redaction_mark(root: str) -> tuple[int, int]:
+    """What differs after a redaction in the store: the file that each leaves anew, as a number and a time."""
+    try:
+        status = os.stat(os.path.join(root, _REDACTED))
+    except OSError:
+        return 0, 0  # there was none, or somebody cleared the cache
+    return status.st_ino, status.st_mtime_ns
+
+
+def mark_redaction(project: Project) -> None:
+    """Let every process that serves the store see that something was taken out of it. Raises EnvironmentFailure."""
+    path = os.path.join(project.root, _REDACTED)
+    try:
+        project.journal.files.make_folder(os.path.dirname(path))
+        write_atomic(project.journal.files, path, os.urandom(16))
+    except OSError as error:
+        raise environment_failure(error, "write", path) from error
 
 
 class ProjectLibrary(ContextLibrary):
@@ -35,6 +58,7 @@ class ProjectLibrary(ContextLibrary):
         super().__init__(self.shelf, self.table, self._cache_files, journal.clock)
         self._project = project
         self._owns = owns
+        self._redacted = redaction_mark(project.root)
 
     def descends(self, new: bytes, old: bytes) -> bool:
         """Whether context ``new`` is ``old`` or stands on it."""
@@ -73,6 +97,14 @@ class ProjectLibrary(ContextLibrary):
             yield from trail_objects(entity, journal.objects.get)
         for name in self.table.all():
             yield from self.table.standing(name)
+
+    def renew(self) -> bool:
+        mark = redaction_mark(self._project.root)
+        if mark == self._redacted:
+            return False
+        self._redacted = mark
+        self.forget_held()
+        return True
 
     def forget_cache(self) -> None:
         """Remove what is derived: it is made anew when it is wanted."""

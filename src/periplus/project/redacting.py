@@ -48,7 +48,10 @@ def redact_project(
 
         forget_parked(project.contexts.library, Needle(secret).is_in)
     if not dry_run:
+        from periplus.project.context_library import mark_redaction
+
         _forget_turns(project)
+        mark_redaction(project)
     return done._replace(remaining=[*done.remaining, *_beyond_the_store(project, done)])
 
 

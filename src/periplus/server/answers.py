@@ -86,9 +86,39 @@ class Bench:
         self.library = library
         self.peer = LocalPeer(library)
         self.aliases = AliasIndex(library)
+        self.renewals = 0
 
     def close(self) -> None:
         self.library.close()
+
+    def renew(self) -> bool:
+        """Let go of what is held of a store from which something was redacted; True then."""
+        if not self.library.renew():
+            return False
+        self.peer = LocalPeer(self.library)
+        self.aliases = AliasIndex(self.library)
+        self.renewals += 1
+        return True
+
+    def guarded(self, begin: Callable[[], Iterator[Step]]) -> Iterator[Step]:
+        """The steps of a request, as long as nothing is redacted: what it read before must not be told any more."""
+        self.renew()
+        began = self.renewals
+        steps = begin()
+        try:
+            while True:
+                self.renew()
+                if self.renewals != began:
+                    raise Refused("cancelled", "something was redacted meanwhile")
+                try:
+                    step = next(steps)
+                except StopIteration:
+                    return
+                yield step
+        finally:
+            close = getattr(steps, "close", None)
+            if close is not None:
+                close()
 
     def reached(self, head: bytes | None) -> Iterator[Step]:
         """A ref was set: what was received for it no longer counts as unreferenced."""

@@ -266,7 +266,9 @@ class Connection(asyncio.Protocol):
             self._watching[stream] = (unwatch, None, body.prefix)
             return
         limits, chunk_limits = machine.limits, machine.chunk_limits(stream, _most(body))
-        self._begin(stream, lambda bench: answers(bench, stream, body, limits, chunk_limits), body)
+        self._begin(
+            stream, lambda bench: bench.guarded(lambda: answers(bench, stream, body, limits, chunk_limits)), body
+        )
 
     def _on_v1_request(self, stream: int, body: V1Request) -> None:
         machine = self._machine
@@ -278,7 +280,7 @@ class Connection(asyncio.Protocol):
             self._fail(stream, "refused")
             return
         chunk_limits = machine.chunk_limits(stream)
-        self._begin(stream, lambda bench: answers_v1(bench, stream, body, chunk_limits), body)
+        self._begin(stream, lambda bench: bench.guarded(lambda: answers_v1(bench, stream, body, chunk_limits)), body)
 
     def _keep(self, stream: int) -> Keeping:
         keeping = self._keeping.get(stream)
