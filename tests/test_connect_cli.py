@@ -150,6 +150,7 @@ def test_check(sh):
         "hooks run",
     }
     assert all(one.works for (_, what), one in by.items() if what != "server answers"), found
+    assert not list(sh.home.rglob("hook-notes")), "the check leaves no trouble behind for doctor to tell of"
     slow = [one.wrong for one in found.findings if one.wrong]
     assert all(wrong == "no answer within 2 s" for wrong in slow), "as on a machine that is too busy"
     (sh.folder / "AGENTS.md").write_text("")

@@ -12,6 +12,7 @@ from periplus.base.tokens import estimate_tokens
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.files import _subject
+from periplus.memory.handoffs import NewHandoff
 from periplus.memory.sessions import NewSession
 from periplus.project import Project
 from periplus.project.knowing import names_in
@@ -165,6 +166,22 @@ def test_since_a_record_a_time_and_a_session(ada, clock):
         assert [item.text for item in ada.changed("monday").items] == ["three"]
         assert bob.changed(third.seq).items == ()
         assert bob.changed(10**9).items == ()
+
+
+def test_who_made_it_is_named_for_what_was_made_and_who_wrote_last_for_what_was_changed(ada, clock):
+    made = ada.work.hand_off(NewHandoff("half of it"))
+    old = ada.remember(Memory("trap", "The build needs node 18")).entity
+    with again(ada, BOB, clock) as bob:
+        bob.work.accept_handoff(made.item_id)
+        bob.work.set_fields(old.item_id, {"tags": ["build"]})
+    with again(ada, Writer.named("eve"), clock) as eve:
+        assert {(item.what, item.by) for item in eve.changed(0).items} == {("created", ("ada",))}
+        assert {(item.what, item.by) for item in eve.changed(old.seq).items} == {("changed", ("bob",))}
+    with again(ada, BOB, clock) as bob:
+        bob.work.change_state([old.item_id], "resolved")
+    with again(ada, Writer.named("eve"), clock) as eve:
+        told = {(item.item_type, item.what, item.by) for item in eve.changed(0).items}
+        assert told == {("handoff", "created", ("ada",)), ("trap", "ended", ("bob",))}
 
 
 def test_who_was_never_here_sees_everything(ada, clock):

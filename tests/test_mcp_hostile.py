@@ -70,6 +70,9 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("revise", {"ids": ["a"], "action": "set", "fields": {"tags": {"a": 1}}}, "nothing has an id"),
     ("revise", {"ids": ["a"], "action": "state"}, "needs `state`"),
     ("claim", {"action": "take"}, "needs `paths`"),
+    ("claim", {"paths": ["src"]}, "list takes no `paths`"),  # who forgot the action is told, not shown a list
+    ("plan", {"text": "x", "steps": [{"text": "a"}]}, "list takes no `text`"),
+    ("message", {"to": "bob", "text": "x"}, "inbox takes no `text`"),
     ("claim", {"action": "take", "paths": ["../x"]}, "outside of the project"),
     ("claim", {"action": "take", "paths": ["src/[ab"]}, "is not closed"),
     ("claim", {"action": "release", "ids": ["nothing_like_it"]}, "nothing has an id"),

@@ -30,6 +30,13 @@ def pem(kind, newline="\n", end=True):
 
 # text before, the secret, text after, kind
 SECRETS = [
+    # 40 of base64 beside a key word, which need not look mixed and may begin with a slash
+    ("AWS_SECRET_ACCESS_KEY=", "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY", " ", "key"),
+    ("export AWS_SECRET_ACCESS_KEY=", "/2vAIiolGmR+3ZAEPZxX" + "xhx1rmJPgbADTQolZ2bs", "; aws s3 ls", "key"),
+    ("aws_secret_access_key = ", "/2vAIiolGmR+3ZAEPZxX" + "xhx1rmJPgbADTQolZ2bs", "", "key"),
+    ("DB_PASS=", WORD, " ./serve", "password"),
+    ("SMTP_PASS=", "correct" + "horse9", "", "password"),
+    ("db_pass: '", WORD, "'", "password"),
     # shapes
     ("key id ", "AK" + "IA" + UPPER, ".", "aws_key"),
     ("", "AS" + "IA" + UPPER, "", "aws_key"),

@@ -94,6 +94,7 @@ class _Word(NamedTuple):
 _WORDS: Final = {
     "passw": _Word("password", r"passw(?:or)?d\d{0,2}+(?![a-z0-9_])"),
     "passphrase": _Word("password", r"passphrase(?![a-z0-9_])"),
+    "_pass": _Word("password", r"_pass(?![a-z0-9_])"),  # DB_PASS, SMTP_PASS
     "pwd": _Word("password", r"pwd(?![a-z0-9_])"),
     "secret": _Word("secret", r"secret(?:_?value)?+(?![a-z0-9_])"),
     "token": _Word("token", r"token(?:_?value)?+(?![a-z0-9_])"),
@@ -335,9 +336,11 @@ def _assigned(text: str, word: int, after: int, kind: str, found: list[Secret]) 
     if value.lastindex == 2:
         is_secret = _is_random(secret) or (kind in _LENIENT_KINDS and _is_password(secret))
     else:
+        is_environment = text[word].isupper() or text[word:after].isupper()
         is_code = between is not None and between.group()[:1].isspace() and "=" in between.group()
-        is_secret = _is_bare_secret(secret, kind, is_code=is_code, is_environment=text[word].isupper())
-    if (is_secret or (kind == "auth" and _is_basic(secret))) and not _is_stand_in(secret):
+        is_secret = _is_bare_secret(secret, kind, is_code=is_code, is_environment=is_environment)
+    is_secret = is_secret or (kind == "key" and _is_forty(secret)) or (kind == "auth" and _is_basic(secret))
+    if is_secret and not _is_stand_in(secret):
         found.append(Secret(kind, *value.span(value.lastindex)))
     return value.end()
 
@@ -396,6 +399,13 @@ def _is_random(value: str) -> bool:
         if len(run) >= 16 and _pieces_length(run) <= 2.5 and not run.isupper():
             return True
     return False
+
+
+def _is_forty(value: str) -> bool:
+    """Whether this is what the secret access keys of AWS are: 40 of base64, which may begin with a slash."""
+    if _compiled(r"[A-Za-z0-9/+]{40}").fullmatch(value) is None:
+        return False
+    return any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
 
 
 def _is_password(value: str) -> bool:

@@ -40,7 +40,7 @@ class Origin(NamedTuple):
 
 
 class ChangedItem(NamedTuple):
-    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who wrote, the last first."""
+    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who did that."""
 
     item_type: str
     item_id: str
@@ -188,29 +188,33 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
     marks = ", ".join("?" * len(told))
     others = [name for name in journal.lineages() if name != journal.lineage]
     rows = journal.index.db.execute(
-        "SELECT item_type, item_id, COUNT(*), MAX(ts), SUM(parents = ''), MAX(ts || char(31) || writer) FROM ("  # noqa: S608 - question marks
+        "SELECT item_type, item_id, COUNT(*), MAX(ts), SUM(parents = ''), MAX(ts || char(31) || writer),"  # noqa: S608 - question marks
+        " MIN(CASE WHEN parents = '' THEN ts || char(31) || writer END) FROM ("
         " SELECT * FROM records WHERE lineage = ? AND seq > ?"
         f" UNION ALL SELECT * FROM records WHERE lineage IN ({', '.join('?' * len(others))}) AND ts > ?)"
         f" WHERE item_type IN ({marks}) AND version <> '' AND (session <> ? OR session = '')"
         " GROUP BY item_type, item_id ORDER BY item_type, item_id",
         (journal.lineage, origin.seq, *others, origin.ts, *told, writer.session),
     ).fetchall()
-    for item_type, item_id, count, ts, created, last in rows:
+    for item_type, item_id, count, ts, created, last, first in rows:
         entity = journal.get(item_type, item_id)
         by = str(last).partition("\x1f")[2]
         if entity is None:
             if not created:
                 yield ChangedItem(item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus show {item_id}")
             continue
-        yield _item(journal, entity, "created" if created else "changed", by, ts, count)
+        maker = str(first).partition("\x1f")[2] if created else ""
+        yield _item(journal, entity, maker, by, ts, count)
 
 
-def _item(journal: Journal, entity: Entity, what: str, by: str, ts: str, count: int) -> ChangedItem:
+def _item(journal: Journal, entity: Entity, maker: str, last: str, ts: str, count: int) -> ChangedItem:
+    """``maker`` made it since, ``last`` wrote of it last: who is named did what is said."""
     value = entity.value
     state = str(value.get("state", ""))
     text = " ".join(str(value.get("text") or value.get("title") or value.get("name") or "").split())
+    what, by = ("created", maker) if maker else ("changed", last)
     if is_ended(entity.item_type, state, journal.types):
-        what = "ended"
+        what, by = "ended", last
     more = f"periplus trail show {entity.item_id}" if entity.item_type == "trail" else f"periplus show {entity.item_id}"
     return ChangedItem(
         entity.item_type, entity.item_id, what, state, text[:_TEXT_CHARACTERS], (by,) if by else (), ts, count, more

@@ -101,8 +101,9 @@ def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, st
 
     begun = time.monotonic()
     try:
+        environment = {**environment, "XDG_STATE_HOME": cwd}  # what it notes there is not this person's trouble
         done = subprocess.run(  # noqa: S603 - as above
-            list(command), cwd=cwd, env=dict(environment), input=b"{}", capture_output=True, check=False, timeout=end_s
+            list(command), cwd=cwd, env=environment, input=b"{}", capture_output=True, check=False, timeout=end_s
         )
     except OSError as error:
         return Probed(f"it cannot be started: {error.strerror}", 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["run_claim", "run_message", "run_plan", "run_remember", "run_revise"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -122,6 +122,15 @@ def _need(value: str, field: str, action: str) -> None:
         raise UsageError(f"{action} needs `{field}`", safe="Nothing was written.", mend=f"Give {field}.")
 
 
+def _idle(action: str, said: Mapping[str, object], meant: str) -> None:
+    """Who forgot ``action`` is not shown a list as if what he said was written."""
+    for field, value in said.items():
+        if value:
+            raise UsageError(
+                f"{action} takes no `{field}`", safe="Nothing was written.", mend=f"Say what to do with it: {meant}."
+            )
+
+
 def _changed(done: Changed) -> Answer:
     entries = tuple(map(_entity_entry, done.entities))
     return Answer("" if done.receipt else "Nothing had to change.", entries, {"changed": done.receipt is not None},
@@ -154,6 +163,8 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
     if given.action == "release":
         done = work.release(given.ids, key=given.key)
         return _changed(done)
+    said = {"paths": given.paths, "text": given.text}
+    _idle("list", said, 'action="take"; whose paths are says brief(paths=[…])')
     entries: list[Entry] = []
     for one in work.who():
         what = "works here" if one.session is not None else "holds something"
@@ -188,6 +199,8 @@ def _claim_entry(work: ProjectWork, claim: Entity) -> Entry:
 def run_plan(project: Project, given: PlanArguments) -> Answer:
     work = project.work
     if given.action == "list":
+        said = {"text": given.text, "steps": given.steps, "ids": given.ids, "plan": given.plan}
+        _idle("list", said, 'action="make", "add", "show", "next" or "done"')
         return _plans(work, given)
     if given.action == "show":
         reference = given.plan or (given.ids[0] if given.ids else "")
@@ -283,6 +296,8 @@ def _next(work: ProjectWork, given: PlanArguments) -> Answer:
 def run_message(project: Project, given: MessageArguments) -> Answer:
     work = project.work
     if given.action == "inbox":
+        said = {"text": given.text, "to": given.to, "id": given.id, "files": given.files}
+        _idle("inbox", said, 'action="send", "answer", "read", "handoff" or "accept"')
         return _inbox(project, given)
     if given.action == "send":
         _need(given.to, "to", "send")
