@@ -16,7 +16,7 @@ from periplus.context import layout
 from periplus.context.alias import atom_alias
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
-from periplus.context.exchange import transfer
+from periplus.context.exchange import WALKED_PER_REST, transfer
 from periplus.context.memory import MemoryStore
 from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, Molecule, atom_digest
 from periplus.context.pages import decode_atoms, encode_atoms
@@ -24,17 +24,17 @@ from periplus.context.proof import ChunkProof, ChunkVerifier
 from periplus.context.record import Prepared, encode
 from periplus.context.remote import RemoteStore
 from periplus.context.validation import REPEATED_BYTES_MAX, prepare
-from periplus.context.wire import Answered, Failed, Limits
+from periplus.context.wire import Answered, Closed, Failed, Limits
 from periplus.context.wire.codes import RemoteError
 from periplus.context.wire.frames import FrameType, frame_header
-from periplus.context.wire.payloads import ErrorReport, ExpandRequest, RefsRequest, StreamRequest, Watch
+from periplus.context.wire.payloads import ErrorReport, ExpandRequest, Have, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.context_library import ProjectLibrary
 from periplus.project.redacting import redact_project
 from periplus.server.aliases import ATOMS_PER_REST
-from periplus.server.answers import Bench
+from periplus.server.answers import REST, Bench, answers
 from periplus.server.answers_v1 import answers_v1
 from periplus.server.contexts import ServerLimits
 from periplus.server.listening import Endpoint
@@ -327,3 +327,41 @@ def test_what_is_redacted_is_not_served_from_memory(tmp_path):
     client.close()
     remote.close()
     server.stop()
+
+
+def test_who_finds_no_room_is_told_so(tmp_path):
+    fill(tmp_path, 20, 0)
+    server = ServerThread(
+        lambda: DiskStore(str(tmp_path)), Endpoint(host="127.0.0.1"), limits=ServerLimits(connections=1)
+    )
+    held = RawClient(server.address).shake_hands()
+    late = RawClient(server.address)  # says nothing before it is told
+    assert [(event.code, event.by_peer) for event in late.read_to_the_end() if isinstance(event, Closed)] == [
+        ("busy", True)
+    ]
+    late.close()
+    held.close()
+    server.stop()
+
+
+def test_long_histories_are_walked_with_rests(tmp_path):
+    store = DiskStore(str(tmp_path))
+    head = None
+    chain = []
+    with store.batch():
+        for number in range(2 * WALKED_PER_REST + 10):
+            head = store.commit(Context(head, metadata={"n": number}))
+            chain.append(head)
+    for target in (LocalPeer(store), LocalPeer(DiskStore(str(tmp_path)))):
+        rows = list(target.listing_steps(head, ()))
+        assert rows[:2] == [None, None]  # before anything is known
+        assert [row.digest for row in rows if row is not None] == chain
+        assert [row.digest for row in target.listing(head, ())] == chain
+        walk = target.lacking_steps([head, b"1" * 32])
+        assert sum(1 for _ in walk) >= 2
+        assert target.lacking([head, b"1" * 32]) == [b"1" * 32]
+    steps = answers(Bench(store), 1, Have(offered=(head,)), Limits(), DEFAULT_LIMITS)
+    assert sum(step is REST for step in steps) >= 2
+    steps = answers(Bench(store), 1, Have(wanted=(head,)), Limits(), DEFAULT_LIMITS)
+    assert sum(step is REST for step in steps) >= 2
+    store.close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 __all__ = ["LocalPeer", "objects_below"]
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
 from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.context import record
-from periplus.context.exchange import Listed, between
+from periplus.context.exchange import WALKED_PER_REST, Listed, between_steps, run_through
 from periplus.context.library import ContextLibrary
 from periplus.context.model import ContextHeader
 from periplus.context.record import GetObject, RecordView
@@ -52,16 +52,29 @@ class LocalPeer:
         return self._library.header(digest)
 
     def listing(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed]:
+        return (row for row in self.listing_steps(head, known) if row is not None)
+
+    def listing_steps(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed | None]:
+        """The same with None for a rest, where a long history is walked before the first object is known."""
         get = self._library.source.get
-        for digest in between(self._library.header, head, known):
+        found = yield from between_steps(self._library.header, head, known)
+        for digest in found:
             data = get(digest)
             yield from objects_below(record.read_header(data), get)
             yield Listed(digest, len(data))
 
     def lacking(self, digests: Sequence[bytes]) -> list[bytes]:
+        return run_through(self.lacking_steps(digests))
+
+    def lacking_steps(self, digests: Sequence[bytes]) -> Generator[None, None, list[bytes]]:
+        """The same with rests, where long histories are walked."""
         has = self._library.source.has
         refs = set(self._library.refs().values())
-        return [digest for digest in digests if not has(digest) or not self._is_sound(digest, refs)]
+        lacking = []
+        for digest in digests:
+            if not has(digest) or not (yield from self._is_sound(digest, refs)):
+                lacking.append(digest)  # noqa: PERF401 - a comprehension cannot rest
+        return lacking
 
     def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         return self._library.objects(digests)
@@ -84,18 +97,19 @@ class LocalPeer:
     def adopt(self, digest: bytes) -> None:
         self._library.admit(digest)
 
-    def _is_sound(self, digest: bytes, refs: set[bytes]) -> bool:
+    def _is_sound(self, digest: bytes, refs: set[bytes]) -> Generator[None, None, bool]:
         """Whether an object that is here is more than a part: of a context everything has to be here."""
         try:
             data = self._library.source.get(digest)
         except PeriplusError:
             return False  # damaged, or just gone: it may travel again
-        return kind_of(data) != KIND_CONTEXT or self._is_whole(digest, refs)
+        return kind_of(data) != KIND_CONTEXT or (yield from self._is_whole(digest, refs))
 
-    def _is_whole(self, head: bytes, refs: set[bytes]) -> bool:
+    def _is_whole(self, head: bytes, refs: set[bytes]) -> Generator[None, None, bool]:
         """Contexts first looked at below are remembered, so that a long history is walked once however often it is asked for."""
         get = self._library.source.get
         waiting = [(head, False)]
+        walked = 0
         while waiting:
             digest, is_seen = waiting.pop()
             if digest in self._whole or digest in refs:
@@ -107,10 +121,15 @@ class LocalPeer:
                     waiting += [(parent, False) for parent in view.contexts()]
                     continue
                 for _ in objects_below(view, get):
-                    pass  # it is enough that they can be had
+                    walked += 1  # it is enough that they can be had
+                    if walked % WALKED_PER_REST == 0:
+                        yield
             except PeriplusError:
                 return False
             if len(self._whole) >= WHOLE_MAX:
                 self._whole.clear()
             self._whole.add(digest)
+            walked += 1
+            if walked % WALKED_PER_REST == 0:
+                yield
         return True

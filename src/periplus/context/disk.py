@@ -53,24 +53,38 @@ class FileRefs:
         self._lock = Lock(folder + ".lock")
 
     def all(self) -> dict[str, bytes]:
+        """The sound refs: one damaged file keeps nobody from the others. ``damaged`` tells of it, and ``get`` of that ref raises."""
+        return self._listed()[0]
+
+    def damaged(self) -> list[DamageError]:
+        """What is wrong with files that are no sound refs."""
+        return self._listed()[1]
+
+    def _listed(self) -> tuple[dict[str, bytes], list[DamageError]]:
         try:
             names = os.listdir(self._folder)
         except FileNotFoundError:
-            return {}
+            return {}, []
         except OSError as error:
             raise environment_failure(error, "list", self._folder) from error
         found = {}
-        for file_name in names:
+        damaged = []
+        for file_name in sorted(names):
             if file_name.startswith("."):
                 continue  # a writer's temporary file
-            read = self._read(os.path.join(self._folder, file_name))
+            try:
+                read = self._read(os.path.join(self._folder, file_name))
+            except DamageError as error:
+                damaged.append(error)
+                continue
             if read is None:
                 continue  # ended meanwhile
             name, target = read
             if os.path.basename(self._path(name)) != file_name:
-                raise self._foreign(file_name)
+                damaged.append(self._foreign(file_name))
+                continue
             found[name] = target
-        return dict(sorted(found.items()))
+        return dict(sorted(found.items())), damaged
 
     def get(self, name: str) -> bytes | None:
         path = self._path(name)
@@ -191,6 +205,8 @@ class DiskStore(ContextLibrary):
     ) -> GcReport:
         """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
         with Lock(os.path.join(self.folder, "gc.lock")).holding(patience_s):
+            for damage in self._file_refs.damaged():
+                raise damage  # what it stood for must not be taken for what no ref reaches
             report = collect(
                 self._shelf, self._file_refs, self._files_of_cache, self._clock,
                 grace_ms=grace_ms, prune_after_ms=prune_after_ms,
@@ -198,6 +214,10 @@ class DiskStore(ContextLibrary):
             self._file_refs.sweep()
         self.forget_known()
         return report
+
+    def damaged_refs(self) -> list[DamageError]:
+        """What is wrong with the files of refs, each with its mend; the sound ones are listed by ``refs``."""
+        return self._file_refs.damaged()
 
     def close(self) -> None:
         super().close()

@@ -15,27 +15,32 @@ from __future__ import annotations
 __all__ = [
     "ASKED_MAX",
     "LISTED_MAX",
+    "WALKED_PER_REST",
     "Listed",
     "Peer",
     "Progress",
     "Transferred",
     "between",
+    "between_steps",
     "clone",
     "known_of",
+    "run_through",
     "transfer",
 ]
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 from periplus.base.errors import FormatError, NotFoundError, RefusedError
 from periplus.context.model import ContextHeader
 
 ASKED_MAX: Final = 4_096  # digests that are asked about at once
 LISTED_MAX: Final = 16_000_000
+WALKED_PER_REST: Final = 1_024
+_T = TypeVar("_T")
 _FIRST_ROUND: Final = 16
 
 
@@ -101,6 +106,22 @@ def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterab
 
     Every ancestor is less deep, so that what is taken deepest first has been reached from all that stands on it.
     """
+    return run_through(between_steps(header, head, known))
+
+
+def run_through(steps: Generator[None, None, _T]) -> _T:
+    """What ``steps`` come to, without a rest."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("_T", end.value)
+
+
+def between_steps(
+    header: Callable[[bytes], ContextHeader], head: bytes, known: Iterable[bytes]
+) -> Generator[None, None, list[bytes]]:
+    """The same for who has others to serve: with a rest every WALKED_PER_REST contexts."""
     walk = _Walk(header)
     walk.reach(head, is_known=False)
     for digest in known:
@@ -108,7 +129,13 @@ def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterab
             walk.reach(digest, is_known=True)
         except NotFoundError:
             continue  # the other side knows what this one does not
-    return [digest for _, digest in sorted(walk.run())]
+    found: list[tuple[int, bytes]] = []
+    for number, row in enumerate(walk.run(), 1):
+        if row is not None:
+            found.append(row)
+        if number % WALKED_PER_REST == 0:
+            yield
+    return [digest for _, digest in sorted(found)]
 
 
 class _Walk:
@@ -134,15 +161,15 @@ class _Walk:
         if below is not None and self._rows[digest].depth >= below:
             raise FormatError(f"context {digest.hex()}: one that stands on it is not deeper")
 
-    def run(self) -> Iterator[tuple[int, bytes]]:
-        """Depth and digest of those that nothing known stands on."""
+    def run(self) -> Iterator[tuple[int, bytes] | None]:
+        """Depth and digest of those that nothing known stands on; None for each of the others."""
         while self._unknown:
             depth, digest = heapq.heappop(self._heap)
             row = self._rows.pop(digest)
             is_known = self._is_known.pop(digest)
             if not is_known:
                 self._unknown -= 1
-                yield -depth, digest
+            yield None if is_known else (-depth, digest)
             for parent in (row.base, *row.merged):
                 if parent is not None:
                     self.reach(parent, is_known=is_known, below=row.depth)

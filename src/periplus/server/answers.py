@@ -25,12 +25,12 @@ __all__ = [
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final, NamedTuple, assert_never
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.context.counters import ESTIMATE
 from periplus.context.depot import LocalPeer
+from periplus.context.exchange import Listed
 from periplus.context.filters import Matcher, Query
 from periplus.context.inclusion import prove_consistency, prove_inclusion
 from periplus.context.library import ContextLibrary
@@ -309,7 +309,15 @@ def _have(peer: LocalPeer, stream: int, body: Have) -> Iterator[Step]:
     if body.offered:
         offered = body.offered
         for start in range(0, len(offered), LISTED_PER_STEP):
-            wanted = peer.lacking(offered[start : start + LISTED_PER_STEP])
+            walk = peer.lacking_steps(offered[start : start + LISTED_PER_STEP])
+            wanted: list[bytes] = []
+            while True:
+                try:
+                    next(walk)
+                except StopIteration as end:
+                    wanted = end.value
+                    break
+                yield REST
             is_final = start + LISTED_PER_STEP >= len(offered)
             if wanted or is_final:
                 yield _want_step(stream, wanted, [], is_final=is_final)
@@ -317,8 +325,18 @@ def _have(peer: LocalPeer, stream: int, body: Have) -> Iterator[Step]:
                 yield REST
         return
     for place, head in enumerate(body.wanted):
-        rows = peer.listing(head, [*body.known, *body.wanted[:place]])
-        while batch := list(islice(rows, LISTED_PER_STEP)):
+        batch: list[Listed] = []
+        for row in peer.listing_steps(head, [*body.known, *body.wanted[:place]]):
+            if row is None:
+                yield REST
+                continue
+            batch.append(row)
+            if len(batch) == LISTED_PER_STEP:
+                yield _want_step(
+                    stream, [row.digest for row in batch], [row.size_bytes for row in batch], is_final=False
+                )
+                batch = []
+        if batch:
             yield _want_step(stream, [row.digest for row in batch], [row.size_bytes for row in batch], is_final=False)
     yield _want_step(stream, [], [], is_final=True)
 

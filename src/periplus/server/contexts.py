@@ -26,6 +26,7 @@ from periplus.context.address import Address, Trust, connect
 from periplus.context.calls import LIMITS
 from periplus.context.library import ContextLibrary
 from periplus.context.wire import Limits, Policy, ServerMachine
+from periplus.context.wire.connection import refusal_bytes
 from periplus.server.answers import Bench, Step
 from periplus.server.connection import STATS_ASKED, Connection
 from periplus.server.listening import Endpoint, Listener, listen, token_matches
@@ -36,6 +37,8 @@ from periplus.server.workers import Job, Lane, Workers
 ACCEPT_PAUSE_S: Final = 0.2  # after the system had no descriptor left
 FLUSH_PATIENCE_S: Final = 2.0
 STATS_BYTES_MAX: Final = 1 << 20
+TURNED_AWAY_BYTES: Final = 16_384
+_FULL: Final = refusal_bytes("busy")
 _DEFAULT_LIMITS: Final = Limits(frame_bytes=LIMITS.frame_bytes, streams=32, request_rate=1_000)
 _DEFAULT_POLICY: Final = Policy(request_burst=1_000, output_bytes_max=8 << 20, assembly_bytes_max=64 << 20)
 
@@ -174,7 +177,7 @@ class ContextServer:
             self.stats.connections += 1
             if len(self._connections) + self._opening >= self._limits.connections:
                 self.stats.refused["connections"] += 1
-                accepted.close()
+                _turn_away(accepted, is_told=listener.tls is None)
                 continue
             self._opening += 1
             self._spawn(self._open(listener, accepted))
@@ -275,6 +278,22 @@ class ContextServer:
     def _look_on(self) -> None:
         self._watch_timer = None
         self.refs_changed()
+
+
+def _turn_away(accepted: socket.socket, *, is_told: bool) -> None:
+    """Close what there is no room for; who would not have to be shaken hands with first is told why, if that can be done at once."""
+    try:
+        if is_told:
+            accepted.setblocking(False)
+            accepted.send(_FULL)
+            accepted.shutdown(socket.SHUT_WR)
+            accepted.recv(
+                TURNED_AWAY_BYTES
+            )  # what came already: unread, it would have the system throw away what was said
+    except OSError:
+        pass  # it is gone, or nothing has come of it yet
+    finally:
+        accepted.close()
 
 
 class _Side:

@@ -11,7 +11,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["Connection", "Stream"]
+__all__ = ["Connection", "Stream", "refusal_bytes"]
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -378,3 +378,11 @@ class Connection:
         self.is_closed = True
         self._input.clear()
         self._streams.clear()
+
+
+def refusal_bytes(code: ErrorCode) -> bytes:
+    """What a side sends that ends a connection before it reads: the preface, and an ERROR in the form that handshakes have."""
+    codec = Codec()
+    row = ERRORS[code]
+    report = ErrorReport(code, row.message, row.is_retryable)
+    return PREFACE + codec.frame(FrameType.ERROR, 0, codec.payload(report))
