@@ -145,6 +145,8 @@ def run() -> NoReturn:
 def main(argv: Sequence[str]) -> int:
     """Run one command line; gives its exit code."""
     as_json = "--json" in argv
+    if not argv and _is_for_talk():
+        argv = ["run"]
     try:
         code = _execute(_parse(argv))
         sys.stdout.flush()
@@ -158,6 +160,14 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
         return _report(_told(error), as_json=as_json)
     return code
+
+
+def _is_for_talk() -> bool:
+    """Whether a person who types nothing but the program's name is at a terminal, and has set up the agent."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.isfile(os.path.join(base, "periplus", "agent.toml"))
 
 
 def _told(error: Exception) -> PeriplusError:

@@ -103,7 +103,10 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         with face.open() as project:
             return _list(face, project)
     task = sys.stdin.read(1 << 20) if arguments.task == "-" else arguments.task
-    if not (task or "").strip() and arguments.resume is None:
+    is_bare = not (task or "").strip()
+    if is_bare and not arguments.dry_run and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
+        return _talk(face, arguments)
+    if is_bare and arguments.resume is None:
         raise UsageError(
             "there is no task",
             safe="Nothing was run.",
@@ -199,6 +202,55 @@ def _run_session(
         return 1
     told.finish(ended, name, session.trail_id)
     return _EXIT[ended.reason]
+
+
+def _talk(face: Face, arguments: argparse.Namespace) -> int:
+    """A session at the terminal. The store is opened by the thread that the session lives in."""
+    from collections.abc import Iterator as Yields
+    from contextlib import contextmanager
+
+    from periplus.agent.assembly import AgentSession, Begun, begin
+    from periplus.cli.run_text import EventLines
+    from periplus.tui.conversation import Conversation
+    from periplus.tui.terminal import talk
+
+    with face.open() as project:
+        settings, name, root = _settings(face, arguments, project), _session_name(project, arguments), project.folder
+    client, model = _client(face, arguments, settings)
+
+    @contextmanager
+    def opening(conversation: Conversation) -> Yields[AgentSession]:
+        with face.open() as project:
+            begun = Begun(
+                settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
+                agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=EventLines(face, stdout=sys.stdout),
+            )  # fmt: skip
+            with begin(project, client, begun) as session:
+                say(
+                    f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."
+                )
+                yield session
+
+    def say(text: str) -> None:
+        sys.stdout.write(visible_lines(text) + "\n")
+        sys.stdout.flush()
+
+    conversation = Conversation(
+        say, lambda path: os.path.exists(os.path.join(root, path)), model, settings.mode, name, opening
+    )
+    try:
+        talk(conversation, root, colour=bool(face.palette.bold))
+    finally:
+        close = getattr(client, "close", None)
+        if close is not None:
+            close()
+    face.out(f"Session {visible(name)} is kept: periplus run --session {visible(name)}")
+    return 0
+
+
+def visible_lines(text: str) -> str:
+    """A text of several lines as it may go to a terminal."""
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _session_name(project: Project, arguments: argparse.Namespace) -> str:

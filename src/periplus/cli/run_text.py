@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from periplus.cli.face import Face, visible
 
@@ -27,25 +27,29 @@ _OUTPUT_LINES: Final = 4
 class EventLines:
     """A sink of events: lines of JSON with --json, otherwise what the model says, and a line for each call."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, stdout: TextIO | None = None) -> None:
+        """With a ``stdout`` of its own, above a line that is being written, only whole lines go there."""
         self._face = face
+        self._stdout = stdout or face.stdout
+        self._by_line = stdout is not None
+        self._held = ""
         self._at_start = True
 
     def __call__(self, event: Event) -> None:
         if self._face.as_json:
             from periplus.agent.events import encode_event
 
-            self._face.stdout.write(encode_event(event).decode() + "\n")
-            self._face.stdout.flush()
+            self._stdout.write(encode_event(event).decode() + "\n")
+            self._stdout.flush()
             return
         show = getattr(self, "_" + str(event.__struct_config__.tag), None)
         if show is not None:
             show(event)
-            self._face.stdout.flush()
+            self._stdout.flush()
 
     def say(self, text: str) -> None:
         """A line that is no event."""
-        (self._face.stderr if self._face.as_json else self._face.stdout).write(visible(text) + "\n")
+        (self._face.stderr if self._face.as_json else self._stdout).write(visible(text) + "\n")
 
     def finish(self, ended: Ended, name: str, trail: str) -> None:
         if self._face.as_json:
@@ -66,8 +70,11 @@ class EventLines:
 
     def _text_grown(self, event: Any) -> None:
         text = "".join(line if line in "\n\t" else visible(line) for line in event.text)
-        self._face.stdout.write(text)
-        self._at_start = text.endswith("\n")
+        if self._by_line:
+            whole, newline, self._held = (self._held + text).rpartition("\n")
+            text = whole + newline
+        self._stdout.write(text)
+        self._at_start = text.endswith("\n") if text else self._at_start
 
     def _answer_restarted(self, _: Any) -> None:
         self._line("(the answer broke off, and comes anew)")
@@ -103,16 +110,22 @@ class EventLines:
     def _hook_raised(self, event: Any) -> None:
         self._line(f"(the hook {getattr(event, 'hook', '')} failed: {getattr(event, 'error', '')})")
 
+    def _turn_ended(self, _: Any) -> None:
+        self._new_line()
+
     def _context_folded(self, _: Any) -> None:
         self._line("(earlier turns were condensed)")
 
     def _line(self, text: str) -> None:
         self._new_line()
-        self._face.out(visible(text))
+        self._stdout.write(visible(text) + "\n")
 
     def _new_line(self) -> None:
+        if self._held:
+            self._stdout.write(self._held + "\n")
+            self._held, self._at_start = "", True
         if not self._at_start:
-            self._face.out()
+            self._stdout.write("\n")
             self._at_start = True
 
 

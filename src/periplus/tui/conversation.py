@@ -1,0 +1,233 @@
+"""What a line means: a request, something said while the agent works, an answer to its question, or a command.
+
+There is one line to write in, always. The session lives in a thread of its own, which alone touches the store; whoever reads the line hands it to
+``submit`` and is never kept waiting.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COMMANDS", "Conversation", "mentions_in"]
+
+import queue
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from periplus.agent.cancel import CancelToken
+from periplus.agent.contracts import Answer, ToolCall, ToolDecision, Usage
+from periplus.base.errors import PeriplusError
+
+if TYPE_CHECKING:
+    from periplus.agent.assembly import AgentSession
+    from periplus.agent.episodes import Ended
+
+State: TypeAlias = Literal["idle", "running", "asking"]
+Job: TypeAlias = Literal["turn", "resume", "undo", "leave"]
+COMMANDS: Final[Mapping[str, str]] = {
+    "/help": "what can be typed",
+    "/undo": "take back what the last turn that changed files did to them",
+    "/stop": "stop the turn that runs (or Esc)",
+    "/status": "what was spent, and where this session is kept",
+    "/quit": "end the session (or Ctrl-D)",
+}
+_MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
+_ASKED_CHARACTERS: Final = 2_000
+
+
+def mentions_in(text: str) -> list[str]:
+    """The files that a line points to as ``@path``; ``@periplus/…`` is a page and stays as it is."""
+    found = [match.group(1).rstrip(".,;:!?)") for match in _MENTION.finditer(text)]
+    return [path for path in dict.fromkeys(found) if path and not path.startswith("periplus/")]
+
+
+class Conversation:
+    """``say`` prints a line; ``exists`` says whether there is such a file in the project."""
+
+    def __init__(
+        self, say: Callable[[str], None], exists: Callable[[str], bool], model: str, mode: str, name: str,
+        opening: Callable[[Conversation], AbstractContextManager[AgentSession]],
+    ) -> None:  # fmt: skip
+        self._say, self._exists = say, exists
+        self._model, self._mode, self._name = model, mode, name
+        self._opening = opening
+        self._session: AgentSession | None = None
+        self._lock = threading.Lock()
+        self._state: State = "running"
+        self._answered = threading.Event()
+        self._answer = ""
+        self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
+        self._worker = threading.Thread(target=self._work, name="agent")
+        self._token: CancelToken | None = None
+        self._spent = Usage()
+        self._turns = 0
+        self.is_over = False
+        self.failure: Exception | None = None
+
+    def begin(self) -> None:
+        """Open the session; a turn that was cut off is gone on with."""
+        self._worker.start()
+
+    @property
+    def state(self) -> State:
+        with self._lock:
+            return self._state
+
+    def status(self) -> str:
+        """The line at the foot."""
+        spent = self._spent
+        share = f" · {100 * spent.cached // spent.prompt_tokens} % cached" if spent.prompt_tokens else ""
+        cost = f" · ${spent.cost / 1e6:.4f}" if spent.cost else ""
+        what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": "asks: y, n or a"}[
+            self.state
+        ]
+        return f"{self._model} · {self._mode} · {what} · {spent.prompt_tokens + spent.completion_tokens:,} tokens{share}{cost}"
+
+    # -- what the person does ------------------------------------------------------------------------------------------
+
+    def submit(self, line: str) -> None:
+        text = line.strip()
+        state = self.state
+        if state == "asking":
+            self._answer = text
+            self._answered.set()
+        elif not text:
+            return
+        elif text.startswith("/"):
+            self._command(text, state)
+        elif state == "running":
+            if self._session is None:
+                self._say("(a moment: the session is being opened)")
+                return
+            self._session.steer(text)
+            self._say("(said to the agent; it hears it before its next step)")
+        else:
+            self._start(text)
+
+    def stop(self) -> None:
+        """Stop the turn that runs; a question is answered with no."""
+        if self.state == "asking":
+            self._answer = "n"
+            self._answered.set()
+        if self._token is not None:
+            self._token.cancel("the person stopped it")
+
+    def leave(self) -> None:
+        """Stop what runs, and wait until all is written down. Raises what kept the session from being opened."""
+        self.is_over = True
+        self.stop()
+        self._jobs.put(("leave", "", CancelToken()))
+        self._worker.join()
+        if self.failure is not None:
+            raise self.failure
+
+    # -- what the agent asks, in its thread -----------------------------------------------------------------------------
+
+    def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
+        import json
+
+        what = call.args.get("command") if call.name == "shell" else json.dumps(call.args, ensure_ascii=False)
+        answer = self.ask(
+            f"{decision.reason}\n  {call.name}: {str(what)[:_ASKED_CHARACTERS]}\nRun it? y(es), n(o), a(lways)", ()
+        )
+        answer = (answer or "").lower()
+        return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
+
+    def ask(self, question: str, options: Sequence[str]) -> str | None:
+        """None where the person leaves."""
+        for line in question.splitlines():
+            self._say(line)
+        for at, option in enumerate(options, 1):
+            self._say(f"  {at}. {option}")
+        with self._lock:
+            self._state = "asking"
+            self._answered.clear()
+        self._answered.wait()
+        with self._lock:
+            self._state = "running"
+        answer = self._answer
+        if self.is_over:
+            return None
+        return options[int(answer) - 1] if answer.isdigit() and 0 < int(answer) <= len(options) else answer
+
+    # -- inside ---------------------------------------------------------------------------------------------------------
+
+    def _start(self, text: str) -> None:
+        named = mentions_in(text)
+        for path in named:
+            if not self._exists(path):
+                self._say(f"(there is no file {path} here)")
+        request = _MENTION.sub(lambda match: match.group(0)[1:] if match.group(1) in named else match.group(0), text)
+        self._put("turn", request)
+
+    def _put(self, job: Job, text: str = "") -> None:
+        with self._lock:
+            self._state = "running"
+            self._token = CancelToken()
+            self._jobs.put((job, text, self._token))
+
+    def _work(self) -> None:
+        """The thread of the session."""
+        try:
+            with self._opening(self) as session:
+                self._session = session
+                if session.is_interrupted:
+                    self._say("Going on with the turn that was cut off.")
+                    self._put("resume")
+                else:
+                    self._rest()
+                while True:
+                    job, text, token = self._jobs.get()
+                    if job == "leave":
+                        return
+                    self._do(session, job, text, token)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
+            self.failure = error
+            self.is_over = True
+            self._rest()
+
+    def _do(self, session: AgentSession, job: Job, text: str, token: CancelToken) -> None:
+        try:
+            if job == "undo":
+                self._say(f"as before that turn: {', '.join(session.undo()) or 'nothing'}")
+                return
+            ended = session.turn(text, token=token) if job == "turn" else session.resume(token=token)
+            if ended is not None:
+                self._ended(ended)
+        except PeriplusError as error:
+            self._say(f"periplus: {error}")
+            self._say(f"{error.safe} {error.mend}".strip())
+        finally:
+            self._rest()
+
+    def _rest(self) -> None:
+        with self._lock:
+            self._state = "idle"
+            self._token = None
+
+    def _ended(self, ended: Ended) -> None:
+        self._turns += 1
+        self._spent += ended.usage
+        if ended.reason != "done" or ended.note:
+            self._say(f"— {ended.reason}{': ' + ended.note if ended.note else ''}")
+
+    def _command(self, text: str, state: State) -> None:
+        name = text.split(maxsplit=1)[0]
+        if name == "/help":
+            for command, what in COMMANDS.items():
+                self._say(f"{command:8} {what}")
+            self._say("@path    points to a file; anything else is for the agent, also while it works")
+        elif name == "/quit":
+            self.is_over = True
+        elif name == "/stop":
+            self.stop()
+        elif name == "/status":
+            self._say(f"session {self._name}, {self._turns} turn{'s' * (self._turns != 1)} here · {self.status()}")
+        elif name == "/undo":
+            if state != "idle":
+                self._say("(not while the agent works; stop it first)")
+                return
+            self._put("undo")
+        else:
+            self._say(f"there is no command {name}; /help has those that there are")

@@ -1,0 +1,76 @@
+"""The line at the foot of the terminal (prompt_toolkit), and what scrolls by above it."""
+
+from __future__ import annotations
+
+__all__ = ["talk"]
+
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+from periplus.base.errors import UsageError
+from periplus.tui.conversation import COMMANDS, Conversation
+
+_OFFERED_MAX: Final = 50
+_LOOKED_AT_MAX: Final = 5_000
+_PASSED: Final = frozenset({".git", ".periplus", "node_modules", ".venv", "__pycache__"})
+
+
+def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
+    """Read lines at the terminal until the person leaves. Raises UsageError where prompt_toolkit is not installed."""
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.output import ColorDepth
+        from prompt_toolkit.patch_stdout import patch_stdout
+    except ImportError as error:
+        raise UsageError("a session at the terminal needs the package prompt_toolkit", safe="Nothing was run.",
+                         mend="Install it: pip install 'periplus[tui]', or run one task: periplus run \"…\"") from error  # fmt: skip
+
+    class Words(Completer):
+        def get_completions(self, document: Any, _event: Any) -> Iterable[Any]:
+            word = document.get_word_before_cursor(WORD=True)
+            if word.startswith("/") and document.text_before_cursor.strip() == word:
+                yield from (Completion(one, -len(word)) for one in COMMANDS if one.startswith(word))
+            elif word.startswith("@"):
+                yield from (Completion("@" + path, -len(word)) for path in _paths(root, word[1:]))
+
+    keys = KeyBindings()
+
+    @keys.add("escape", eager=True)
+    def _(_event: Any) -> None:
+        conversation.stop()
+
+    prompt: Any = PromptSession(
+        completer=Words(), complete_while_typing=False, key_bindings=keys, bottom_toolbar=conversation.status,
+        refresh_interval=0.5, color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
+    )  # fmt: skip
+    with patch_stdout(raw=False):
+        conversation.begin()
+        try:
+            while not conversation.is_over:
+                try:
+                    conversation.submit(prompt.prompt("› "))
+                except KeyboardInterrupt:
+                    conversation.stop()
+                except EOFError:
+                    break
+        finally:
+            conversation.leave()
+
+
+def _paths(root: str, begun: str) -> list[str]:
+    """Files of the project whose path holds what was begun, the shortest first."""
+    found: list[str] = []
+    seen = 0
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(folder for folder in folders if folder not in _PASSED)
+        for one in names:
+            seen += 1
+            path = os.path.relpath(os.path.join(place, one), root)
+            if begun.lower() in path.lower() and path.isprintable() and " " not in path:
+                found.append(path)
+        if seen > _LOOKED_AT_MAX:
+            break
+    return sorted(found, key=lambda path: (len(path), path))[:_OFFERED_MAX]

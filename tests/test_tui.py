@@ -1,0 +1,168 @@
+"""A session at a terminal, driven in tmux; and what a line means, without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.fake_provider import FakeProvider, Hanging
+from tests.test_cli_run import BROKEN, CHECKS, MENDED, MENDS, READS, says, shell, use
+
+from cli_support import PERIPLUS
+from periplus.tui.conversation import mentions_in
+
+__all__ = ["shell"]  # a fixture
+pytest.importorskip("prompt_toolkit")
+pytest.importorskip("openai")
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux drives the terminal")
+
+
+class Terminal:
+    """A window of tmux with a server of its own."""
+
+    def __init__(self, shell, tmp_path, *words, columns=100, lines=30, env=None):
+        self._words = ["tmux", "-S", str(tmp_path / "tmux.sock"), "-f", "/dev/null"]
+        environment = shell.environment(**env or {}) | {"TERM": "screen-256color"}
+        given = [f"{name}={value}" for name, value in environment.items()]
+        command = shlex.join(["env", "-i", *given, PERIPLUS, *words])
+        self._tmux(
+            "new-session",
+            "-d",
+            "-x",
+            str(columns),
+            "-y",
+            str(lines),
+            "-c",
+            str(shell.folder),
+            f"{command}; echo ended $?; sleep 60",
+        )
+        self._tmux("set-option", "-g", "history-limit", "5000")
+
+    def _tmux(self, *words):
+        return subprocess.run([*self._words, *words], check=True, capture_output=True, timeout=30).stdout.decode()
+
+    def type(self, text, enter=True):
+        self._tmux("send-keys", "-l", text)
+        if enter:
+            self._tmux("send-keys", "Enter")
+
+    def press(self, key):
+        self._tmux("send-keys", key)
+
+    def screen(self, *, colours=False):
+        return self._tmux("capture-pane", "-p", "-J", "-S", "-500", *(["-e"] if colours else []))
+
+    def wait_for(self, text, seconds=40):
+        until = time.monotonic() + seconds
+        while text not in (shown := self.screen()):
+            assert time.monotonic() < until, f"no {text!r} in:\n{shown}"
+            time.sleep(0.05)
+        return shown
+
+    def close(self):
+        subprocess.run([*self._words, "kill-server"], check=False, capture_output=True, timeout=30)
+
+
+@pytest.fixture
+def terminal(shell, tmp_path):
+    opened = []
+
+    def make(*words, **how):
+        opened.append(Terminal(shell, tmp_path, *words, **how))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+@needs_tmux
+def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal):
+    with FakeProvider(says("I look.", READS), says("The sign.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
+        use(shell, fake)
+        window = terminal()
+        window.wait_for("/help says what can be typed")
+        window.type("mend @calc.py please")
+        window.wait_for("Run it? y(es), n(o), a(lways)")
+        window.type("y")
+        window.wait_for("It adds now.")
+        assert (shell.folder / "calc.py").read_text() == MENDED
+        assert "mend calc.py please" in json.dumps(fake.bodies()[0])
+        window.type("/undo")
+        window.wait_for("as before that turn: calc.py")
+        assert (shell.folder / "calc.py").read_text() == BROKEN
+        window.type("/nonsense")
+        window.wait_for("there is no command /nonsense")
+        window.type("look at @nowhere.py", enter=False)
+        window.press("C-u")
+        window.type("/quit")
+        shown = window.wait_for("ended 0")
+    assert "Traceback" not in shown
+    name = shown.partition("periplus run --session ")[2].split()[0]
+    (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
+    assert session["name"] == name
+    assert "sound" in shell("doctor").out
+
+
+@needs_tmux
+def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shell, terminal):
+    first, second = Hanging(), Hanging()
+    with FakeProvider(first, says("I heard you.", READS), says("Done.")) as fake:
+        use(shell, fake)
+        window = terminal(columns=40, lines=20, env={"NO_COLOR": "1"})
+        window.wait_for("what can be typed")
+        window.type("look at it")
+        assert first.begun.wait(60)
+        window.press("Escape")
+        window.wait_for("aborted")
+        first.over.set()
+        window.type("go on")
+        window.wait_for("Done.")
+        assert not re.search(r"\x1b\[[34][0-7]m", window.screen(colours=True))
+        window.press("C-d")
+        window.wait_for("ended 0")
+    with FakeProvider(says("I look.", READS), second) as fake:
+        use(shell, fake)
+        window = terminal("run", "--session", "night")
+        window.wait_for("what can be typed")
+        window.type("look again")
+        assert second.begun.wait(60)
+        window.type("use the other file")
+        window.wait_for("it hears it before its next step")
+        window.close()
+        second.over.set()
+    with FakeProvider(says("I was told."), says("Yes.")) as fake:
+        use(shell, fake)
+        window = terminal("run", "--session", "night")
+        window.wait_for("Going on with the turn that was cut off.")
+        window.wait_for("I was told.")
+        assert "look again" in json.dumps(fake.bodies()[0])
+        window.press("C-d")
+        window.wait_for("ended 0")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("mend @a.py and @src/b.py.", ["a.py", "src/b.py"]),
+        ("write to ann@example.org", []),
+        ("read @periplus/turns/1.md", []),
+        ("@", []),
+        ("@a @a", ["a"]),
+    ],
+)
+def test_what_a_line_points_to(line, found):
+    assert mentions_in(line) == found
+
+
+def test_without_a_terminal_the_name_alone_says_what_there_is(shell):
+    assert "usage: periplus" in shell().out
+    assert sys.executable
+    assert os.path.exists(PERIPLUS)
