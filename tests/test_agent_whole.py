@@ -64,7 +64,7 @@ class Whole:
             rules = [*hooks, *([OraclePolicy(CommandOracle(self.host, RUN))] if oracle else [])]
             self.bench = Bench(state, script, log=self.log, host=self.host, hooks=rules,
                                context=lambda host: Tape(SYSTEM, host.schemas(), session="s1", files=host.work))  # fmt: skip
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             self.close()
             raise
 

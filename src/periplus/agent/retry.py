@@ -52,7 +52,7 @@ def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Ret
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             return attempt_once(), attempt - 1
-        except Exception as error:
+        except Exception as error:  # of any client; what is not worth another try goes on as it is
             if attempt == ATTEMPTS_MAX or not _is_retryable(client, error):
                 raise
             asked_s = _retry_after_s(client, error)

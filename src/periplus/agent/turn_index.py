@@ -140,7 +140,7 @@ class TurnIndex:
                 self._take_in(lineage, seen.get(lineage, 0), end)
                 self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?)", (lineage, end))
             self._db.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # whatever it is: nothing of it is kept, then it goes on
             self._db.execute("ROLLBACK")
             raise
 

@@ -311,7 +311,7 @@ def settle(root: str) -> None:
         os.nice(5)
         try:
             _settle(root)
-        except Exception as error:
+        except Exception as error:  # of a module that is not imported here: only that of SQLite is dealt with
             if type(error).__module__ != "sqlite3":
                 raise
             from periplus.journal import Index, Layout

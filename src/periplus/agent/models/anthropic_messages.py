@@ -11,13 +11,12 @@ from periplus.agent.contracts import (
     AssistantMessage,
     FinishReason,
     Message,
-    ModelError,
     StreamEvent,
     ToolCall,
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.parts import CONNECT_S, IDLE_S, Pieces, call_of, known_id, missing
+from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, known_id, missing
 
 _MARKS_MAX: Final = 4  # of the cache, in one request
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -146,7 +145,7 @@ class Assembled:
     def message(self, cost: Callable[[Usage], int]) -> AssistantMessage:
         """The whole answer. Raises ModelError where it broke off."""
         if not self._is_whole:
-            raise ModelError("the answer broke off before its end", is_retryable=True)
+            raise broken_off()
         calls: list[ToolCall] = []
         reasoning: list[dict[str, Any]] = []
         for index in sorted(self._blocks):
@@ -178,29 +177,12 @@ class Assembled:
         )  # fmt: skip
 
 
-class AnthropicClient:
+class AnthropicClient(SdkClient):
     """A model of Anthropic, or of whoever speaks its protocol at ``base_url``."""
-
-    def __init__(
-        self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str = "anthropic",
-        extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
-    ) -> None:  # fmt: skip
-        self._model, self._provider, self._max_tokens = model, provider, max_tokens
-        self._key, self._base_url = key, base_url
-        self._extra = dict(extra or {})
-        self._cost = cost
-        self._pieces = Pieces()
-        self._client: Any = None
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
-        for event in self.stream(messages, tools):
-            if event.message is not None:
-                return event.message
-        raise ModelError("the answer broke off before its end", is_retryable=True)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
         body = body_of(messages, tools, model=self._model, max_tokens=self._max_tokens, extra=self._extra)
-        client = self._opened()
+        client = self._client
         found = Assembled(self._model)
         for event in self._pieces.read(lambda: client.messages.create(**body, stream=True), self._provider):
             told = found.take(event)
@@ -208,25 +190,11 @@ class AnthropicClient:
                 yield told
         yield StreamEvent(kind="message", message=found.message(self._cost))
 
-    def cancel(self) -> None:
-        self._pieces.cancel()
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _opened(self) -> Any:
-        if self._client is None:
-            try:
-                import anthropic
-                import httpx2
-            except ImportError as error:
-                raise missing("anthropic") from error
-            self._client = anthropic.Anthropic(
-                api_key=self._key,
-                base_url=self._base_url,
-                max_retries=0,
-                timeout=httpx2.Timeout(IDLE_S, connect=CONNECT_S),
-            )
-        return self._client
+    def _open(self) -> Any:
+        try:
+            import anthropic
+            import httpx2
+        except ImportError as error:
+            raise missing("anthropic") from error
+        patience = httpx2.Timeout(IDLE_S, connect=CONNECT_S)
+        return anthropic.Anthropic(api_key=self._key, base_url=self._base_url, max_retries=0, timeout=patience)

@@ -11,12 +11,11 @@ from periplus.agent.contracts import (
     AssistantMessage,
     FinishReason,
     Message,
-    ModelError,
     StreamEvent,
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.parts import CONNECT_S, IDLE_S, Pieces, call_of, data_url, known_id, missing
+from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, data_url, known_id, missing
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
@@ -120,7 +119,7 @@ class Assembled:
         import msgspec
 
         if not self._stop:
-            raise ModelError("the answer broke off before its end", is_retryable=True)
+            raise broken_off()
         calls = [call_of(call["id"], call["name"], "".join(call["pieces"])) for _, call in sorted(self._calls.items())]
         finish: FinishReason = _FINISH.get(self._stop, "error")
         if calls and finish == "stop":
@@ -152,30 +151,16 @@ def open_sdk(key: str, base_url: str) -> Any:
     except ImportError as error:
         raise missing("openai") from error
     return openai.OpenAI(
-        api_key=key or "none", base_url=base_url, max_retries=0, timeout=httpx2.Timeout(IDLE_S, connect=CONNECT_S)
+        api_key=key, base_url=base_url, max_retries=0, timeout=httpx2.Timeout(IDLE_S, connect=CONNECT_S)
     )
 
 
-class OpenAIChatClient:
+class OpenAIChatClient(SdkClient):
     """A model behind a chat completions endpoint."""
 
-    def __init__(
-        self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str = "openai",
-        extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
-        limit_name: str = "max_completion_tokens",
-    ) -> None:  # fmt: skip
-        self._model, self._provider, self._max_tokens = model, provider, max_tokens
-        self._key, self._base_url, self._limit_name = key, base_url, limit_name
-        self._extra = dict(extra or {})
-        self._cost = cost
-        self._pieces = Pieces()
-        self._client: Any = None
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
-        for event in self.stream(messages, tools):
-            if event.message is not None:
-                return event.message
-        raise ModelError("the answer broke off before its end", is_retryable=True)
+    def __init__(self, model: str, *, limit_name: str = "max_completion_tokens", **more: Any) -> None:
+        super().__init__(model, **more)
+        self._limit_name = limit_name
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
         body = body_of(
@@ -187,18 +172,11 @@ class OpenAIChatClient:
             extra=self._extra,
         )
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-        if self._client is None:
-            self._client = open_sdk(self._key, self._base_url)
         client = self._client
         found = Assembled(self._model)
         for chunk in self._pieces.read(lambda: client.chat.completions.create(**body), self._provider):
             yield from found.take(chunk)
         yield StreamEvent(kind="message", message=found.message(self._cost))
 
-    def cancel(self) -> None:
-        self._pieces.cancel()
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+    def _open(self) -> Any:
+        return open_sdk(self._key, self._base_url)

@@ -11,14 +11,13 @@ from periplus.agent.contracts import (
     AssistantMessage,
     FinishReason,
     Message,
-    ModelError,
     StreamEvent,
     ToolCall,
     ToolSchema,
     Usage,
 )
 from periplus.agent.models.openai_chat import open_sdk
-from periplus.agent.models.parts import Pieces, call_of, data_url, failure, known_id
+from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id
 
 
 def body_of(
@@ -110,30 +109,11 @@ class _ResponseError(Exception):
         self.body = {"code": code, "message": message}
 
 
-class OpenAIResponsesClient:
+class OpenAIResponsesClient(SdkClient):
     """A model behind a responses endpoint."""
-
-    def __init__(
-        self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str = "openai",
-        extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
-    ) -> None:  # fmt: skip
-        self._model, self._provider, self._max_tokens = model, provider, max_tokens
-        self._key, self._base_url = key, base_url
-        self._extra = dict(extra or {})
-        self._cost = cost
-        self._pieces = Pieces()
-        self._client: Any = None
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
-        for event in self.stream(messages, tools):
-            if event.message is not None:
-                return event.message
-        raise ModelError("the answer broke off before its end", is_retryable=True)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
         body = body_of(messages, tools, model=self._model, max_tokens=self._max_tokens, extra=self._extra)
-        if self._client is None:
-            self._client = open_sdk(self._key, self._base_url)
         client = self._client
         for event in self._pieces.read(lambda: client.responses.create(**body, stream=True), self._provider):
             kind = event.type
@@ -152,12 +132,7 @@ class OpenAIResponsesClient:
                     _ResponseError(getattr(told, "code", "") or "", getattr(told, "message", "") or "it failed"),
                     self._provider,
                 )
-        raise ModelError("the answer broke off before its end", is_retryable=True)
+        raise broken_off()
 
-    def cancel(self) -> None:
-        self._pieces.cancel()
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+    def _open(self) -> Any:
+        return open_sdk(self._key, self._base_url)

@@ -11,6 +11,8 @@ __all__ = [
     "CONNECT_S",
     "IDLE_S",
     "Pieces",
+    "SdkClient",
+    "broken_off",
     "call_of",
     "data_url",
     "failure",
@@ -20,10 +22,21 @@ __all__ = [
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from periplus.agent.contracts import ContextOverflowError, Image, ModelError, ToolCall
+from periplus.agent.contracts import (
+    AssistantMessage,
+    ContextOverflowError,
+    Image,
+    Message,
+    ModelError,
+    StreamEvent,
+    ToolCall,
+    ToolSchema,
+    Usage,
+)
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.secrets import mask_secrets
 
@@ -186,6 +199,52 @@ class Pieces:
             with self._lock:
                 if self._current is found:
                     self._current = None
+
+
+class SdkClient(ABC):
+    """What the clients of all providers have in common: ``stream`` is theirs, the SDK's own client is opened at the first request."""
+
+    def __init__(
+        self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str,
+        extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
+    ) -> None:  # fmt: skip
+        self._model, self._provider, self._max_tokens = model, provider, max_tokens
+        self._key, self._base_url = key or "none", base_url  # an empty one makes a header that no SDK sends
+        self._extra = dict(extra or {})
+        self._cost = cost
+        self._pieces = Pieces()
+        self._held: Any = None
+
+    @abstractmethod
+    def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]: ...
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """The SDK's client. Raises UsageError where it is not installed."""
+
+    @property
+    def _client(self) -> Any:
+        if self._held is None:
+            self._held = self._open()
+        return self._held
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
+        for event in self.stream(messages, tools):
+            if event.message is not None:
+                return event.message
+        raise broken_off()
+
+    def cancel(self) -> None:
+        self._pieces.cancel()
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+def broken_off() -> ModelError:
+    return ModelError("the answer broke off before its end", is_retryable=True)
 
 
 def _feed(open_stream: Callable[[], Any], found: queue.SimpleQueue[tuple[str, Any]], left: threading.Event) -> None:

@@ -261,7 +261,7 @@ def _begin(
                 [*_TAKE_TERMINAL, os.ttyname(theirs), *words], cwd=cwd, env=dict(environment), stdin=theirs, stdout=theirs, stderr=theirs,
                 start_new_session=True, pass_fds=tuple(passed),
             )  # fmt: skip
-        except BaseException:
+        except BaseException:  # whatever it is: what was opened is closed, then it goes on
             os.close(ours)
             raise
         finally:

@@ -105,7 +105,7 @@ class Desk:
         """What ``work`` does with the project, in the caller's name. Raises what it raises; a damaged index is built anew."""
         try:
             return work(self._opened(caller))
-        except Exception as error:
+        except Exception as error:  # of a module that may not be imported: only that of SQLite is dealt with
             sqlite3 = sys.modules.get("sqlite3")
             if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
                 raise

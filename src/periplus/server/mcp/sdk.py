@@ -146,7 +146,7 @@ class Answers:
         def guarded(desk: Desk) -> _T:
             try:
                 return work(desk)
-            except Exception as error:
+            except Exception as error:  # whatever it is, it goes on as the desk tells it
                 raise desk.told(error) from error
 
         try:
