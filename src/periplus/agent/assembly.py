@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _TITLE_CHARACTERS: Final = 80
 _STATE: Final = "agent"
+_GIT_SECONDS: Final = 10.0
 
 
 class Begun(NamedTuple):
@@ -238,15 +239,14 @@ def _facts(root: str, clock: Clock) -> list[Fact]:
 
 def _git_state(root: str) -> str:
     """The branch, and how many files are otherwise than in its last commit; empty where git does not say so."""
-    from periplus.interop.gitrun import ask
+    from periplus.interop.gitrun import status
 
     if not os.path.exists(os.path.join(root, ".git")):
         return ""
     try:
-        said = ask(root, "status", "--porcelain=v2", "--branch", "--untracked-files=normal").decode(errors="replace")
+        lines = status(root, timeout_s=_GIT_SECONDS)
     except PeriplusError:
         return ""
-    lines = said.splitlines()
     branch = next((line.removeprefix("# branch.head ") for line in lines if line.startswith("# branch.head ")), "")
     changed = sum(not line.startswith("#") for line in lines)
     return f"on {branch[:100]}, {changed} file{'s' * (changed != 1)} changed" if branch else ""

@@ -80,11 +80,20 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    _leave_out_relative_folders()
     if arguments.command == "models":
         return _models(face, arguments)
     if arguments.command == "trust":
         return _trust(face, arguments)
     return _run(face, arguments)
+
+
+def _leave_out_relative_folders() -> None:
+    """A PATH with ``.`` in it would find programs in the folder that is worked in, which may be anybody's: libraries run some
+    by name (an SDK runs ``uname``).
+    """
+    folders = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
+    os.environ["PATH"] = os.pathsep.join(folders) or os.defpath
 
 
 def user_folder(face: Face) -> str:

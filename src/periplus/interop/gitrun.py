@@ -6,7 +6,7 @@ monitors, signature programs), nothing is fetched, and the commands that are use
 
 from __future__ import annotations
 
-__all__ = ["GIT_TIMEOUT_S", "ask", "cannot_run", "check_repository", "command", "environment", "run_git"]
+__all__ = ["GIT_TIMEOUT_S", "ask", "cannot_run", "check_repository", "command", "environment", "run_git", "status"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from periplus.base.errors import EnvironmentFailure, FormatError, environment_fa
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping
 
 GIT_TIMEOUT_S: Final = 300.0
 _SETTINGS: Final = (
@@ -29,6 +30,7 @@ _SETTINGS: Final = (
     "log.showSignature=false",
     "protocol.allow=never",
 )
+_NO_FILTER: Final = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
 
 
 def check_repository(repo: str) -> None:
@@ -52,17 +54,22 @@ def ask(repo: str, *arguments: str, work_tree: str = "") -> bytes:
 
 
 def run_git(
-    repo: str, *arguments: str, work_tree: str = "", said: bytes = b"", timeout_s: float = GIT_TIMEOUT_S
+    repo: str,
+    *arguments: str,
+    work_tree: str = "",
+    said: bytes = b"",
+    timeout_s: float = GIT_TIMEOUT_S,
+    more: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in the folder ``repo``; ``work_tree`` stands above what the repository says of its own, ``said`` is what git
-    reads. Raises EnvironmentFailure where it cannot be run, or takes longer than ``timeout_s``.
+    reads, ``more`` is added to its environment. Raises EnvironmentFailure where it cannot be run, or takes longer than ``timeout_s``.
     """
     import subprocess
 
-    more = {"GIT_WORK_TREE": work_tree} if work_tree else {}
+    own = {**environment(), **({"GIT_WORK_TREE": work_tree} if work_tree else {}), **(more or {})}
     try:
         return subprocess.run(  # noqa: S603 - a list of arguments, no shell
-            command(repo, arguments), env=environment() | more, input=said, capture_output=True, check=False,
+            command(repo, arguments), env=own, input=said, capture_output=True, check=False,
             timeout=timeout_s,
         )  # fmt: skip
     except OSError as error:
@@ -73,15 +80,36 @@ def run_git(
         ) from error
 
 
+def status(repo: str, *, timeout_s: float = GIT_TIMEOUT_S) -> list[str]:
+    """The lines of ``git status --porcelain=v2 --branch``; none where git says no.
+
+    To tell whether a file was changed git passes it through the filters that the repository's configuration names, so each
+    of them is made to name nothing; submodules, which have a configuration of their own, are not looked into.
+    """
+    names = run_git(repo, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", timeout_s=timeout_s).stdout
+    keys = sorted({name.rpartition(".")[0] for name in names.decode("utf-8", "surrogateescape").split("\0") if name})
+    # By the environment: an option's name ends at its first "=", and a filter's may have one.
+    pairs = [(f"{key}.{part}", value) for key in keys for part, value in _NO_FILTER]
+    off = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for at, (key, value) in enumerate(pairs):
+        off |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
+    words = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
+    said = run_git(repo, *words, work_tree=repo, timeout_s=timeout_s, more=off)
+    return said.stdout.decode("utf-8", "replace").splitlines() if said.returncode == 0 else []
+
+
 def command(repo: str, arguments: tuple[str, ...]) -> list[str]:
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     return ["git", "--no-pager", "-C", repo, *settings, *arguments]
 
 
 def environment() -> dict[str, str]:
-    # Git is found by PATH and its user's settings by HOME; what a hook of git puts into the environment is left out.
+    # Git is found by PATH and its user's settings by HOME; what a hook of git puts into the environment is left out. A folder
+    # that PATH names from where one stands may be the repository itself: a program of that name in it is not git.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    folders = [folder for folder in kept.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
     return kept | {
+        "PATH": os.pathsep.join(folders) or os.defpath,
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",

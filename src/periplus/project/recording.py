@@ -147,6 +147,8 @@ class Recording:
 
     def _path(self, path: str) -> str:
         """A path as it is called from the top of the worktree (else of the project); others as they are."""
+        if "\0" in path:
+            return path  # it names nothing
         top = self._worktree.top if self._worktree is not None else os.path.realpath(self._project.folder)
         full = os.path.join(self.run.facts.cwd or top, path)
         for candidate in (

@@ -107,7 +107,7 @@ def open_model(
 
 def provider_models(name: str, provider: Provider, key: str) -> list[str]:
     """What the provider says that it has, sorted. Raises ModelError, UsageError."""
-    from periplus.agent.models.parts import failure, missing
+    from periplus.agent.models.parts import failure, inheriting, missing
 
     _check_address(name, provider, key)
     try:
@@ -122,6 +122,7 @@ def provider_models(name: str, provider: Provider, key: str) -> list[str]:
             client = openai.OpenAI(api_key=key or "none", base_url=provider.base_url, max_retries=0, timeout=20)
     except ImportError as error:
         raise missing("anthropic" if provider.kind == "anthropic" else "openai") from error
+    inheriting(client)
     try:
         return sorted(str(model.id) for model, _ in zip(client.models.list(), range(1_000), strict=False))
     except Exception as error:  # whatever the SDK raises: it is told as ours

@@ -16,6 +16,7 @@ __all__ = [
     "call_of",
     "data_url",
     "failure",
+    "inheriting",
     "known_id",
     "missing",
 ]
@@ -50,6 +51,7 @@ _TOO_LONG: Final = (
     "context_length_exceeded", "context length", "context window", "prompt is too long", "input is too long",
     "maximum context", "too many tokens", "request_too_large", "reduce the length", "exceeds the available context",
 )  # fmt: skip
+_OWN_HOSTS: Final = frozenset({"api.openai.com", "api.anthropic.com"})
 _ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -89,6 +91,20 @@ def data_url(image: Image) -> str:
     import binascii
 
     return f"data:{image.media_type};base64,{binascii.b2a_base64(image.data, newline=False).decode()}"
+
+
+def inheriting(client: Any) -> Any:
+    """The SDK's client with what it took from the environment only where that is meant for: at the SDK's own provider.
+
+    Headers (which may have the key of a gateway), organisation and project of the user go to nobody else.
+    """
+    if client.base_url.host in _OWN_HOSTS:
+        return client
+    client._custom_headers = {}  # noqa: SLF001 - there is no other way; a test sees whether they are gone
+    for name in ("organization", "project"):
+        if hasattr(client, name):
+            setattr(client, name, None)
+    return client
 
 
 def missing(package: str) -> UsageError:
@@ -225,7 +241,7 @@ class SdkClient(ABC):
     @property
     def _client(self) -> Any:
         if self._held is None:
-            self._held = self._open()
+            self._held = inheriting(self._open())
         return self._held
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:

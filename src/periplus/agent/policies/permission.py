@@ -12,6 +12,7 @@ __all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "parse_r
 
 import fnmatch
 import json
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -145,7 +146,7 @@ class Permission(Hook):
         self, name: str, args: Mapping[str, Any], judgement: Judgement | None
     ) -> tuple[Effect | None, Rule | None]:
         matching = [rule for rule in self._rules if fnmatch.fnmatchcase(name, rule.tool)]
-        paths = sorted(set(_paths(args)))
+        paths = sorted({self._named(path) for path in _paths(args)})
         found: dict[Effect, Rule] = {}
         for rule in matching:
             if rule.command is not None:
@@ -163,6 +164,13 @@ class Permission(Hook):
             found |= self._each_allowed(matching, judgement)
         effect = next((effect for effect in _EFFECTS if effect in found), None)
         return (effect, found[effect]) if effect is not None else (None, None)
+
+    def _named(self, path: str) -> str:
+        """As rules name it, from the workspace: tools take a path from the root as well."""
+        for root in {self._workspace, os.path.realpath(self._workspace)} if self._workspace else ():
+            if path.startswith(root.rstrip("/") + "/"):
+                return path[len(root.rstrip("/")) + 1 :]
+        return path
 
     def _each_allowed(self, rules: Sequence[Rule], judgement: Judgement) -> dict[Effect, Rule]:
         """A text of commands is allowed by prefixes where each command has one."""
@@ -216,10 +224,20 @@ def _paths(args: Mapping[str, Any]) -> Iterator[str]:
             yield posixpath.normpath(value)
         elif isinstance(value, Mapping):
             yield from _paths(value)
+        elif name == "edits" and isinstance(value, str):
+            yield from _paths({name: _read_as_json(value)})  # models send a list as its text, and tools take it
         elif isinstance(value, list | tuple):
             for one in value[:1_000]:
                 if isinstance(one, Mapping):
                     yield from _paths(one)
+
+
+def _read_as_json(text: str) -> object:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list | dict) else None
 
 
 def _matches(path: str, pattern: str) -> bool:
