@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -162,9 +162,24 @@ Event: TypeAlias = (
 Sink: TypeAlias = Callable[[Event], None]
 
 
+_BREAKS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+
+
 def encode_event(event: Event) -> bytes:
-    """The event as one line of JSON, without its line's end."""
-    return msgspec.json.encode(event)
+    """The event as one line of JSON, without its line's end: nothing in it ends a line for anybody, or moves a cursor."""
+    try:
+        line = msgspec.json.encode(event)
+    except UnicodeEncodeError:  # half a character, which a model may well send
+        line = msgspec.json.encode(_whole(msgspec.to_builtins(event)))
+    return line if line.isascii() and b"\x7f" not in line else line.decode().translate(_BREAKS).encode()
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def event_schema() -> dict[str, Any]:
