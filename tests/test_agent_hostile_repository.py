@@ -19,6 +19,7 @@ from tests.test_cli_run import says
 from periplus.agent.contracts import ToolCall, ToolDecision
 from periplus.agent.models.opening import KINDS
 from periplus.agent.policies.permission import Permission, parse_rule
+from periplus.agent.sandbox import Confinement, find_sandbox
 from periplus.cli.run_text import ConsolePerson
 from periplus.interop.gitrun import status
 
@@ -478,3 +479,27 @@ def trap_use(home, fake):
 def place_left(folder):
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("where", ["beside", "within"])
+def test_the_users_folder_is_hidden_from_commands_wherever_it_lies(tmp_path, layer, where):
+    """XDG_CONFIG_HOME may lie outside of the home folder; and the home folder itself may be worked in."""
+    sandbox = find_sandbox("/usr/bin:/bin", layers=(layer,))
+    if sandbox.layer != layer:
+        pytest.skip(f"{layer} does not work here")
+    root, temporary = tmp_path / "project", tmp_path / "temporary"
+    home = root if where == "within" else tmp_path / "home"
+    mine = home / ".config" / "periplus" if where == "within" else tmp_path / "settings"
+    for folder in (root, temporary, home, mine):
+        folder.mkdir(parents=True, exist_ok=True)
+    (mine / "keys.json").write_text(OUTSIDE)
+    (root / "seen").write_text("seen")
+    confinement = Confinement.of(str(root), str(temporary), str(home), hidden=(str(mine),))
+    command = f"cat seen {mine}/keys.json; echo new >> seen; echo owned > {mine}/keys.json"
+    done = subprocess.run(
+        sandbox.wrap(["/bin/sh", "-c", command], str(root), confinement), capture_output=True, check=False
+    )
+    assert done.stdout == b"seen", done
+    assert (root / "seen").read_text() == "seennew\n"
+    assert (mine / "keys.json").read_text() == OUTSIDE

@@ -50,7 +50,8 @@ class Begun(NamedTuple):
     """What a session begins with. ``name`` is that of the session: an old one is gone on with.
 
     ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
-    person, which is asked what it has checked before it may be done.
+    person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
+    they lie outside of ``home``.
     """
 
     settings: Settings
@@ -66,6 +67,7 @@ class Begun(NamedTuple):
     sandbox: Sandbox | None = None
     verifies: bool = False
     hooks: Sequence[Hook] = ()
+    hidden: Sequence[str] = ()
     clock: Clock = SystemClock()
 
 
@@ -105,7 +107,7 @@ class AgentSession:
             self.host = open_host(
                 HostParts(
                     root=root, state=os.path.join(project.journal.layout.root, _STATE, self.log.item_id),
-                    environment=begun.environment, home=begun.home, sandbox=self.sandbox, memory=memory, pages=source,
+                    environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=source,
                     guard=claims_guard(project), asker=begun.asker, consent=self._consent if approver is not None else None,
                     authorize=self._authorize_inner, note=self._note, allow_network=settings.flag("network"),
                 )

@@ -136,7 +136,10 @@ class ConsolePerson:
         self._face = face
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
-        answer = self._asked(f"{visible(decision.reason)}\n{_whole(call)}\nRun it? [y]es, [n]o, [a]lways: ")
+        from periplus.agent.policies.permission import asked_lines
+
+        rows = "\n".join(map(visible, asked_lines(call, decision)))
+        answer = self._asked(f"{rows}\nRun it? [y]es, [n]o, [a]lways: ")
         return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
 
     def ask(self, question: str, options: Sequence[str]) -> str | None:
@@ -152,20 +155,6 @@ class ConsolePerson:
         self._face.stderr.flush()
         line = sys.stdin.readline()
         return line.strip() if line else None
-
-
-def _whole(call: ToolCall) -> str:
-    """All of a call, for who has to decide: a line of a command is a line, and nothing of it is left out."""
-    import json
-
-    args = dict(call.args)
-    rows = [f"  {call.name}:"]
-    for name in ("command", "source"):
-        if isinstance(args.get(name), str):
-            rows += [f"    {visible(row)}" for row in args.pop(name).split("\n")]
-    if args:
-        rows.append(f"    {visible(json.dumps(args, ensure_ascii=False))}")
-    return "\n".join([f"{rows[0]} {rows[1].strip()}", *rows[2:]] if len(rows) > 1 else rows)
 
 
 @contextmanager

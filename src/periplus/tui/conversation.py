@@ -33,7 +33,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "/quit": "end the session (or Ctrl-D)",
 }
 _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
-_ASKED_CHARACTERS: Final = 2_000
 
 
 def mentions_in(text: str) -> list[str]:
@@ -125,12 +124,10 @@ class Conversation:
     # -- what the agent asks, in its thread -----------------------------------------------------------------------------
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
-        import json
+        from periplus.agent.policies.permission import asked_lines
 
-        what = call.args.get("command") if call.name == "shell" else json.dumps(call.args, ensure_ascii=False)
-        answer = self.ask(
-            f"{decision.reason}\n  {call.name}: {str(what)[:_ASKED_CHARACTERS]}\nRun it? y(es), n(o), a(lways)", ()
-        )
+        rows = "\n".join(asked_lines(call, decision))
+        answer = self.ask(f"{rows}\nRun it? y(es), n(o), a(lways)", ())
         answer = (answer or "").lower()
         return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
 

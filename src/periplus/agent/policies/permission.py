@@ -8,7 +8,7 @@ there, or cannot be told before it runs, is asked for whatever allows it by a ru
 
 from __future__ import annotations
 
-__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "parse_rule"]
+__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "asked_lines", "parse_rule"]
 
 import fnmatch
 import json
@@ -206,6 +206,17 @@ class PermissionApprover:
         if answer == "always":
             self._permission.always(call.name, call.args)
         return answer
+
+
+def asked_lines(call: ToolCall, decision: ToolDecision) -> list[str]:
+    """What a person who has to decide is shown: why, and all of the call. A line of a command is a line, for what stands behind
+    a comment's end would look like a part of it; nothing is left out, for that would run as well.
+    """
+    args = dict(call.args)
+    texts = [str(args.pop(name)) for name in ("command", "source") if isinstance(args.get(name), str)]
+    first, *more = "\n".join(texts).split("\n")
+    rows = [decision.reason, f"  {call.name}: {first}", *(f"    {row}" for row in more)]
+    return rows if not args else [*rows, f"    {json.dumps(args, ensure_ascii=False, default=str)}"]
 
 
 def _wants_more(name: str, args: Mapping[str, Any]) -> str:

@@ -41,19 +41,26 @@ class Bubblewrap:
         if confinement.allow_network:
             out += _names_of_hosts()
         out += ["--bind", confinement.temporary, "/tmp", "--bind", confinement.temporary, "/var/tmp"]  # noqa: S108 - mounted over
+        inner = [path for path in confinement.hidden if path.startswith(f"{confinement.root}/")]
         for path in confinement.hidden:
-            out += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
+            out += [] if path in inner else _nothing_at(path)
         for path in confinement.kept:
             out += ["--ro-bind", path, path]
         written = [confinement.temporary, *confinement.writable]
         within = [path for path in written if any(path.startswith(f"{one}/") for one in confinement.protected)]
         for path in (*(path for path in written if path not in within), confinement.root):
             out += ["--bind", path, path]
+        for path in inner:  # over the folder's own mount, which would show it again
+            out += _nothing_at(path)
         for path in confinement.protected:  # a mount of its own: it can neither be written nor moved out of the way
             out += ["--ro-bind", path, path]
         for path in within:  # the session's own folders may lie in the store
             out += ["--bind", path, path]
         return [*out, "--chdir", cwd, "--", *words]
+
+
+def _nothing_at(path: str) -> list[str]:
+    return ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
 
 
 def _names_of_hosts() -> list[str]:

@@ -55,9 +55,9 @@ class Landlock:
 
         reading = allowed_paths("/", (*confinement.hidden, *_UNREAD))
         reading += [path for path in (*confinement.kept, "/proc") if os.path.isdir(path)]
-        reading += [confinement.root, *confinement.protected]
+        reading += [*allowed_paths(confinement.root, confinement.hidden), *confinement.protected]
         writing = [path for folder in (confinement.temporary, *confinement.writable, confinement.root)
-                   for path in allowed_paths(folder, confinement.protected)]  # fmt: skip
+                   for path in allowed_paths(folder, (*confinement.protected, *_within(confinement.hidden, confinement.root)))]  # fmt: skip
         asked = {
             "version": self._version, "read": reading, "write": writing,
             "devices": [path for path in _DEVICES if os.path.exists(path)], "network": confinement.allow_network,
@@ -67,6 +67,10 @@ class Landlock:
 
 
 _UNREAD: Final = ("/dev", "/proc", "/run", "/sys/kernel/debug", "/sys/fs/cgroup")
+
+
+def _within(paths: Iterable[str], folder: str) -> list[str]:
+    return [path for path in paths if path.startswith(folder.rstrip("/") + "/")]
 
 
 def allowed_paths(folder: str, left_out: Iterable[str]) -> list[str]:

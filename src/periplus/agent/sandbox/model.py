@@ -37,18 +37,20 @@ class Confinement(NamedTuple):
     @classmethod
     def of(
         cls, root: str, temporary: str, home: str, *, writable: Iterable[str] = (), kept: Iterable[str] = (),
-        allow_network: bool = False,
+        hidden: Iterable[str] = (), allow_network: bool = False,
     ) -> Confinement:  # fmt: skip
-        """That of a folder to work in: git's and the store's folders are protected, the home folder is hidden but for tools."""
+        """That of a folder to work in: git's and the store's folders are protected, the home folder is hidden but for tools; so is ``hidden``."""
         root = os.path.realpath(root)
         protected = [path for name in PROTECTED_NAMES if os.path.lexists(path := os.path.join(root, name))]
         real_home = os.path.realpath(home) if home else ""
+        own = [os.path.realpath(path) for path in hidden if os.path.exists(path)]
         hidden = [path for path in HIDDEN_FILES if os.path.exists(path)]
         if real_home and os.path.isdir(real_home) and real_home != "/":
             if _is_within(real_home, root):  # the home folder itself is worked in: what is known to be secret goes
                 hidden += [path for name in _SECRETS_OF_HOME if os.path.exists(path := os.path.join(real_home, name))]
             else:
                 hidden.append(real_home)
+        hidden += [path for path in own if not any(_is_within(path, one) for one in hidden)]
         return cls(
             root=root, temporary=os.path.realpath(temporary), writable=tuple(map(os.path.realpath, writable)),
             protected=tuple(protected), hidden=tuple(hidden), kept=(*kept_of_home(real_home), *kept), allow_network=allow_network,

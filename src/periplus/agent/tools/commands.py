@@ -87,12 +87,13 @@ class Shell:
 
     def __init__(
         self, work: Workspace, processes: Processes, sandbox: Sandbox, *, environment: Mapping[str, str], home: str = "",
-        consent: Consent | None = None, writable: Sequence[str] = (), allow_network: bool = False,
+        consent: Consent | None = None, writable: Sequence[str] = (), hidden: Sequence[str] = (),
+        allow_network: bool = False,
     ) -> None:  # fmt: skip
-        """``environment`` is the host's, of which little is taken over; ``home`` the folder that is hidden."""
+        """``environment`` is the host's, of which little is taken over; ``home`` and ``hidden`` the folders that are hidden."""
         self.work, self.processes, self.sandbox = work, processes, sandbox
         self._consent, self._writable, self._allow_network = consent, tuple(writable), allow_network
-        self._hidden_home = home
+        self._hidden_home, self._hidden = home, tuple(hidden)
         self.temporary, self.home = (os.path.join(work.state, name) for name in ("tmp", "home"))
         for folder in (self.temporary, self.home):
             work.files.make_folder(folder, 0o700)
@@ -117,7 +118,7 @@ class Shell:
             self._ask("network", about, "")
         confinement = Confinement.of(
             self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable), kept=kept,
-            allow_network=network or self._allow_network,
+            hidden=self._hidden, allow_network=network or self._allow_network,
         )  # fmt: skip
         folder = self.work.folder.real_path(cwd)
         environment = {**self.environment, **({"TERM": "xterm-256color"} if terminal else {}), **(more or {})}

@@ -54,6 +54,7 @@ class HostParts:
     engine: Engine | None = None
     note: Callable[[SliceNote], None] | None = None
     writable: Sequence[str] = ()
+    hidden: Sequence[str] = ()
     allow_network: bool = False
     more: Sequence[Tool] = ()
     files: Files | None = None
@@ -71,7 +72,7 @@ def open_host(parts: HostParts) -> LocalToolHost:
     processes = Processes(outputs)
     shell = Shell(
         work, processes, parts.sandbox, environment=parts.environment, home=parts.home, consent=parts.consent,
-        writable=parts.writable, allow_network=parts.allow_network,
+        writable=parts.writable, hidden=parts.hidden, allow_network=parts.allow_network,
     )  # fmt: skip
     fetcher = parts.fetcher or Fetcher()
     engine = parts.engine or find_engine(shell.environment["PATH"])
