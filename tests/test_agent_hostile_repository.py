@@ -481,6 +481,15 @@ def place_left(folder):
     return found.f_bavail * found.f_frsize
 
 
+def test_the_folder_of_ones_own_settings_is_not_worked_in(trap):
+    """File tools need no leave in it: a model could read the keys, and say itself what it may."""
+    trap.home = trap.shell.home = trap.folder
+    with FakeProvider(says("", ("read", {"path": ".config/periplus/keys.json"}))) as fake:
+        trap.use(fake)
+        trap.shell.fails("run", "x", code=5, wrong="where your own settings and keys are")
+        assert fake.requests == []
+
+
 @pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("where", ["beside", "within"])
 def test_the_users_folder_is_hidden_from_commands_wherever_it_lies(tmp_path, layer, where):

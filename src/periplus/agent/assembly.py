@@ -34,7 +34,7 @@ from periplus.agent.tools.pages import Pages
 from periplus.agent.tools.talking import Asker
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.clock import Clock, SystemClock, format_ms
-from periplus.base.errors import NotFoundError, PeriplusError
+from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 if TYPE_CHECKING:
     from periplus.agent.sandbox import Sandbox
@@ -82,6 +82,7 @@ class AgentSession:
 
         settings = begun.settings
         root = project.folder
+        _refuse_own_settings(root, begun.hidden)
         project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
         self.project = project
         self._ended: Ended | None = None
@@ -228,8 +229,17 @@ class _Remembering:
 
 
 def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
-    """Raises RefusedError where another process runs this session."""
+    """Raises RefusedError where another process runs this session, and in a folder that holds one of those that are hidden."""
     return AgentSession(project, client, begun)
+
+
+def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
+    """The file tools read and change whatever lies in the folder that is worked in: no keys, and no settings of the agent itself."""
+    real = os.path.realpath(root).rstrip("/") + "/"
+    for folder in hidden:
+        if (os.path.realpath(folder) + "/").startswith(real):
+            raise RefusedError(f"{root} holds {folder}, where your own settings and keys are", safe="Nothing was sent.",
+                               mend="Work in a folder below it, with a store of its own (periplus init), or set XDG_CONFIG_HOME elsewhere.")  # fmt: skip
 
 
 def _facts(root: str, clock: Clock) -> list[Fact]:
