@@ -10,6 +10,7 @@ from __future__ import annotations
 
 __all__ = ["LookedAt", "Worktree", "base_entries", "read_blobs", "standing_of", "worktree_of"]
 
+import hashlib
 import os
 import stat
 import time
@@ -26,6 +27,7 @@ from periplus.trail.standing import IGNORED_MAX, Standing
 
 FILES_MAX: Final = 1_000_000
 _FILE_BYTES_MAX: Final = 1 << 30
+_AT_ONCE_BYTES: Final = 8 << 20
 _OWN: Final = STORE_FOLDER + "/"
 _SETTLED_NS: Final = 2_500_000_000  # a file system may keep times no finer than two seconds
 
@@ -103,6 +105,22 @@ class Worktree:
         with open(fd, "rb") as file:
             return file.read(_FILE_BYTES_MAX)
 
+    def _blob(self, path: str, size: int) -> bytes | None:
+        """The file's name in git; None for one that no tree of ours has: over FILE_BYTES_MAX, or being written right now."""
+        if size <= _AT_ONCE_BYTES:
+            return blob_id(self.content(path), self.algorithm)
+        if size > _FILE_BYTES_MAX:
+            return None
+        hasher = hashlib.new(
+            "sha1" if self.algorithm == "git-sha1" else "sha256", b"blob %d\0" % size, usedforsecurity=False
+        )
+        fd = os.open(os.path.join(self.top, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            while size > 0 and (piece := file.read(_AT_ONCE_BYTES)):
+                hasher.update(piece)
+                size -= len(piece)
+        return hasher.digest() if size == 0 else None
+
     def _paths(self) -> Iterator[tuple[str, TreeEntry | None]]:
         """Each path once; with its entry where it is not the file that counts (submodules, sparse checkouts)."""
         seen: set[str] = set()
@@ -158,7 +176,10 @@ class Worktree:
                 mode = EXECUTABLE if status.st_mode & 0o100 else FILE
             else:
                 return None
-            entry = TreeEntry(mode, blob_id(self.content(path), self.algorithm))
+            blob = self._blob(path, status.st_size) if mode != LINK else blob_id(self.content(path), self.algorithm)
+            if blob is None:
+                return None
+            entry = TreeEntry(mode, blob)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
