@@ -289,7 +289,7 @@ WRONG = {
         (["nothing_like_it"], 1, "nothing has an id"),
         (["{trail}"], 2, "a trail is not confirmed"),
         (["{note}", "{trap}", "--about", "{note}"], 2, "one entity at a time"),
-        (["{trap}", "--expires", "2030-01-01"], 2, "only a note expires"),
+        (["{trap}", "--expires", "2030-01-01"], 2, "a trap does not expire"),
         (["{note}", "--expires", "soon"], 2, "is no time"),
     ],
     "probe": [

@@ -125,9 +125,10 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         settings = _settings(face, arguments, project)
         if arguments.dry_run:
             return _dry_run(face, settings, task or "")
+        name = _session_name(project, arguments)
         client, model = _client(face, arguments, settings)
         try:
-            return _run_session(face, arguments, project, settings, client, model, (task or "").strip())
+            return _run_session(face, project, settings, client, model, name, (task or "").strip())
         finally:
             close = getattr(client, "close", None)
             if close is not None:
@@ -176,19 +177,12 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
 
 
 def _run_session(
-    face: Face,
-    arguments: argparse.Namespace,
-    project: Project,
-    settings: Settings,
-    client: LLMClient,
-    model: str,
-    task: str,
+    face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str
 ) -> int:
     from periplus.agent.assembly import Begun, begin
     from periplus.agent.cancel import CancelToken
     from periplus.cli.run_text import ConsolePerson, EventLines, interrupting
 
-    name = _session_name(project, arguments)
     person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
     told = EventLines(face)
     begun = Begun(
