@@ -76,6 +76,7 @@ KINDS = (
     Kind("v1 backup", r"archive/v1-[0-9a-f]{16}/.+"),
     Kind("v1 log", r"archive/v1-(log|aside)/.+"),
     Kind("parked", r"parked/.+"),
+    Kind("mark of redactions", r"cache/redacted", is_derived=True),
 )  # fmt: skip
 
 
