@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["AgentSession", "Begun", "begin"]
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -13,6 +13,7 @@ from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, ToolCall, ToolDecision
 from periplus.agent.episodes import Ended
 from periplus.agent.events import Sink
+from periplus.agent.extension import Extension, Opener, Room
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits
 from periplus.agent.policies.budget import Budget
@@ -23,6 +24,7 @@ from periplus.agent.policies.selfcheck import SelfCheck
 from periplus.agent.runlog import StoreLog
 from periplus.agent.session import Parts, Session
 from periplus.agent.settings import Settings
+from periplus.agent.standard import STANDARD
 from periplus.agent.tape import Tape, prompt_for
 from periplus.agent.tape.folder import FolderView
 from periplus.agent.tape.handles import pages_of
@@ -51,7 +53,7 @@ class Begun(NamedTuple):
 
     ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
     person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
-    they lie outside of ``home``.
+    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none.
     """
 
     settings: Settings
@@ -69,6 +71,8 @@ class Begun(NamedTuple):
     hooks: Sequence[Hook] = ()
     hidden: Sequence[str] = ()
     clock: Clock = SystemClock()
+    config: str = ""
+    extensions: Sequence[Opener] = STANDARD
 
 
 class AgentSession:
@@ -104,10 +108,15 @@ class AgentSession:
                 if begun.approver is not None
                 else None
             )
+            state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
+            brought = list(self._extend(Room(project, client, begun, self, root, state), opened))
             source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
+            for extension in brought:
+                for folder, pages in extension.pages.items():
+                    source.add(folder, pages)
             self.host = open_host(
                 HostParts(
-                    root=root, state=os.path.join(project.journal.layout.root, _STATE, self.log.item_id),
+                    root=root, state=state, more=[tool for extension in brought for tool in extension.tools],
                     environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=source,
                     guard=claims_guard(project), asker=begun.asker, consent=self._consent if approver is not None else None,
                     authorize=self._authorize_inner, note=self._note, allow_network=settings.flag("network"),
@@ -115,10 +124,11 @@ class AgentSession:
             )  # fmt: skip
             opened.callback(self.host.close)
             view = FolderView(self.host.work.folder, self._content)
+            prompt = "".join([prompt_for(settings.text("instructions")), *(one.prompt for one in brought)])
             self.tape = Tape(
-                prompt_for(settings.text("instructions")), self.host.schemas(), session=begun.name, files=view,
+                prompt, self.host.schemas(), session=begun.name, files=view,
                 pages=PageTable(memory, FolderRetriever(root), begun.name), memory=memory,
-                facts=lambda: _facts(root, begun.clock), budget=settings.number("context_tokens"),
+                facts=lambda: [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())], budget=settings.number("context_tokens"),
                 fold_to=settings.number("context_tokens") // 3,
             )  # fmt: skip
             budget = Budget(
@@ -131,7 +141,7 @@ class AgentSession:
                 hooks.append(SelfCheck())
             self._session = Session(
                 Parts(
-                    client=client, host=self.host, context=self.tape, log=self.log, hooks=[*hooks, *begun.hooks],
+                    client=client, host=self.host, context=self.tape, log=self.log, hooks=[*hooks, *(hook for one in brought for hook in one.hooks), *begun.hooks],
                     approver=approver, emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), clock=begun.clock,
                 )
             )  # fmt: skip
@@ -183,6 +193,14 @@ class AgentSession:
         self._opened.close()
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _extend(self, room: Room, opened: ExitStack) -> Iterator[Extension]:
+        for opener in room.begun.extensions:
+            extension = opener(room)
+            if extension is not None:
+                if extension.close is not None:
+                    opened.callback(extension.close)
+                yield extension
 
     def _seal(self) -> None:
         self.log.close(self._ended.reason if self._ended is not None else None)

@@ -61,11 +61,14 @@ _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 @dataclass(frozen=True)
 class Settings:
-    """``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``."""
+    """``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``. ``trusted``: the user lets the
+    project's own files say how the agent works there.
+    """
 
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     providers: Mapping[str, Provider] = field(default_factory=lambda: PROVIDERS)
+    trusted: bool = False
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -117,7 +120,7 @@ def load_settings(
             checked = _checked(name, value, f"--{name.replace('_', '-')}")
             values[name] = (*values["rules"], *checked) if name == "rules" else checked
             sources[name] = "flag"
-    return Settings(values, sources, providers)
+    return Settings(values, sources, providers, trusted)
 
 
 def read_table(path: str, *, private: bool = False) -> dict[str, Any]:

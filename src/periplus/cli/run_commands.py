@@ -187,7 +187,7 @@ def _run_session(
     told = EventLines(face)
     begun = Begun(
         settings=settings, name=name, title=task or name, environment=face.environment, home=face.home, model=model,
-        hidden=(user_folder(face),),
+        hidden=(user_folder(face),), config=user_folder(face),
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=told,
         verifies=person is None,
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
         with face.open() as project:
             begun = Begun(
                 settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
-                hidden=(user_folder(face),),
+                hidden=(user_folder(face),), config=user_folder(face),
                 agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=EventLines(face, stdout=sys.stdout),
             )  # fmt: skip
             with begin(project, client, begun) as session:

@@ -1,0 +1,55 @@
+"""What a part beside the core brings to a session: tools, hooks, lines of the tail, pages, a piece of the prompt.
+
+The core of a session (``assembly``) knows none of these parts. Each is a row of ``standard.STANDARD``: a function that is given the
+room it works in and returns an ``Extension``. What it opens it closes with ``close``, in the reverse order of opening.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Extension", "Opener", "Room"]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from periplus.agent.assembly import AgentSession, Begun
+    from periplus.agent.contracts import LLMClient
+    from periplus.agent.hooks import Hook
+    from periplus.agent.tape.notes import Fact
+    from periplus.agent.tools.pages import PageSource
+    from periplus.agent.tools.table import Tool
+    from periplus.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where an extension works. ``session`` is whole only once it has been opened: use its host and tape in calls, not while opening.
+
+    ``root`` is the folder that is worked in, ``state`` a folder of the session's own below the store (made by who writes there).
+    """
+
+    project: Project
+    client: LLMClient
+    begun: Begun
+    session: AgentSession
+    root: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What is brought. ``prompt`` joins the system prompt, which is frozen with the session: say nothing there that changes.
+
+    ``facts`` is asked once a turn, for lines of its tail. ``pages`` are sources by the name behind ``@periplus/``.
+    """
+
+    tools: Sequence[Tool] = ()
+    hooks: Sequence[Hook] = ()
+    facts: Callable[[], Sequence[Fact]] | None = None
+    prompt: str = ""
+    pages: Mapping[str, PageSource] = field(default_factory=dict)
+    close: Callable[[], None] | None = None
+
+
+Opener: TypeAlias = Callable[[Room], Extension | None]
