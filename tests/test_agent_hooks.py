@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import pytest
 from hypothesis import Phase
 
-from agent_hook_contract import check_hook
+from agent_hook_contract import check_hook, check_restore
 from agent_support import Bench
 from periplus.agent.contracts import Continue, Message, Stop, ToolCall, ToolDecision, ToolResult, Usage
 from periplus.agent.episodes import HookFailed, Resulted
@@ -17,6 +18,7 @@ from periplus.agent.models.scripted import answer, call
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import NullOracle, OraclePolicy
+from periplus.agent.policies.permission import MODES, Permission, parse_rule
 from periplus.agent.policies.selfcheck import SelfCheck
 from periplus.base.errors import PeriplusError, UsageError
 
@@ -285,6 +287,15 @@ def test_a_broken_observer_disturbs_nobody(tmp_path):
 
 # -- the contract
 
+
+class Red:
+    """A check that fails, always."""
+
+    def verify(self):
+        return False, "1 failed"
+
+
+RULES = tuple(map(parse_rule, ("deny edit(vendor/**)", "ask shell(make)", "allow shell(ls)", "deny x*")))
 SHIPPED = {
     "Hook": Hook,
     "Functions": lambda: functions("none"),
@@ -292,13 +303,63 @@ SHIPPED = {
     "Budget": lambda: Budget(tokens=5000, cost=200),
     "Guardrail": Guardrail,
     "OraclePolicy": lambda: OraclePolicy(NullOracle()),
+    "OraclePolicy that is never content": lambda: OraclePolicy(Red()),
     "SelfCheck": SelfCheck,
-}
+    **{f"Permission, {mode}": lambda mode=mode: Permission(mode, RULES, home="/home/ann", workspace="/work") for mode in MODES},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_contract_of_a_hook(name):
     check_hook(SHIPPED[name])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_turn_that_is_taken_up_goes_on_as_it_would_have(name):
+    check_restore(SHIPPED[name])
+
+
+def test_the_contract_of_restoring_finds_a_hook_that_forgets():
+    class Sieve(Guardrail):
+        def restore(self, episodes):
+            pass
+
+    with pytest.raises(AssertionError, match="taken up by another process it decides otherwise"):
+        check_restore(Sieve, [Phase.explicit, Phase.generate])
+
+
+def test_a_hook_that_cannot_be_restored_is_told_and_the_others_are():
+    restored, failures = [], []
+
+    class Breaks(Hook):
+        def restore(self, episodes):
+            raise RuntimeError("no")
+
+    class Counts(Hook):
+        def restore(self, episodes):
+            restored.extend(episodes)
+
+    Composite([Breaks(), Counts()], failures.append).restore([1, 2])
+    assert restored == [1, 2]
+    assert [(one.hook, one.seam, one.is_closed) for one in failures] == [("Breaks", "restore", False)]
+
+
+def test_every_policy_that_is_shipped_is_under_the_contract():
+    from pathlib import Path
+
+    from periplus.agent import policies
+
+    of_files = set()
+    for path in Path(policies.__file__).parent.glob("*.py"):
+        module = (
+            importlib.import_module(f"periplus.agent.policies.{path.stem}") if path.stem != "__init__" else policies
+        )
+        of_files |= {
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, Hook) and value.__module__ == module.__name__
+        }
+    assert of_files == {name.partition(" ")[0].rstrip(",") for name in SHIPPED} - {"Hook", "Functions", "Composite"}
 
 
 def test_the_contract_finds_a_hook_that_remembers_too_long():

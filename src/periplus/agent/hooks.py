@@ -19,10 +19,13 @@ from __future__ import annotations
 __all__ = ["SEAMS", "Composite", "Functions", "Hook", "HookFailure", "Seam"]
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from periplus.agent.contracts import Continue, Message, Stop, StopReason, ToolCall, ToolDecision, ToolResult, Usage
 from periplus.base.errors import PeriplusError, UsageError
+
+if TYPE_CHECKING:
+    from periplus.agent.episodes import Episode
 
 T = TypeVar("T")
 
@@ -49,11 +52,16 @@ SEAMS: Final[Mapping[str, Seam]] = {
         Seam("should_continue_after_stop", is_policy=False, gives=(Continue,), meaning="the model stopped; a Continue goes on"),
     )
 }  # fmt: skip
+_RESTORE: Final = "restore"
 WITHHELD: Final = "[the result is withheld: {hook} failed on it, and nothing is shown that a hook could not look at]"
 
 
 class Hook:
-    """Every seam, doing nothing. A subclass may have other public methods if ``also`` names them."""
+    """Every seam, doing nothing. A subclass may have other public methods if ``also`` names them.
+
+    ``restore`` is no seam: after a crash it is given the episodes of the turn that is gone on with, behind ``reset_for_turn``, so that
+    what a hook has counted counts on. Nothing is decided in it.
+    """
 
     also: ClassVar[frozenset[str]] = frozenset()
 
@@ -76,6 +84,8 @@ class Hook:
     def after_step(self, step: int, usage: Usage, stop_reason: StopReason | None) -> Stop | None: ...
 
     def should_continue_after_stop(self, stop: Stop) -> Continue | None: ...
+
+    def restore(self, episodes: Sequence[Episode]) -> None: ...
 
 
 class Functions(Hook):
@@ -177,6 +187,14 @@ class Composite(Hook):
                 return Continue(feedback=verdict.feedback, quoted=verdict.quoted, source=hook.name)
         return None
 
+    def restore(self, episodes: Sequence[Episode]) -> None:
+        """A hook that cannot take up what it had counted begins anew, and that is told."""
+        for hook in self.hooks:
+            try:
+                getattr(hook, _RESTORE, _nothing)(tuple(episodes))
+            except Exception as error:  # noqa: BLE001 - as for a seam that observes
+                self.report(HookFailure(hook.name, _RESTORE, f"{type(error).__name__}: {error}", is_closed=False))
+
     def _ask(self, hook: Hook, name: str, *values: Any) -> Any:
         """What the hook says; ``_Failed`` where a policy hook failed, None where an observing one did."""
         seam = SEAMS[name]
@@ -213,6 +231,10 @@ def _stop(verdict: Any) -> Stop | None:
     return verdict if isinstance(verdict, Stop) else None
 
 
+def _nothing(_: object) -> None:
+    pass
+
+
 def _copied(value: T) -> T:
     """A copy down to the last dict: arguments and effects are the only parts of values that could be changed."""
     import copy
@@ -224,7 +246,7 @@ def _check(hook: Hook) -> None:
     also: frozenset[str] = getattr(hook, "also", frozenset())
     public = [name for name in dir(type(hook)) if not name.startswith("_") and callable(getattr(type(hook), name))]
     for name in public:
-        if name not in also:
+        if name not in also and name != _RESTORE:
             _known(type(hook).__name__, name)
     if not any(name in SEAMS for name in public):
         raise UsageError(

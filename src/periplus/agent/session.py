@@ -112,6 +112,7 @@ class Session:
         run.hooks.reset_for_turn()
         for usage in self._turn.spent:
             run.hooks.record_step_usage(usage)
+        run.hooks.restore([one for one in self._parts.log.read() if one.turn == self._turn.number])
         return self._ended(run)
 
     def drop(self) -> Ended | None:

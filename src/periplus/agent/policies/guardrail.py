@@ -11,12 +11,13 @@ from __future__ import annotations
 __all__ = ["Guardrail"]
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from periplus.agent.contracts import Stop, StopReason, ToolCall, ToolDecision, ToolResult, Usage
+from periplus.agent.episodes import Answered, Episode, Resulted
 from periplus.agent.hooks import Hook
 
 ADVISE_FAILURES: Final = 3
@@ -26,7 +27,12 @@ ADVISE_READS: Final = 20
 ADVISE_REPEATED_READS: Final = 3
 ADVISE_EDITS: Final = 3
 _SEEN_MAX: Final = 4096
-_REASON: Final = "this very call failed {count} times in the same way, and nothing changed since. Do something else: look at what it says, or tell what is in the way."
+_BLOCK: Final = "this very call failed "
+_REASON: Final = (
+    _BLOCK
+    + "{count} times in the same way, and nothing changed since. Do something else: look at what it says, or tell what is in the way."
+)
+_ADVICE: Final = r"\n\n\[(?:This very call failed \d|\d+ edits of |You have seen this \d|\d+ calls in a row )[^\n]*\]\Z"
 
 
 class Guardrail(Hook):
@@ -77,8 +83,33 @@ class Guardrail(Hook):
             )
         return None
 
+    def restore(self, episodes: Sequence[Episode]) -> None:
+        """Take up the turn where it was cut off: from its outcomes, without the advice that stands behind some of them."""
+        import re
+
+        calls: dict[str, ToolCall] = {}
+        for episode in episodes:
+            if isinstance(episode, Answered):
+                self._begin_step()
+                calls = {call.id: call for call in episode.message.tool_calls}
+            elif isinstance(episode, Resulted) and episode.call_id in calls:
+                call, result = calls.pop(episode.call_id), episode.result
+                if result.outcome == "denied" and _BLOCK in result.output[:80]:
+                    self._is_blocking = True
+                    self._blocked += 1
+                elif result.effects or not episode.is_judged:
+                    plain = re.sub(_ADVICE, "", result.output)
+                    self.transform_tool_result(call, msgspec.structs.replace(result, output=plain))
+        if not calls:
+            self._begin_step()
+
+    def _begin_step(self) -> None:
+        if not self._is_blocking:
+            self._blocked = 0
+        self._is_blocking = False
+
     def _failed(self, call: ToolCall, result: ToolResult) -> str:
-        key, how = _key(call.name, call.args), _digest(_timeless(result.output))
+        key, how = _key(call.name, call.args), _digest(_timeless(result.output.rstrip()))
         before, count = self._failures.get(key, (b"", 0))
         count = count + 1 if before == how else 1
         self._failures[key] = (how, count)
@@ -99,7 +130,7 @@ class Guardrail(Hook):
             self._idle_reads = 0
             return ""
         self._failures.pop(_key(call.name, call.args), None)
-        seen = _key(call.name, call.args) + _digest(result.output)
+        seen = _key(call.name, call.args) + _digest(result.output.rstrip())
         times = self._seen[seen] = self._seen.get(seen, 0) + 1
         if len(self._seen) > _SEEN_MAX:
             self._seen.clear()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 __all__ = ["CommandOracle", "NullOracle", "OraclePolicy"]
 
+from collections.abc import Sequence
 from typing import Final
 
 from periplus.agent.contracts import Continue, Oracle, Stop, StopReason, ToolHost, Usage
+from periplus.agent.episodes import Episode, Fed
 from periplus.agent.hooks import Hook
 
 ROUNDS: Final = 3
@@ -80,6 +82,10 @@ class OraclePolicy(Hook):
             f"({left} more round{'s' * (left != 1)} after this one). What it said:"
         )
         return Continue(feedback=feedback, quoted=_shown(output), source=self.name)
+
+    def restore(self, episodes: Sequence[Episode]) -> None:
+        """The rounds of the turn so far count; what the check says is asked anew."""
+        self._asked = sum(isinstance(one, Fed) and one.source == self.name for one in episodes)
 
     def _verified(self) -> tuple[bool, str]:
         try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from periplus.agent.contracts import Continue, Stop, ToolCall, ToolResult
+from periplus.agent.episodes import Episode, Fed, Resulted
 from periplus.agent.hooks import Hook
 
 ROUNDS: Final = 3
@@ -46,6 +47,15 @@ class SelfCheck(Hook):
         self._asked += 1
         self._has_worked = False
         return Continue(feedback=self._question(), source=self.name)
+
+    def restore(self, episodes: Sequence[Episode]) -> None:
+        """The questions that were put count, and the work since the last of them."""
+        for episode in episodes:
+            if isinstance(episode, Fed) and episode.source == self.name:
+                self._asked += 1
+                self._has_worked = False
+            elif isinstance(episode, Resulted):
+                self._has_worked = self._has_worked or episode.result.outcome not in _NO_WORK
 
     def _question(self) -> str:
         if self._asked > 1:
