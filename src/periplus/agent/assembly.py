@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["AgentSession", "Begun", "begin"]
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -109,7 +109,8 @@ class AgentSession:
                 else None
             )
             state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
-            brought = list(self._extend(Room(project, client, begun, self, root, state), opened))
+            brought: list[Extension] = []
+            self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
             source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
             for extension in brought:
                 for folder, pages in extension.pages.items():
@@ -123,6 +124,8 @@ class AgentSession:
                 )
             )  # fmt: skip
             opened.callback(self.host.close)
+            for extension in brought:
+                self.host.watch(on_cancel=extension.cancel)
             view = FolderView(self.host.work.folder, self._content)
             prompt = "".join([prompt_for(settings.text("instructions")), *(one.prompt for one in brought)])
             self.tape = Tape(
@@ -194,13 +197,13 @@ class AgentSession:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _extend(self, room: Room, opened: ExitStack) -> Iterator[Extension]:
+    def _extend(self, room: Room, brought: list[Extension], opened: ExitStack) -> None:
         for opener in room.begun.extensions:
             extension = opener(room)
             if extension is not None:
                 if extension.close is not None:
                     opened.callback(extension.close)
-                yield extension
+                brought.append(extension)
 
     def _seal(self) -> None:
         self.log.close(self._ended.reason if self._ended is not None else None)

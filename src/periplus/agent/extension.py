@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from periplus.agent.assembly import AgentSession, Begun
     from periplus.agent.contracts import LLMClient
     from periplus.agent.hooks import Hook
+    from periplus.agent.mcpclient.rows import ServerRow
     from periplus.agent.tape.notes import Fact
     from periplus.agent.tools.pages import PageSource
     from periplus.agent.tools.table import Tool
@@ -35,13 +36,16 @@ class Room:
     session: AgentSession
     root: str
     state: str
+    brought: Sequence[Extension] = ()
+    """What the openers before this one brought."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
     """What is brought. ``prompt`` joins the system prompt, which is frozen with the session: say nothing there that changes.
 
-    ``facts`` is asked once a turn, for lines of its tail. ``pages`` are sources by the name behind ``@periplus/``.
+    ``facts`` is asked once a turn, for lines of its tail. ``pages`` are sources by the name behind ``@periplus/``. ``servers`` are for the
+    MCP client, which is opened behind who brings them. ``cancel`` is called from another thread when the turn is cancelled.
     """
 
     tools: Sequence[Tool] = ()
@@ -49,6 +53,8 @@ class Extension:
     facts: Callable[[], Sequence[Fact]] | None = None
     prompt: str = ""
     pages: Mapping[str, PageSource] = field(default_factory=dict)
+    servers: Sequence[ServerRow] = ()
+    cancel: Callable[[], None] | None = None
     close: Callable[[], None] | None = None
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from periplus.agent.contracts import Access, Outcome, ToolResult, ToolSchema
 from periplus.agent.tools.changes import Recovered, digest_of
+from periplus.agent.tools.outputs import Outputs
 from periplus.agent.tools.table import Tool, check_arguments, schema_of
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.errors import (
@@ -34,6 +35,8 @@ class LocalToolHost:
         self._tools: dict[str, Tool] = {}
         self._schemas: tuple[ToolSchema, ...] = ()
         self.recovered = Recovered()
+        self.outputs: Outputs | None = None
+        """Where a text goes that is too long for an answer."""
         self.sandbox = ""
         """The layer that keeps commands, in words: to be shown and journaled."""
         self._on_cancel: list[Any] = []

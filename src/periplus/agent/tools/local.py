@@ -85,7 +85,7 @@ def open_host(parts: HostParts) -> LocalToolHost:
     if parts.search_provider is not None:
         tools.append(web_search_tool(parts.search_provider))
     host = LocalToolHost(work, [*tools, *parts.more])
-    host.recovered = recovered
+    host.recovered, host.outputs = recovered, outputs
     host.sandbox = parts.sandbox.about
     host.add(code_tool(host, shell, parts.authorize))
     host.watch(on_cancel=fetcher.cancel, on_close=outputs.close)
