@@ -11,7 +11,11 @@ __all__ = [
 ]  # fmt: skip
 
 import hashlib
+import struct
 from typing import Final
+
+_BLOCK: Final = 1 << 15
+_pairs: Final = struct.Struct("64s").iter_unpack
 
 
 def _sha256(data: bytes) -> bytes:
@@ -48,9 +52,17 @@ def _sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]
 
 
 def _sha256_nodes(children: bytes) -> bytes:
-    """The hashes of the nodes of a Merkle tree (RFC 9162 §2.1.1) over their children's hashes, two by two."""
-    hasher = hashlib.sha256
-    return b"".join([hasher(b"\x01" + children[at : at + 64]).digest() for at in range(0, len(children), 64)])
+    """The hashes of the nodes of a Merkle tree (RFC 9162 §2.1.1) over their children's hashes, two by two.
+
+    A hash that has begun is copied: OpenSSL looks its algorithm up for each new one, which costs as much as the hashing.
+    By blocks, so that what is made is joined while the processor's cache still holds it.
+    """
+    begun = hashlib.sha256(b"\x01").copy
+    found = bytearray()
+    for at in range(0, len(children), _BLOCK):
+        pairs = _pairs(children[at : at + _BLOCK])
+        found += b"".join([hash_.digest() for (pair,) in pairs if not (hash_ := begun()).update(pair)])  # type: ignore[func-returns-value,redundant-expr]  # None, always
+    return bytes(found)
 
 
 def _needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes:
