@@ -241,29 +241,37 @@ def _answer(run: Run) -> Answered | Gone:
     size = sum(len(message.content) for message in messages)
     run.emit(StepStarted(turn=run.turn.number, step=step, messages=len(messages), characters=size))
     begun_s = run.world.monotonic_s()
+    first_s: list[float] = []
     retrying = Retrying(
         run.world.random, functools.partial(run.world.wait, run.token), functools.partial(_report_retry, run)
     )
     with run.token.telling(getattr(run.client, "cancel", _nothing)):
-        got = with_retries(run.client, functools.partial(_complete, run, messages, tools), retrying)
+        got = with_retries(run.client, functools.partial(_complete, run, messages, tools, first_s), retrying)
     if isinstance(got, Gone):
         return got
     message, retries = got
     latency_ms = round(1000 * (run.world.monotonic_s() - begun_s))
+    first = {"first_token_ms": round(1000 * (first_s[0] - begun_s))} if first_s else {}
     return Answered(
         turn=run.turn.number, step=step, message=sane(message, step), latency_ms=latency_ms, retries=retries,
-        measures=dict(measures),
+        measures={**measures, **first},
     )  # fmt: skip
 
 
-def _complete(run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
+def _complete(
+    run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema], first_s: list[float]
+) -> AssistantMessage:
+    """One try; ``first_s`` is left with the time of its first token, where it streams."""
     _refuse_stopped(run.token)
+    first_s.clear()
     if not isinstance(run.client, StreamingClient):
         return run.client.complete(messages, tools)
     answer: AssistantMessage | None = None
     stream = run.client.stream(messages, tools)
     try:
         for piece in stream:
+            if not first_s and piece.message is None:
+                first_s.append(run.world.monotonic_s())
             if piece.kind == "text":
                 run.tell(TextGrown, text=piece.text)
             elif piece.kind == "reasoning":

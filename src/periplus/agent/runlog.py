@@ -10,18 +10,17 @@ from __future__ import annotations
 __all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "stored_sessions"]
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import StopReason
-from periplus.agent.episode_codec import Mask, decode_episode, encode_episode, masked_episode
+from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
 from periplus.agent.episodes import Episode, Requested
+from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
-from periplus.base.errors import DamageError, RefusedError
+from periplus.base.errors import RefusedError
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
-from periplus.journal.lineage import START
-from periplus.journal.record import Record, record_of
 from periplus.memory.claims import session_id
 from periplus.memory.sessions import seen
 
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from periplus.project.recording import Recording
     from periplus.trail.recorder import Run
 
-SESSION_TYPE: Final = "session"
 INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
-_LINES_AT_ONCE: Final = 500
 _LOOKED_AT: Final = 200
 _CONTENT_BYTES_MAX: Final = 8 << 20
 _STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
@@ -95,7 +92,8 @@ class StoreLog:
         self._recording: Recording | None = None
         self.trail_id = ""  # of the last run that ended
         self._trailing = Trailing(model, self._content)
-        self.item_id = session_id(name)
+        self._stored = StoredEpisodes(project, name)
+        self.item_id = self._stored.item_id
         self._refuse_second()
 
     @property
@@ -126,18 +124,11 @@ class StoreLog:
 
     def read(self) -> Sequence[Episode]:
         """All episodes, in order. Raises DamageError."""
-        return [self._episode(record) for record in self._records(0)]
+        return list(self._stored.read())
 
     def read_turn(self, turn: int) -> Sequence[Episode]:
         """The episodes of one turn, found without reading those before it."""
-        found: list[Episode] = []
-        for record in self._records(self._first_seq_of(turn)):
-            episode = self._episode(record)
-            if episode.turn > turn:
-                break
-            if episode.turn == turn:
-                found.append(episode)
-        return found
+        return self._stored.read_turn(turn)
 
     def close(self, reason: StopReason | None) -> None:
         """Seal the trail of this run and the session with it, which lets go of its claims. ``reason`` is why the last turn
@@ -197,62 +188,6 @@ class StoreLog:
             data = file.read(_CONTENT_BYTES_MAX + 1)
         return data if len(data) <= _CONTENT_BYTES_MAX and hashlib.sha256(data).hexdigest() == digest else None
 
-    def _episode(self, record: Record) -> Episode:
-        import orjson
-
-        journal = self._project.journal
-        if record.is_stub:
-            raise DamageError("the record of a step of the session was redacted", seq=record.seq,
-                              safe="Other records are untouched.", mend="Begin another session.")  # fmt: skip
-        try:
-            if record.payload_ref is not None:
-                data = journal.load_object(record.payload_ref.sha256)
-            else:
-                data = bytes(record.payload)  # type: ignore[arg-type]  # an observation has a payload
-            return decode_episode(orjson.loads(data))
-        except DamageError as error:
-            error.seq = record.seq
-            raise
-
-    def _records(self, seq: int) -> Iterator[Record]:
-        """The session's records in our own lineage from ``seq`` on: those in the index, then those behind it."""
-        journal = self._project.journal
-        journal.refresh()
-        journal.project()
-        journal.need_history()
-        if journal.damage is not None:
-            raise journal.damage
-        where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"
-        lineage = journal.lineage
-        while rows := journal.index.records(where, (SESSION_TYPE, self.item_id, lineage, seq), _LINES_AT_ONCE):
-            for row in rows:
-                yield record_of(journal.line_at(row))
-            seq = rows[-1].seq + 1
-        for chunk in journal.reader(lineage).read_from(journal.index.watermarks().get(lineage, START)):
-            for entry in chunk.entries:
-                if entry.record.seq >= seq and self._is_mine(entry.record):
-                    yield entry.record
-
-    def _is_mine(self, record: Record) -> bool:
-        return record.item_id == self.item_id and record.action == "observe" and record.item_type == SESSION_TYPE
-
-    def _first_seq_of(self, turn: int) -> int:
-        """A seq at or before the first record of the turn, by halving: turns only grow."""
-        journal = self._project.journal
-        journal.refresh()
-        journal.project()
-        journal.need_history()
-        where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"
-        low, high = 0, journal.end().next_seq
-        while high - low > 1:
-            middle = (low + high) // 2
-            rows = journal.index.records(where, (SESSION_TYPE, self.item_id, journal.lineage, middle), 1)
-            if rows and _turn_of(rows[0].summary) < turn:
-                low = middle
-            else:
-                high = middle
-        return low
-
 
 def session_runs(project: Project, name: str = "") -> list[Run]:
     """The runs of a session that this clone began, or of all, the oldest first."""
@@ -279,13 +214,7 @@ def stored_sessions(project: Project) -> list[StoredSession]:
             kinds = [row.summary.rpartition(": ")[2] for row in rows]
             last = next((kind for kind in kinds if kind != "noted"), "")  # what the context noted stands behind the end
             one = StoredSession(
-                name, run.facts.title, run.facts.model, rows[0].ts, _turn_of(rows[0].summary), last != "ended"
+                name, run.facts.title, run.facts.model, rows[0].ts, turn_of(rows[0].summary), last != "ended"
             )
             found.append((rows[0].seq, one))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
-
-
-def _turn_of(summary: str) -> int:
-    """The turn as ``append`` wrote it."""
-    word = summary.split(" ", 2)[1] if summary.startswith("turn ") else ""
-    return int(word) if word.isdigit() else 0

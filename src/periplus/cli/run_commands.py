@@ -74,6 +74,13 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         help="go on with a session that was cut off, the last without a name",
     )
     add("--list", action="store_true", dest="listing", help="the sessions that there are")
+    add(
+        "--stats",
+        nargs="?",
+        const=_LAST,
+        metavar="NAME",
+        help="what a session's calls of the model cost, the last without a name",
+    )
     add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
     add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
     add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
@@ -111,6 +118,11 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.listing:
         with face.open() as project:
             return _list(face, project)
+    if arguments.stats is not None:
+        from periplus.cli.run_stats import show_stats
+
+        with face.open() as project:
+            return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
     task = sys.stdin.read(1 << 20) if arguments.task == "-" else arguments.task
     is_bare = not (task or "").strip()
     if is_bare and not arguments.dry_run and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():

@@ -10,6 +10,7 @@ __all__ = [
     "RunListOut",
     "RunPlanOut",
     "RunSessionOut",
+    "RunStatsOut",
     "SetupOut",
     "TrustOut",
 ]
@@ -17,6 +18,8 @@ __all__ = [
 from typing import Final
 
 import msgspec
+
+from periplus.agent.observation.metrics import CallMetrics, Totals, TurnMetrics
 
 
 class RunSessionOut(msgspec.Struct):
@@ -49,6 +52,22 @@ class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
     rules: list[str]
     prompt_characters: int
     request: str
+
+
+class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"):
+    """What the calls of a session's model cost. ``survival`` in millionths: the mean over the boundaries between turns, those at which a
+    fold lay apart; null where there is none. A cost in millionths of a dollar, of the calls whose price is known.
+    """
+
+    session: str
+    title: str
+    model: str
+    totals: Totals
+    survival: int | None
+    survival_at_folds: int | None
+    folds: int
+    turns: list[TurnMetrics]
+    calls: list[CallMetrics]
 
 
 class ModelOut(msgspec.Struct):
@@ -92,7 +111,9 @@ class SetupOut(msgspec.Struct, tag_field="schema", tag="periplus.setup/1"):
 
 
 RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
-    "run": RunPlanOut,
+    "run --dry-run": RunPlanOut,
+    "run --list": RunListOut,
+    "run --stats": RunStatsOut,
     "setup": SetupOut,
     "models list": ModelsOut,
     "models key": ModelKeyOut,

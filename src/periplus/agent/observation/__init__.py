@@ -1,0 +1,7 @@
+"""What can be seen of a session: what its calls cost, what exactly the model saw, spans for a collector."""
+
+from __future__ import annotations
+
+__all__ = ["CallMetrics", "Ledger", "Totals", "TurnMetrics", "call_metrics", "cost_text"]
+
+from periplus.agent.observation.metrics import CallMetrics, Ledger, Totals, TurnMetrics, call_metrics, cost_text

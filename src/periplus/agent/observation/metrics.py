@@ -1,0 +1,164 @@
+"""What the calls of the model cost: a fold over the episodes of a session, like everything that is known of one.
+
+A cost of 0 in an answer's usage means that the price is not known (``contracts.Usage``): it is told as such and added to nothing. A sum
+says how many of its calls had no price, so that nobody takes a part for the whole.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CallMetrics", "Ledger", "Totals", "TurnMetrics", "call_metrics", "cost_text"]
+
+from typing import Final
+
+import msgspec
+
+from periplus.agent.contracts import FinishReason, StopReason
+from periplus.agent.episodes import Answered, Ended, Episode, Requested, Resulted
+
+FIRST_TOKEN: Final = "first_token_ms"  # noqa: S105 - the name of a measure
+_REQUEST_CHARACTERS: Final = 200
+
+
+class CallMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of the model. ``fresh`` and ``cached`` are of the prompt; what was written into the cache is in ``fresh`` too.
+
+    ``cost`` in millionths of a dollar; None where the price is not known. ``survival`` in millionths of the request before, None for the
+    first of a session; it counts at a ``boundary``, the first request of a turn. ``first_token_ms`` is None where nothing was streamed.
+    """
+
+    turn: int
+    step: int
+    model: str
+    fresh: int
+    cached: int
+    cache_written: int
+    output: int
+    reasoning: int
+    cost: int | None
+    latency_ms: int
+    first_token_ms: int | None
+    retries: int
+    survival: int | None
+    boundary: bool
+    fold: bool
+    request_bytes: int
+    common_bytes: int
+    finish_reason: FinishReason
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums. ``cost`` is that of the calls whose price is known; ``unpriced`` counts the others."""
+
+    calls: int = 0
+    fresh: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cost: int = 0
+    unpriced: int = 0
+    latency_ms: int = 0
+    retries: int = 0
+
+    def with_call(self, call: CallMetrics) -> Totals:
+        return Totals(
+            calls=self.calls + 1, fresh=self.fresh + call.fresh, cached=self.cached + call.cached,
+            cache_written=self.cache_written + call.cache_written, output=self.output + call.output,
+            reasoning=self.reasoning + call.reasoning, cost=self.cost + (call.cost or 0),
+            unpriced=self.unpriced + (call.cost is None), latency_ms=self.latency_ms + call.latency_ms,
+            retries=self.retries + call.retries,
+        )  # fmt: skip
+
+    @property
+    def cached_share(self) -> float | None:
+        """Of the prompt; None where there was none."""
+        prompt = self.fresh + self.cached
+        return self.cached / prompt if prompt else None
+
+
+class TurnMetrics(msgspec.Struct, kw_only=True):
+    """A turn; ``reason`` is empty while it goes on. ``request`` is how it begins."""
+
+    turn: int
+    request: str
+    reason: StopReason | None = None
+    tools: int = 0
+    tools_failed: int = 0
+    totals: Totals = Totals()
+
+
+def call_metrics(answered: Answered) -> CallMetrics:
+    usage, measures = answered.message.usage, answered.measures
+    return CallMetrics(
+        turn=answered.turn, step=answered.step, model=answered.message.model, fresh=usage.fresh, cached=usage.cached,
+        cache_written=usage.cache_written, output=usage.completion_tokens, reasoning=usage.reasoning, cost=usage.cost or None,
+        latency_ms=answered.latency_ms, first_token_ms=measures.get(FIRST_TOKEN), retries=answered.retries,
+        survival=measures.get("survival_millionths") if measures.get("previous_bytes") else None,
+        boundary=bool(measures.get("is_boundary")), fold=bool(measures.get("is_fold")),
+        request_bytes=measures.get("request_bytes", 0), common_bytes=measures.get("common_bytes", 0),
+        finish_reason=answered.message.finish_reason,
+    )  # fmt: skip
+
+
+class Ledger:
+    """Give it the episodes of a session with ``take``, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallMetrics] = []
+        self.turns: list[TurnMetrics] = []
+        self.totals = Totals()
+
+    def take(self, episode: Episode) -> None:
+        match episode:
+            case Requested():
+                self.turns.append(TurnMetrics(turn=episode.turn, request=_opening(episode.text)))
+            case Answered():
+                call = call_metrics(episode)
+                self.calls.append(call)
+                self.totals = self.totals.with_call(call)
+                if self.turns:
+                    self.turns[-1].totals = self.turns[-1].totals.with_call(call)
+            case Resulted() if self.turns:
+                self.turns[-1].tools += 1
+                self.turns[-1].tools_failed += episode.result.outcome != "ok"
+            case Ended() if self.turns:
+                self.turns[-1].reason = episode.reason
+            case _:
+                pass  # the others cost nothing
+
+    @property
+    def survival(self) -> int | None:
+        """The mean over the boundaries between turns at which no fold lay, in millionths; None where there is none."""
+        return _mean(
+            [call.survival for call in self.calls if call.boundary and not call.fold and call.survival is not None]
+        )
+
+    @property
+    def survival_at_folds(self) -> int | None:
+        """The same of those at which one lay."""
+        return _mean(
+            [call.survival for call in self.calls if call.boundary and call.fold and call.survival is not None]
+        )
+
+    @property
+    def folds(self) -> int:
+        return sum(call.fold for call in self.calls)
+
+
+def cost_text(cost: int, unpriced: int, calls: int) -> str:
+    """A cost as a person reads it: never nought for what is not known."""
+    if not calls:
+        return "nothing"
+    if unpriced >= calls:
+        return "price not known"
+    known = f"${cost / 1e6:.4f}"
+    return f"{known} and {unpriced:,} call{'s' * (unpriced != 1)} of unknown price" if unpriced else known
+
+
+def _mean(found: list[int]) -> int | None:
+    return sum(found) // len(found) if found else None
+
+
+def _opening(text: str) -> str:
+    line = " ".join(text[: 4 * _REQUEST_CHARACTERS].split())
+    return line if len(line) <= _REQUEST_CHARACTERS else line[: _REQUEST_CHARACTERS - 1] + "…"

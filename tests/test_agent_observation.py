@@ -1,0 +1,139 @@
+"""What can be seen of a session: what each call of the model cost, its sums, and the table that a person reads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fake_provider import FakeProvider
+from tests.test_cli_run import CHECK, CHECKS, MENDS, READS, says, shell, use  # noqa: F401 - shell is a fixture
+
+from agent_support import Bench, tape
+from periplus.agent.contracts import AssistantMessage, ModelError, StreamEvent, Usage
+from periplus.agent.episodes import Answered, Ended, Requested, Resulted
+from periplus.agent.models.scripted import ScriptedClient, call
+from periplus.agent.observation import Ledger, cost_text
+
+
+def ledger_of(episodes):
+    ledger = Ledger()
+    for episode in episodes:
+        ledger.take(episode)
+    return ledger
+
+
+def costing(text, cost, *calls, prompt=100, cached=0):
+    usage = Usage(prompt_tokens=prompt, cached=cached, completion_tokens=10, cost=cost)
+    return AssistantMessage(
+        content=text, tool_calls=calls, usage=usage, finish_reason="tool_calls" if calls else "stop", model="m"
+    )
+
+
+def test_every_call_of_a_session_is_weighed_and_summed_for_its_turn_and_all(tmp_path):
+    script = [
+        costing("I look.", 300, call("shell", command="ls")),
+        costing("Done.", 200, prompt=150, cached=100),
+        costing("Again.", 0, prompt=400, cached=300),
+    ]
+    bench = Bench(tmp_path, script, context=tape)
+    bench.turn("First")
+    bench.turn("Second")
+    ledger = ledger_of(bench.log.read())
+    assert [(one.turn, one.step, one.fresh, one.cached, one.output, one.cost) for one in ledger.calls] == [
+        (1, 1, 100, 0, 10, 300), (1, 2, 50, 100, 10, 200), (2, 1, 100, 300, 10, None),
+    ]  # fmt: skip
+    first, second = ledger.turns
+    assert (first.request, first.reason, first.tools, first.totals.cost, first.totals.unpriced) == (
+        "First", "done", 1, 500, 0,
+    )  # fmt: skip
+    assert (second.totals.cost, second.totals.unpriced) == (0, 1)
+    assert (ledger.totals.calls, ledger.totals.fresh, ledger.totals.cached, ledger.totals.cost) == (3, 250, 400, 500)
+    assert [one.survival for one in ledger.calls] == [None, 1_000_000, 1_000_000]
+    assert ledger.survival == 1_000_000
+
+
+def test_the_time_to_the_first_token_is_that_of_the_try_that_came_through(tmp_path):
+    class Slow(ScriptedClient):
+        """Its first stream breaks off behind a word; time passes before each word of the second."""
+
+        tries = 0
+
+        def stream(self, messages, tools):
+            self.tries += 1
+            bench.waits.now_s += 2
+            yield StreamEvent(kind="text", text="Hm")
+            if self.tries == 1:
+                raise ModelError("cut", is_retryable=True)
+            bench.waits.now_s += 3
+            yield StreamEvent(kind="message", message=costing("Hm.", 0))
+
+    bench = Bench(tmp_path, client=Slow([]))
+    bench.turn("Think")
+    (one,) = ledger_of(bench.log.read()).calls
+    waited = sum(bench.waits.waited)
+    assert one.retries == 1
+    assert one.first_token_ms == round(1000 * (4 + waited))
+    assert one.latency_ms == round(1000 * (7 + waited))
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced", "calls", "text"),
+    [
+        (0, 0, 0, "nothing"),
+        (0, 3, 3, "price not known"),
+        (12_345, 0, 2, "$0.0123"),
+        (12_345, 1, 2, "$0.0123 and 1 call of unknown price"),
+        (12_345, 2, 4, "$0.0123 and 2 calls of unknown price"),
+    ],
+)
+def test_a_price_that_is_not_known_is_not_nought(cost, unpriced, calls, text):
+    assert cost_text(cost, unpriced, calls) == text
+
+
+counts = st.integers(0, 10**9)
+usages = st.builds(Usage, prompt_tokens=counts, completion_tokens=counts, cached=counts, cost=counts)
+
+
+@given(st.lists(st.lists(usages, max_size=4), max_size=4))
+def test_sums_of_turns_are_the_sum_of_all(turns):
+    episodes = []
+    for number, found in enumerate(turns, 1):
+        episodes.append(Requested(turn=number, text="x" * 1000))
+        episodes += [
+            Answered(turn=number, step=step, message=AssistantMessage(usage=usage), measures={})
+            for step, usage in enumerate(found, 1)
+        ]
+        episodes.append(Ended(turn=number, reason="done"))
+    ledger = ledger_of(episodes)
+    for name in ledger.totals.__struct_fields__:
+        assert getattr(ledger.totals, name) == sum(getattr(one.totals, name) for one in ledger.turns)
+    assert ledger.totals.unpriced == sum(usage.cost == 0 for found in turns for usage in found)
+    assert ledger.totals.cost == sum(usage.cost for found in turns for usage in found)
+    assert all(len(one.request) <= 200 for one in ledger.turns)
+
+
+def test_a_run_tells_what_it_cost_as_a_table_and_as_json(shell):  # noqa: F811 - the fixture
+    pytest.importorskip("openai")
+    with FakeProvider(says("I look.", READS), says("Wrong.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
+        use(shell, fake)
+        shell("run", "make it\x1b[31m add", "--session", "one", "--allow", "shell(python3 -c)", "--oracle", CHECK)
+    told = shell("run", "--stats")
+    assert "\x1b" not in told.out
+    assert max(map(len, told.lines)) <= 78, told.out
+    assert "price not known" in told.out
+    assert "$0" not in told.out, "a local server has no price list"
+    assert "All: 4,000 tokens fresh, 12,000 cached, 200 out\nOf the prompt 75 % came from the cache." in told.out
+    out = shell.json("run", "--stats", "one")
+    assert (out.session, out.totals.calls, out.totals.unpriced, out.totals.cost) == ("one", 4, 4, 0)
+    assert [one.step for one in out.calls] == [1, 2, 3, 4]
+    assert all(one.first_token_ms is not None and one.first_token_ms <= one.latency_ms for one in out.calls)
+    assert (out.turns[0].reason, out.turns[0].tools, out.turns[0].tools_failed) == ("done", 3, 0)
+    shell.fails("run", "--stats", "two", code=1, wrong="there is no session 'two'")
+
+
+def test_what_failed_is_counted(tmp_path):
+    bench = Bench(tmp_path, [costing("", 0, call("nothing")), "Oh."])
+    bench.turn("Try")
+    (turn,) = ledger_of(bench.log.read()).turns
+    assert (turn.tools, turn.tools_failed) == (1, 1)
+    assert len([one for one in bench.log.read() if isinstance(one, Resulted)]) == 1
