@@ -111,6 +111,7 @@ class AgentSession:
             state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
             brought: list[Extension] = []
             self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
+            self.said = tuple(line for one in brought for line in one.said)
             source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
             for extension in brought:
                 for folder, pages in extension.pages.items():
@@ -120,7 +121,7 @@ class AgentSession:
                     root=root, state=state, more=[tool for extension in brought for tool in extension.tools],
                     environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=source,
                     guard=claims_guard(project), asker=begun.asker, consent=self._consent if approver is not None else None,
-                    authorize=self._authorize_inner, note=self._note, allow_network=settings.flag("network"),
+                    authorize=self._authorize_inner, note=self.note, allow_network=settings.flag("network"),
                 )
             )  # fmt: skip
             opened.callback(self.host.close)
@@ -186,6 +187,10 @@ class AgentSession:
         is_out = call is not None and call.name == "shell" and call.args.get("unsandboxed") is True
         self._granted = str(call.args.get("command")) if call is not None and is_out else ""
 
+    def note(self, note: SliceNote) -> None:
+        """Change the working state, in the thread of the turn or between turns."""
+        self._session.note(noted(self._session.turns, note))
+
     def steer(self, text: str) -> None:
         self._session.steer(text)
 
@@ -216,9 +221,6 @@ class AgentSession:
 
     def _content(self, digest: bytes) -> bytes:
         return self.host.work.changes.content(digest.hex())
-
-    def _note(self, note: SliceNote) -> None:
-        self._session.note(noted(self._session.turns, note))
 
     def _authorize_inner(self, name: str, args: Mapping[str, object]) -> str:
         """A program's own calls are judged like the model's; nobody is asked in the middle of one."""

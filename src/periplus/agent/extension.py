@@ -45,7 +45,8 @@ class Extension:
     """What is brought. ``prompt`` joins the system prompt, which is frozen with the session: say nothing there that changes.
 
     ``facts`` is asked once a turn, for lines of its tail. ``pages`` are sources by the name behind ``@periplus/``. ``servers`` are for the
-    MCP client, which is opened behind who brings them. ``cancel`` is called from another thread when the turn is cancelled.
+    MCP client, which is opened behind who brings them. ``cancel`` is called from another thread when the turn is cancelled. ``said`` are
+    lines for the person, once, when the session begins: what does not count, and why.
     """
 
     tools: Sequence[Tool] = ()
@@ -56,6 +57,7 @@ class Extension:
     servers: Sequence[ServerRow] = ()
     cancel: Callable[[], None] | None = None
     close: Callable[[], None] | None = None
+    said: Sequence[str] = ()
 
 
 Opener: TypeAlias = Callable[[Room], Extension | None]

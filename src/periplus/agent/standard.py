@@ -6,6 +6,13 @@ __all__ = ["STANDARD"]
 
 from typing import Final
 
-from periplus.agent.extension import Opener
+from periplus.agent.extension import Extension, Opener, Room
 
-STANDARD: Final[tuple[Opener, ...]] = ()
+
+def _skills(room: Room) -> Extension | None:
+    from periplus.agent.skills.opening import open_skills
+
+    return open_skills(room)
+
+
+STANDARD: Final[tuple[Opener, ...]] = (_skills,)

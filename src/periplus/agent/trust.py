@@ -18,7 +18,7 @@ from periplus.base.errors import RefusedError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 
 TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
-SPEAKING: Final = (PROJECT_FILE, ".mcp.json", ".periplus-plugins", ".agents")
+SPEAKING: Final = (PROJECT_FILE, ".mcp.json", ".periplus-plugins", ".agents", ".claude/skills")
 """Files and folders by which a project would set policy, start a server, or load a plugin or skill."""
 _FOLDERS_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 << 20

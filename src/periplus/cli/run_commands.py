@@ -204,6 +204,8 @@ def _run_session(
         verifies=person is None,
     )  # fmt: skip
     with begin(project, client, begun) as session:
+        for line in session.said:
+            told.say(line)
         token = CancelToken()
         with interrupting(token):
             if session.is_interrupted:
@@ -246,6 +248,8 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
                 say(
                     f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."
                 )
+                for line in session.said:
+                    say(line)
                 yield session
 
     def say(text: str) -> None:

@@ -30,7 +30,7 @@ MODES: Final[Mapping[Mode, str]] = {
     "autonomous": "everything may run but what is catastrophic, in the sandbox",
 }
 _EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")
-_READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user"})
+_READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user", "skill"})
 _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
 _INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing

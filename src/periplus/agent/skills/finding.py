@@ -1,0 +1,112 @@
+"""Where skills lie, and which of them count: the user's before the project's, the project's before those of plugins.
+
+No link is followed on the way to a skill or within one. What cannot be read is told with its file and line, and takes nothing else
+with it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PROJECT_FOLDERS", "FoundSkills", "SkillPlace", "SkillProblem", "find_skills", "places_of"]
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from periplus.agent.skills.skill import FILE_BYTES_MAX, SKILL_FILE, USER, Skill, read_skill
+from periplus.base.confined import Confined, Limits
+from periplus.base.errors import NotFoundError, PeriplusError
+
+PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
+SKILLS_MAX: Final = 200
+_LIMITS: Final = Limits(file_bytes_max=FILE_BYTES_MAX, entries_max=2_000)
+
+
+class SkillPlace(NamedTuple):
+    """``folder`` below ``root`` holds a folder for each skill. ``root`` is ours to open; from there on no link is followed."""
+
+    root: str
+    folder: str
+    source: str
+
+
+class SkillProblem(NamedTuple):
+    """What does not count, and why: an error in its file, or another of its name that comes before it."""
+
+    file: str
+    source: str
+    text: str
+
+
+class FoundSkills(NamedTuple):
+    skills: tuple[Skill, ...]
+    problems: tuple[SkillProblem, ...]
+
+    def named(self, name: str) -> Skill | None:
+        return next((one for one in self.skills if one.name == name), None)
+
+
+def places_of(config: str, root: str, *, is_trusted: bool) -> list[SkillPlace]:
+    """The user's folder, and those of a project that the user trusts: without trust nothing of it is opened."""
+    found = [SkillPlace(config, "skills", USER)] if config else []
+    if is_trusted:
+        found += [SkillPlace(root, folder, "project") for folder in PROJECT_FOLDERS]
+    return found
+
+
+def find_skills(places: Sequence[SkillPlace]) -> FoundSkills:
+    """The skills of all places, by name."""
+    held: dict[str, Skill] = {}
+    problems: list[SkillProblem] = []
+    for place in places:
+        for one in _of_place(place):
+            if isinstance(one, SkillProblem):
+                problems.append(one)
+            elif one.name in held:
+                why = f"there is another {one.name!r} ({held[one.name].source}), which counts"
+                problems.append(SkillProblem(one.file, one.source, why))
+            else:
+                held[one.name] = one
+    return FoundSkills(tuple(sorted(held.values(), key=lambda one: one.name)), tuple(problems))
+
+
+def _of_place(place: SkillPlace) -> list[Skill | SkillProblem]:
+    shown = os.path.join(place.root, place.folder)
+    try:
+        with Confined(place.root, limits=_LIMITS) as confined:
+            return _listed(confined, place, shown)
+    except NotFoundError:
+        return []
+    except PeriplusError as error:
+        return [SkillProblem(shown, place.source, str(error))]
+
+
+def _listed(confined: Confined, place: SkillPlace, shown: str) -> list[Skill | SkillProblem]:
+    held = confined.stat(place.folder)
+    if held is None:
+        return []
+    if held.kind != "folder":
+        return [SkillProblem(shown, place.source, f"it is a {held.kind}, and no folder: links are not followed")]
+    found: list[Skill | SkillProblem] = []
+    for entry in confined.list(place.folder):
+        name = entry.path.rpartition("/")[2]
+        if name.startswith("."):
+            continue
+        if entry.kind == "link":
+            found.append(
+                SkillProblem(os.path.join(place.root, entry.path), place.source, "it is a link, which is not followed")
+            )
+            continue
+        if entry.kind != "folder":
+            continue
+        if len(found) >= SKILLS_MAX:
+            found.append(SkillProblem(shown, place.source, f"more than {SKILLS_MAX} skills: the rest is left out"))
+            break
+        file = f"{entry.path}/{SKILL_FILE}"
+        path = os.path.join(place.root, file)
+        try:
+            if confined.stat(file) is None:
+                raise NotFoundError(f"there is no {SKILL_FILE} in it")
+            found.append(read_skill(confined.read(file), place.root, entry.path, place.source))
+        except PeriplusError as error:
+            found.append(SkillProblem(path, place.source, str(error)))
+    return found

@@ -1,0 +1,140 @@
+"""A skill: a way of working that is written down, in the published format of Agent Skills (a folder with a ``SKILL.md``).
+
+Its name is that of its folder. ``source`` says who brought it, and by that how far it is believed: the user's own is the person's word, a
+project's or a plugin's is advice in a fence. ``held`` is what was found in it that tries to take over its reader.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NAME_MAX", "SKILL_FILE", "Skill", "check_name", "read_skill", "skill_text"]
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from periplus.agent.skills.front import Front, parse_front
+from periplus.agent.skills.screening import suspicious
+from periplus.base.errors import FormatError
+
+SKILL_FILE: Final = "SKILL.md"
+FILE_BYTES_MAX: Final = 128 * 1024
+NAME_MAX: Final = 64
+DESCRIPTION_MAX: Final = 1_024
+_COMPATIBILITY_MAX: Final = 500
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_KNOWN: Final = (
+    "name",
+    "description",
+    "license",
+    "compatibility",
+    "metadata",
+    "allowed-tools",
+    "disable-model-invocation",
+)
+USER: Final = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """``folder`` is its path below ``root``, from where no link is followed. ``notes`` are told to who looks closer; where ``is_offered`` is false only a person names it."""
+
+    name: str
+    description: str
+    body: str
+    root: str
+    folder: str
+    source: str
+    license: str = ""
+    compatibility: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    is_offered: bool = True
+
+    @property
+    def is_users(self) -> bool:
+        return self.source == USER
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held back: not the user's own, and it says what no skill needs to say."""
+        return bool(self.held) and not self.is_users
+
+    @property
+    def file(self) -> str:
+        """What a person calls it."""
+        return f"{self.root}/{self.folder}/{SKILL_FILE}"
+
+    @property
+    def handle(self) -> str:
+        return f"@periplus/skills/{self.name}/{SKILL_FILE}"
+
+
+def check_name(name: str, path: str, line: int | None = None) -> str:
+    """Raises FormatError for what is no name of a skill."""
+    if len(name) > NAME_MAX or not _NAME.fullmatch(name):
+        raise FormatError(f"name: {name[:80]!r} is no name of a skill", path=path, line=line,
+                          mend=f"Up to {NAME_MAX} small letters, digits and single hyphens between them.")  # fmt: skip
+    return name
+
+
+def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
+    """The skill of the bytes of its file, which lies in ``folder`` below ``root``. Raises FormatError with the line."""
+    path, folder_name = f"{root}/{folder}/{SKILL_FILE}", folder.rpartition("/")[2]
+    if len(data) > FILE_BYTES_MAX:
+        raise FormatError(
+            f"it has more than {FILE_BYTES_MAX:,} bytes", path=path, mend="Put what is long into files beside it."
+        )
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError("it is not UTF-8", path=path, offset=error.start) from error
+    if "\0" in text:
+        raise FormatError("it is not a text", path=path, offset=data.index(0))
+    front = parse_front(text, path)
+    name = check_name(_text(front, "name", path, most=NAME_MAX, least=1), path, front.lines.get("name"))
+    if name != folder_name:
+        raise FormatError(f"name: it is {name!r}, and its folder {folder_name[:80]!r}", path=path, line=front.lines["name"],
+                          mend="Give both the same name.")  # fmt: skip
+    if not front.body.strip():
+        raise FormatError("there is nothing behind its head", path=path, mend="Write down how the work is done.")
+    metadata = front.values.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise FormatError("metadata: it holds names with texts", path=path, line=front.lines["metadata"])
+    notes = [f"{one} is not used (line {front.lines[one]})" for one in front.values if one not in _KNOWN]
+    if "allowed-tools" in front.values:
+        notes.append("allowed-tools widens nothing here: your rules of permission hold")
+    description = " ".join(_text(front, "description", path, most=DESCRIPTION_MAX, least=1).split())
+    return Skill(
+        name, description, front.body, root, folder, source, license=_text(front, "license", path, most=200),
+        compatibility=_text(front, "compatibility", path, most=_COMPATIBILITY_MAX), metadata=metadata, notes=tuple(notes),
+        held=suspicious(text), is_offered=_text(front, "disable-model-invocation", path, most=5).lower() != "true",
+    )  # fmt: skip
+
+
+def skill_text(name: str, description: str, body: str, metadata: Mapping[str, str]) -> str:
+    """A skill as its file has it: what ``read_skill`` reads back."""
+    head = [f"name: {name}", f"description: {_quoted(' '.join(description.split()))}"]
+    if metadata:
+        head += ["metadata:", *(f"  {key}: {_quoted(value)}" for key, value in sorted(metadata.items()))]
+    return "\n".join(["---", *head, "---", "", body.strip("\n"), ""])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "")
+
+
+def _text(front: Front, name: str, path: str, *, most: int, least: int = 0) -> str:
+    value = front.values.get(name, "")
+    line = front.lines.get(name)
+    if not isinstance(value, str):
+        raise FormatError(f"{name}: it is a text", path=path, line=line)
+    value = value.strip()
+    if len(value) < least:
+        what = "it is missing" if line is None else "it is empty"
+        raise FormatError(f"{name}: {what}", path=path, line=line or 1, mend=f"Write {name}: into its head.")
+    if len(value) > most:
+        raise FormatError(f"{name}: it has {len(value):,} characters, at most {most:,}", path=path, line=line)
+    return value
