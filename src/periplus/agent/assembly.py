@@ -28,8 +28,9 @@ from periplus.agent.standard import STANDARD
 from periplus.agent.tape import Tape, prompt_for
 from periplus.agent.tape.folder import FolderView
 from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.notes import Fact, noted
+from periplus.agent.tape.notes import Fact, TopicNote, noted
 from periplus.agent.tape.pages import PageTable
+from periplus.agent.tasks import TaskKeeper
 from periplus.agent.tools.commands import Wish
 from periplus.agent.tools.local import HostParts, open_host
 from periplus.agent.tools.pages import Pages
@@ -98,6 +99,7 @@ class AgentSession:
             opened.callback(index.close)
             memory = StoreMemory(project, index)
             opened.callback(memory.close)
+            self._tasks = TaskKeeper(memory, begun.name)
             self.log = StoreLog(project, begun.name, title=title, model=begun.model, agent=begun.agent)
             opened.callback(self._seal)
             turns = StoredTurns(index, self.log.item_id)
@@ -168,11 +170,13 @@ class AgentSession:
 
     def turn(self, request: str, *, token: CancelToken | None = None) -> Ended:
         self._ended = self._session.turn(request, token=token)
+        self._tasks.keep(self.tape.state.topics)
         return self._ended
 
     def resume(self, *, token: CancelToken | None = None) -> Ended | None:
         ended = self._session.resume(token=token)
         self._ended = ended or self._ended
+        self._tasks.keep(self.tape.state.topics)
         return ended
 
     def undo(self) -> tuple[str, ...]:
@@ -187,9 +191,13 @@ class AgentSession:
         is_out = call is not None and call.name == "shell" and call.args.get("unsandboxed") is True
         self._granted = str(call.args.get("command")) if call is not None and is_out else ""
 
-    def note(self, note: SliceNote) -> None:
-        """Change the working state, in the thread of the turn or between turns."""
-        self._session.note(noted(self._session.turns, note))
+    def note(self, note: SliceNote | TopicNote) -> None:
+        """Change the working state, in the thread of the turn or between turns. Raises UsageError, NotFoundError for a topic."""
+        if isinstance(note, TopicNote):
+            self._session.note(self.tape.change(note))
+            self._tasks.keep(self.tape.state.topics)
+        else:
+            self._session.note(noted(self._session.turns, note))
 
     def steer(self, text: str) -> None:
         self._session.steer(text)
