@@ -18,7 +18,7 @@ from periplus.agent.tools.fetching import Fetcher, fetch_tool
 from periplus.agent.tools.outputs import Outputs
 from periplus.agent.tools.pagetext import text_of_html
 from periplus.agent.tools.table import check_arguments
-from periplus.agent.tools.websearch import JsonProvider, web_search_tool
+from periplus.agent.tools.websearch import JsonProvider, SearchService, open_provider, web_search_tool
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 
@@ -430,3 +430,42 @@ def test_an_answer_that_is_none_is_an_error_and_the_key_goes_nowhere_else(server
 def test_a_provider_without_a_place_for_the_question_is_refused():
     with pytest.raises(UsageError, match=r"no \{query\}"):
         JsonProvider("https://e.example/", results="")
+
+
+def test_the_provider_of_the_settings_may_lie_on_this_machine_and_nothing_else_may(server):
+    base = f"http://127.0.0.1:{server.server_address[1]}"
+    server.pages["/s?q=oil&format=json"] = (
+        200,
+        {},
+        b'{"results":[{"title":"Oil","url":"https://e.example/","content":"how to"}]}',
+    )
+    service = SearchService(
+        address=f"{base}/s?q={{query}}&format=json",
+        results="results",
+        text="content",
+        key_header="X-Key",
+        key_prefix="Token ",
+    )
+    assert [tuple(hit) for hit in open_provider(service, "abc")("oil", 3)] == [("Oil", "https://e.example/", "how to")]
+    assert server.asked[0][1]["X-Key"] == "Token abc"
+    server.pages["/s?q=away&format=json"] = (302, {"Location": "http://169.254.169.254/"}, b"")
+    with pytest.raises(RefusedError):
+        open_provider(service, "abc")("away", 3)
+    with pytest.raises(RefusedError):
+        open_provider(SearchService(address="http://10.0.0.1/?q={query}"), "")("oil", 3)
+
+
+@pytest.mark.parametrize(
+    ("address", "key_header", "key", "error"),
+    [
+        ("ftp://e.example/{query}", "", "", "no address"),
+        ("http://[::1/{query}", "", "", "no address"),
+        ("https://user:word@e.example/{query}", "", "", "no address"),
+        ("https://e.example/", "", "", r"no \{query\}"),
+        ("https://e.example/{query}", "X-Key", "", "no key"),
+        ("http://e.example/{query}", "X-Key", "abc", "without TLS"),
+    ],
+)
+def test_a_provider_of_the_settings_that_is_none_is_refused(address, key_header, key, error):
+    with pytest.raises(UsageError, match=error):
+        open_provider(SearchService(address=address, key_header=key_header), key)

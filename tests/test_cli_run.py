@@ -186,6 +186,7 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
         ("network = 1\n", "true or false"),
         ("rules = ['run all']\n", "no rule of permission"),
         ("[providers.x]\nkind = 'smoke'\nbase_url = 'https://x'\n", "providers.x"),
+        ("[search]\naddres = 'https://x.example/{query}'\n", "search: Object"),
         ("= nonsense", "no TOML"),
     ],
 )
@@ -222,6 +223,25 @@ def test_setup_asks_the_provider_and_leaves_the_rest_of_the_file(shell, before):
     assert path.stat().st_mode & 0o777 == 0o600
     assert all(line in path.read_text() for line in before.splitlines() if "model =" not in line)
     assert shell.json("setup", "--show").sources["model"] == str(path)
+
+
+def test_the_web_is_searched_where_a_provider_is_configured(shell):
+    with FakeProvider(says("", ("web_search", {"query": "oil"})), says("Oil it."), *[says("Yes.")] * 4) as fake:
+        use(shell, fake)
+        path = shell.home / ".config" / "periplus" / "agent.toml"
+        lines = [
+            "[search]",
+            f'address = "{fake.url}/v1/models?q={{query}}"',
+            'results = "data"',
+            'title = "id"',
+            'url = "object"',
+        ]
+        path.write_text(path.read_text() + "\n".join(lines) + "\n")
+        events = [json.loads(line) for line in shell("run", "x", "--json", "--allow", "web_search").out.splitlines()]
+        (found,) = [one for one in events if one["event"] == "tool_ended"]
+        assert (found["outcome"], found["output"]) == ("ok", "nothing was found")  # its rows have no address of the web
+        path.write_text(path.read_text() + 'key_header = "X-Key"\n')
+        assert "periplus models key search" in shell("run", "x", code=2).err
 
 
 def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):

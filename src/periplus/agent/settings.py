@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.agent.models.opening import KINDS, PROVIDERS, Provider
 from periplus.agent.policies.permission import MODES, Mode, Rule, parse_rule
@@ -21,6 +21,9 @@ from periplus.base.errors import RefusedError, UsageError, environment_failure
 from periplus.base.files import read_plain
 
 USER_FILE: Final = "agent.toml"
+if TYPE_CHECKING:
+    from periplus.agent.tools.websearch import SearchService
+
 PROJECT_FILE: Final = "periplus.toml"
 FILE_BYTES_MAX: Final = 256 * 1024
 _RULES_MAX: Final = 500
@@ -69,6 +72,7 @@ class Settings:
     sources: Mapping[str, str]
     providers: Mapping[str, Provider] = field(default_factory=lambda: PROVIDERS)
     trusted: bool = False
+    search: SearchService | None = None
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -98,11 +102,14 @@ def load_settings(
     values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
     sources = dict.fromkeys(values, "default")
     providers = dict(PROVIDERS)
+    search: SearchService | None = None
     path = os.path.join(folder, USER_FILE)
     table = read_table(path, private=True)
     for name, value in table.items():
         if name == "providers":
             providers |= _providers(value, path)
+        elif name == "search":
+            search = _search(value, path)
         else:
             values[name], sources[name] = _checked(name, value, path), path
     if trusted:
@@ -120,7 +127,7 @@ def load_settings(
             checked = _checked(name, value, f"--{name.replace('_', '-')}")
             values[name] = (*values["rules"], *checked) if name == "rules" else checked
             sources[name] = "flag"
-    return Settings(values, sources, providers, trusted)
+    return Settings(values, sources, providers, trusted, search)
 
 
 def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
@@ -226,8 +233,20 @@ def _providers(value: Any, where: str) -> dict[str, Provider]:
     return found
 
 
+def _search(value: Any, where: str) -> SearchService:
+    import msgspec
+
+    from periplus.agent.tools.websearch import SearchService
+
+    try:
+        return msgspec.convert(value, SearchService)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: search: {error}", safe="Nothing was run.",
+                         mend=f"It has {', '.join(SearchService.__struct_fields__)}.") from error  # fmt: skip
+
+
 def _meant(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, [*_BY_NAME, "providers"], n=1)
+    near = difflib.get_close_matches(name, [*_BY_NAME, "providers", "search"], n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(_BY_NAME)}."

@@ -9,10 +9,25 @@ from typing import Final
 from periplus.agent.extension import Extension, Opener, Room
 
 
+def _web_search(room: Room) -> Extension | None:
+    service = room.begun.settings.search
+    if service is None:
+        return None
+    from periplus.agent.models.keys import Keys
+    from periplus.agent.tools.websearch import SEARCH_KEY, open_provider, web_search_tool
+
+    key = Keys(room.begun.config, room.begun.environment).key(SEARCH_KEY)
+    provider = open_provider(service, key)
+    return Extension(tools=[web_search_tool(provider)], cancel=provider.cancel)
+
+
 def _skills(room: Room) -> Extension | None:
     from periplus.agent.skills.opening import open_skills
 
     return open_skills(room)
 
 
-STANDARD: Final[tuple[Opener, ...]] = (_skills,)
+STANDARD: Final[tuple[Opener, ...]] = (
+    _web_search,
+    _skills,
+)

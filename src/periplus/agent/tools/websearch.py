@@ -6,12 +6,22 @@ goes into a header, and where in the answer the results are. Its key is sent to 
 
 from __future__ import annotations
 
-__all__ = ["JsonProvider", "SearchProvider", "WebHit", "web_search_tool"]
+__all__ = [
+    "SEARCH_KEY",
+    "JsonProvider",
+    "SearchProvider",
+    "SearchService",
+    "WebHit",
+    "open_provider",
+    "web_search_tool",
+]
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from periplus.agent.contracts import Access, ToolResult
 from periplus.agent.tools.fetching import Fetcher
@@ -19,6 +29,9 @@ from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.base.errors import EnvironmentFailure, FormatError, UsageError
 
 HITS_MAX: Final = 20
+SEARCH_KEY: Final = "search"
+"""The name of the provider's key: ``periplus models key search``."""
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TEXT_CHARS_MAX: Final = 400
 _PARAMETERS: Final = (
     Parameter("query", "text", required=True, most=500),
@@ -53,6 +66,10 @@ class JsonProvider:
         self._headers = dict(headers or {})
         self._fetcher = fetcher or Fetcher()
 
+    def cancel(self) -> None:
+        """End what is asked for now, from any thread."""
+        self._fetcher.cancel()
+
     def __call__(self, query: str, count: int) -> list[WebHit]:
         """Raises EnvironmentFailure for an answer that is none, FormatError for one without results where they should be."""
         url = self._address.replace("{query}", quote(query, safe="")).replace("{count}", str(count))
@@ -71,6 +88,48 @@ class JsonProvider:
                 f"the search provider's answer has no results at {'.'.join(self._results) or 'its top'}"
             ) from error
         return [WebHit(*row) for row in rows if row[1].startswith(("http://", "https://"))]
+
+
+class SearchService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider as the user's settings have it (``[search]``). ``key_header`` is the header in which the key is sent, behind ``key_prefix``."""
+
+    address: str
+    results: str = ""
+    title: str = "title"
+    url: str = "url"
+    text: str = "description"
+    key_header: str = ""
+    key_prefix: str = ""
+
+
+def open_provider(service: SearchService, key: str) -> JsonProvider:
+    """The provider, with its key. It may lie on this machine, since the user says so: nothing else that is not public is reached.
+
+    Raises UsageError for what is no address, without a key where one is needed, and where a key would be sent without TLS.
+    """
+    try:
+        parts = urlsplit(service.address)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        parts, host, port = urlsplit(""), "", 0
+    if parts.scheme not in ("http", "https") or not host or parts.username:
+        raise UsageError("search.address is no address of a web service", safe="Nothing was sent.",
+                         mend="Write it as https://host/path?q={query}, without a key in it.")  # fmt: skip
+    if service.key_header and not key:
+        raise UsageError("there is no key for the search provider", safe="Nothing was sent.",
+                         mend=f"Give one: periplus models key {SEARCH_KEY}")  # fmt: skip
+    is_local, ports = host in _LOCAL_HOSTS, frozenset({port})
+    if service.key_header and parts.scheme == "http" and not is_local:
+        raise UsageError(f"the key of the search provider would go to {host} without TLS", safe="Nothing was sent.",
+                         mend="Use https.")  # fmt: skip
+    fetcher = Fetcher(ports=ports)
+    if is_local:
+        fetcher = Fetcher(ports=ports, is_allowed=lambda address: address in _LOCAL_HOSTS, check_name=lambda name: name)
+    return JsonProvider(
+        service.address, results=service.results, title=service.title, url=service.url, text=service.text,
+        headers={service.key_header: f"{service.key_prefix}{key}"} if service.key_header else {},
+        fetcher=fetcher,
+    )  # fmt: skip
 
 
 def web_search_tool(provider: SearchProvider) -> Tool:
