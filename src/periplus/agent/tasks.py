@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from periplus.agent.contracts import Memory, TaskState
-from periplus.agent.tape.slice import Slice, Topics
+from periplus.agent.tape.slice import MAIN_TOPIC, Slice, Topics
 
 _EMPTY: Final[TaskState] = TaskState(task_id="", session="", title="")
 
@@ -31,7 +31,7 @@ class TaskKeeper:
             return 0
         count = 0
         for one in topics.slices.values():
-            if not one.turn and not one.title and one is not topics.current:
+            if one.topic == MAIN_TOPIC and not one.turn and one is not topics.current:
                 continue  # the main topic of a session that began with another
             state = one.task(self._session)
             before = self._before(state.task_id)
