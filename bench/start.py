@@ -29,9 +29,12 @@ def measure(bench: Bench) -> Iterator[Row]:
     texts = Texts(5)
     with Project(root, WRITER) as project:
         for _ in range(bench.size(50, 3)):
-            project.remember(Memory("lesson", texts.sentence(10, 30)))
+            said = texts.sentence(10, 30)
+            project.remember(Memory("lesson", said))
+    question = texts.question(said)
     nothing = [sys.executable, "-c", "pass"]
-    commands = {"periplus --help": ["--help"], "periplus status": ["status", "--store", root]}
+    commands = {"periplus --help": ["--help"], "periplus status": ["status", "--store", root],
+                "periplus check": ["check", "src/auth.py", "--store", root], "periplus recall": ["recall", question, "--store", root]}  # fmt: skip
     sides = {name: [*periplus_command(), *words] for name, words in commands.items()}
     for argv in (*sides.values(), nothing):
         checked_run(argv)

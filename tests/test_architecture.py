@@ -91,7 +91,7 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     assert "periplus.memory.documents" in modules
 
 
-_UNUSED_BY_ALL = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
+_UNUSED_BY_ALL = {"cryptography", "asyncio", "inspect", "orjson", "tomllib", "typing_extensions", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
                   "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
 
 
@@ -100,6 +100,8 @@ _UNUSED_BY_ALL = {"cryptography", "asyncio", "subprocess", "periplus.interop", "
     [
         (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
                                  "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),
+        (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.loading"}),
+        (("recall", "something"), {"json", "dataclasses", "periplus.journal.loading"}),
         (("recall", "something"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember", "periplus.memory.claims",
                                    "periplus.memory.scopes", "periplus.base.secrets"}),
         (("changed", "--since", "0"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember"}),

@@ -238,6 +238,9 @@ def _write(text: str) -> None:
 def _answer(root: str, event: HookEvent) -> None:
     if not os.path.exists(os.path.join(root, "index.sqlite")):
         return  # to build it takes longer than an agent is to wait; it comes with what is done later
+    from periplus.base.lean import load_msgspec
+
+    load_msgspec()
     from periplus.project.project import Project
 
     with Project(root, _writer(event)) as project:

@@ -214,7 +214,7 @@ def _give_up_output() -> None:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     typed = next((word for word in argv if not word.startswith("-")), "")
     _check_first(argv, typed)
-    parser = make_parser(typed)
+    parser = make_parser(typed, is_alone=argv[:1] == [typed])
     arguments = parser.parse_args(argv)
     if arguments.version:
         from periplus import __version__
@@ -230,8 +230,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def make_parser(typed: str) -> argparse.ArgumentParser:
-    """The parser of the whole command line, of whose commands only ``typed`` knows its arguments."""
+def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParser:
+    """The parser of the whole command line, of whose commands only ``typed`` knows its arguments; with ``is_alone`` it knows no other
+    command either: to make a parser for each takes longer than many commands do.
+    """
     parser = _Parser(
         prog="periplus",
         description="The memory and the logbook of coding agents.",
@@ -242,6 +244,8 @@ def make_parser(typed: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="periplus")
     for command in COMMANDS:
+        if is_alone and command.name != typed:
+            continue
         description = command.help[0].upper() + command.help[1:] + "."
         sub = commands.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
         if command.name == typed:
@@ -303,8 +307,10 @@ class _CommandModule(NamedTuple):
 
 
 def _execute(arguments: argparse.Namespace) -> int:
+    from periplus.base.lean import load_msgspec
     from periplus.cli.face import standard_face
 
+    load_msgspec()
     command = next(row for row in COMMANDS if row.name == arguments.command)
     face = standard_face(as_json=arguments.json, store=arguments.store, color=arguments.color, name=arguments.writer)
     execute = _module(command).execute

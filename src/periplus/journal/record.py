@@ -207,11 +207,27 @@ def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | 
     ``payload`` is canonical JSON, or None for a tombstone. Independent of seq, time and writer, so that the same
     change made from the same versions in two clones is one version.
     """
+    names = sorted(parents)
+    if all(_stands_as_it_is(text) for text in (item_type, item_id, *names)):  # as good as always
+        listed = '","'.join(names)
+        head = (
+            f'{{"deleted":{"true" if deleted else "false"},"item_id":"{item_id}","item_type":"{item_type}","parents":['
+            + (f'"{listed}"]' if names else "]")
+        ).encode()
+    else:
+        head = _quoted_head({"deleted": deleted, "item_id": item_id, "item_type": item_type, "parents": names})
+    return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()
+
+
+def _stands_as_it_is(text: str) -> bool:
+    """Whether JSON has ``text`` between quotes without a change."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+def _quoted_head(names: dict[str, object]) -> bytes:
     import orjson
 
-    names = {"deleted": deleted, "item_id": item_id, "item_type": item_type, "parents": sorted(parents)}
     try:  # texts and a truth value in sorted order: canonical as they stand
-        head = orjson.dumps(names)[:-1]  # "payload" sorts after the four others
+        return orjson.dumps(names)[:-1]  # "payload" sorts after the four others
     except orjson.JSONEncodeError as error:
         raise UsageError(f"cannot be written as canonical JSON: {error}") from error
-    return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()

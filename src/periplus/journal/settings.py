@@ -24,6 +24,7 @@ from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_all
 from periplus.base.ids import is_id, new_id
+from periplus.base.plain_toml import plain_tables
 from periplus.journal.keys import make_keys, retire_key
 from periplus.journal.layout import FORMAT_VERSION, Layout
 
@@ -94,14 +95,12 @@ def new_settings_text(store_id: str) -> str:
 
 def read_settings(layout: Layout) -> Settings:
     """Raises UsageError for a file that a person must mend, NewerFormatError for a store of a later Periplus."""
-    import tomllib
-
     try:
-        raw = tomllib.loads(read_plain(layout.config, _FILE_BYTES_MAX).decode())
-        settings = msgspec.convert(raw, Settings)
+        text = read_plain(layout.config, _FILE_BYTES_MAX).decode()
+        settings = msgspec.convert(_tables(text), Settings)
     except OSError as error:
         raise environment_failure(error, "read", layout.config) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except ValueError as error:  # of the decoding, of tomllib or of msgspec
         newer = _newer_format(layout.config)
         if newer is not None:
             raise newer from error
@@ -124,6 +123,15 @@ def read_settings(layout: Layout) -> Settings:
             f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."
         )
     return settings
+
+
+def _tables(text: str) -> dict[str, object]:
+    plain = plain_tables(text)
+    if plain is not None:
+        return plain
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _newer_format(path: str) -> NewerFormatError | None:

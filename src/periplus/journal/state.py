@@ -21,9 +21,11 @@ __all__ = [
     "is_sound_change",
 ]
 
+import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import UnsetType
 
 from periplus.base.canonical import DEPTH_MAX, JSONValue, check
@@ -31,6 +33,8 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
 from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
+
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 
 class MergeRules(NamedTuple):
@@ -130,11 +134,15 @@ class Entity(NamedTuple):
     @property
     def value(self) -> dict[str, JSONValue]:
         """The payload decoded; empty for a tombstone."""
-        import orjson
-
         if not self.payload:
             return {}
-        value: dict[str, JSONValue] = orjson.loads(self.payload)
+        value: dict[str, JSONValue]
+        if _LONG_NUMBER.search(self.payload):  # a foreign one, perhaps: what it is was judged by orjson
+            import orjson
+
+            value = orjson.loads(self.payload)
+        else:  # loaded in every process already, and the same to all that is left
+            value = msgspec.json.decode(self.payload)
         return value
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 __all__ = ["SENSE_MARK", "senses_of"]
 
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 SENSE_MARK: Final = "\ue001"
@@ -316,30 +316,37 @@ differ different difference mismatch agree
 agree same consistent
 consistent consistency agree same
 """
+_KEPT_MAX: Final = 65_536  # words of code are without number
 _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ies", "ions", "ion", "ers", "er", "ed", "es", "s", "e", "y")
 
 
 def senses_of(words: Iterable[str]) -> list[str]:
     """The senses of ``words`` (terms in lower case), each as a term that no text has, in the order of the words."""
-    table = _table()
     found: dict[str, None] = {}
     for word in words:
-        for number in table.get(_root(word), ()):
-            found[f"{SENSE_MARK}{number}"] = None
+        found.update(dict.fromkeys(_senses_of_root(_root(word))))
     return list(found)
 
 
-@cache
-def _table() -> dict[str, tuple[int, ...]]:
-    """The numbers of the senses of each root."""
-    table: dict[str, list[int]] = {}
-    for number, line in enumerate(_SENSES.strip().splitlines()):
-        for root in dict.fromkeys(_root(word) for word in line.split()):
-            table.setdefault(root, []).append(number)
-    return {root: tuple(numbers) for root, numbers in table.items()}
+@lru_cache(_KEPT_MAX)
+def _senses_of_root(root: str) -> tuple[str, ...]:
+    """The senses of the words that have this root; every word begins with its root. The table as text is asked, for to make another of
+    it would take a command longer than all that it asks.
+    """
+    lines: dict[int, None] = {}
+    at = _SENSES.find(root) if root else -1
+    while at >= 0:
+        end = at + len(root)
+        if _SENSES[at - 1] in " \n":
+            while _SENSES[end] not in " \n":
+                end += 1
+            if _root(_SENSES[at:end]) == root:
+                lines[_SENSES.count("\n", 1, at)] = None  # the text begins with the end of a line
+        at = _SENSES.find(root, end)
+    return tuple(f"{SENSE_MARK}{number}" for number in lines)
 
 
-@cache
+@lru_cache(_KEPT_MAX)
 def _root(word: str) -> str:
     """A word without its ending, rougher than a stemmer: both sides go through it, and a wrong meeting costs little."""
     for ending in _ENDINGS:
