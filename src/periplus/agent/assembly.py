@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["AgentSession", "Begun", "begin"]
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -13,9 +13,9 @@ from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, ToolCall, ToolDecision
 from periplus.agent.episodes import Ended
 from periplus.agent.events import Sink
-from periplus.agent.extension import Extension, Opener, Room
+from periplus.agent.extension import Extension, Opener, Room, Under
 from periplus.agent.hooks import Hook
-from periplus.agent.loop import Limits
+from periplus.agent.loop import Limits, World
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
@@ -54,7 +54,8 @@ class Begun(NamedTuple):
 
     ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
     person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
-    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none.
+    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none. ``another`` opens one more
+    client, of the session's model or of one that is named; ``under`` is of a subagent.
     """
 
     settings: Settings
@@ -74,6 +75,9 @@ class Begun(NamedTuple):
     clock: Clock = SystemClock()
     config: str = ""
     extensions: Sequence[Opener] = STANDARD
+    world: World = World()
+    another: Callable[[str], LLMClient] | None = None
+    under: Under | None = None
 
 
 class AgentSession:
@@ -85,7 +89,7 @@ class AgentSession:
         from periplus.agent.sandbox import find_sandbox
         from periplus.agent.tools import claims_guard
 
-        settings = begun.settings
+        settings, under = begun.settings, begun.under
         root = project.folder
         _refuse_own_settings(root, begun.hidden)
         project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
@@ -100,11 +104,15 @@ class AgentSession:
             memory = StoreMemory(project, index)
             opened.callback(memory.close)
             self._tasks = TaskKeeper(memory, begun.name)
-            self.log = StoreLog(project, begun.name, title=title, model=begun.model, agent=begun.agent)
+            self.log = StoreLog(
+                project, begun.name, title=title, model=begun.model, agent=begun.agent, checkpoints=under is None
+            )
             opened.callback(self._seal)
             turns = StoredTurns(index, self.log.item_id)
             self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
-            self.permission = Permission(settings.mode, settings.rules, home=begun.home, workspace=root)
+            self.permission = under.permission if under is not None else Permission(
+                settings.mode, settings.rules, home=begun.home, workspace=root
+            )  # fmt: skip
             approver = (
                 PermissionApprover(self.permission, _Remembering(self, begun.approver))
                 if begun.approver is not None
@@ -122,7 +130,8 @@ class AgentSession:
                 HostParts(
                     root=root, state=state, more=[tool for extension in brought for tool in extension.tools],
                     environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=source,
-                    guard=claims_guard(project), asker=begun.asker, consent=self._consent if approver is not None else None,
+                    guard=under.guard if under is not None else claims_guard(project),
+                    shared=under.work if under is not None else None, asker=begun.asker, consent=self._consent if approver is not None else None,
                     authorize=self._authorize_inner, note=self.note, allow_network=settings.flag("network"),
                 )
             )  # fmt: skip
@@ -131,16 +140,18 @@ class AgentSession:
                 self.host.watch(on_cancel=extension.cancel)
             view = FolderView(self.host.work.folder, self._content)
             prompt = "".join([prompt_for(settings.text("instructions")), *(one.prompt for one in brought)])
+            front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
             self.tape = Tape(
-                prompt, self.host.schemas(), session=begun.name, files=view,
+                *front, session=begun.name, files=view,
                 pages=PageTable(memory, FolderRetriever(root), begun.name), memory=memory,
                 facts=lambda: [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())], budget=settings.number("context_tokens"),
                 fold_to=settings.number("context_tokens") // 3,
             )  # fmt: skip
-            budget = Budget(
-                tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None
-            )
-            hooks: list[Hook] = [self.permission, budget, Guardrail()]
+            self.budget = Budget(
+                tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None,
+                parent=under.budget if under is not None else None,
+            )  # fmt: skip
+            hooks: list[Hook] = [self.permission, self.budget, Guardrail()]
             if settings.text("oracle"):
                 hooks.append(OraclePolicy(CommandOracle(self.host, settings.text("oracle"))))
             elif begun.verifies:
@@ -148,7 +159,8 @@ class AgentSession:
             self._session = Session(
                 Parts(
                     client=client, host=self.host, context=self.tape, log=self.log, hooks=[*hooks, *(hook for one in brought for hook in one.hooks), *begun.hooks],
-                    approver=approver, emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), clock=begun.clock,
+                    approver=approver, emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), world=begun.world,
+                    clock=begun.clock,
                 )
             )  # fmt: skip
             self._opened = opened.pop_all()
@@ -162,6 +174,11 @@ class AgentSession:
     @property
     def is_interrupted(self) -> bool:
         return self._session.is_interrupted
+
+    @property
+    def turns(self) -> int:
+        """How many turns were begun."""
+        return self._session.turns
 
     @property
     def trail_id(self) -> str:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 __all__ = [
     "ARGUMENT_BYTES_MAX",
+    "CALLING",
     "CALLS_MAX",
     "OUTPUT_CHARACTERS_MAX",
+    "Calling",
     "bounded",
     "sane",
     "unknown_tool",
@@ -16,11 +18,15 @@ __all__ = [
 ]
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from periplus.agent.cancel import CancelToken
 
 ARGUMENT_BYTES_MAX: Final = 512 * 1024
 CALLS_MAX: Final = 64
@@ -29,6 +35,20 @@ DEPTH_MAX: Final = 48
 _TEXT_CHARACTERS_MAX: Final = 4_000_000
 _NAME_CHARACTERS_MAX: Final = 200
 _RAW_CHARACTERS_MAX: Final = 1000
+
+
+class Calling(NamedTuple):
+    """The call that runs now: its place in the session, and the token that stops it. ``place`` counts the calls of its answer from 1."""
+
+    name: str
+    turn: int
+    step: int
+    place: int
+    token: CancelToken
+
+
+CALLING: Final[ContextVar[Calling | None]] = ContextVar("CALLING", default=None)
+"""For the few tools that have to know; None where a tool is not run by the loop."""
 
 
 def sane(message: AssistantMessage, step: int) -> AssistantMessage:

@@ -29,6 +29,7 @@ __all__ = [
     "Role",
     "RunLog",
     "Snippet",
+    "Spawned",
     "Stop",
     "StopReason",
     "StreamEvent",
@@ -136,6 +137,15 @@ class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
+class Spawned(msgspec.Struct, frozen=True, kw_only=True):
+    """A subagent that a call ran: its session, the digest of its trail where that is sealed, what it spent with its own subagents."""
+
+    session: str
+    trail: str = ""
+    steps: int = 0
+    usage: Usage = Usage()
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a call. ``output`` is kept whatever the outcome; what was cut from it is behind ``handle``."""
 
@@ -147,6 +157,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     effects: tuple[dict[str, Any], ...] = ()
     """What changed: ``{path, before, after}`` with the digests of the file's bytes, ``None`` where there is no file."""
+    spawned: Spawned | msgspec.UnsetType = msgspec.UNSET
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +165,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     ``resource``: ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``,
     ``person:``, ``memory:``, ``page:`` and a handle, or ``*``, which meets everything. What touches memory or pages runs in the
-    thread of the turn, whose store it is; other reads may run in threads of their own.
+    thread of the turn, whose store it is; other reads may run in threads of their own. ``agent:`` is that of a call which runs a
+    subagent: though it writes it may run beside others whose accesses it does not meet.
     """
 
     resource: str

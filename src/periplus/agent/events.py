@@ -6,6 +6,8 @@ A closed set. They tell what happens while it happens, and are not durable: what
 from __future__ import annotations
 
 __all__ = [
+    "AgentEnded",
+    "AgentStarted",
     "AnswerCompleted",
     "AnswerRestarted",
     "ContextFolded",
@@ -37,8 +39,11 @@ from periplus.agent.contracts import Answer, FinishReason, Outcome, StopReason, 
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """``agent`` is the session of the subagent that an event is of, and empty for the session itself."""
+
     turn: int
     step: int = 0
+    agent: str = ""
 
 
 class TurnStarted(_Base, frozen=True, kw_only=True, tag="turn_started"):
@@ -117,6 +122,25 @@ class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
     duration_ms: int = 0
 
 
+class AgentStarted(_Base, frozen=True, kw_only=True, tag="agent_started"):
+    """A subagent begins, or goes on. ``agent``, ``turn`` and ``step`` are of who called it; ``session`` is its own."""
+
+    session: str
+    name: str
+    mode: str
+    task: str
+
+
+class AgentEnded(_Base, frozen=True, kw_only=True, tag="agent_ended"):
+    """``outcome``: done, parked, cancelled, deadline, idle or failed. ``usage`` is what it spent, with its own subagents."""
+
+    session: str
+    name: str
+    outcome: str
+    steps: int
+    usage: Usage
+
+
 class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
     source: str
     text: str
@@ -154,6 +178,8 @@ Event: TypeAlias = (
     | PermissionDecided
     | ToolStarted
     | ToolEnded
+    | AgentStarted
+    | AgentEnded
     | FeedbackGiven
     | HookRaised
     | ContextFolded

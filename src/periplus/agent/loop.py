@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from periplus.agent.calls import bounded, sane, unknown_tool, whole
+from periplus.agent.calls import CALLING, Calling, bounded, sane, unknown_tool, whole
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import (
     Access,
@@ -62,7 +62,7 @@ from periplus.agent.events import (
 from periplus.agent.hooks import Composite, Hook, HookFailure
 from periplus.agent.notes import CONTINUE, EMPTY, closing_note, told
 from periplus.agent.retry import Gone, Retrying, with_retries
-from periplus.agent.scheduler import is_bound, run_wave, waves
+from periplus.agent.scheduler import is_bound, is_read, run_wave, waves
 from periplus.agent.turn import Turn
 
 _CONTINUABLE: Final = frozenset({"done", "length", "stuck"})
@@ -354,8 +354,7 @@ def act(run: Run) -> Stop | None:
     for wave in waves(accesses):
         if run.token.is_cancelled:
             return Stop(reason="aborted")
-        bound = [is_bound(accesses[place]) for place in wave.places]
-        _run_wave(run, [calls[place] for place in wave.places], bound, is_read=wave.is_read)
+        _run_wave(run, [calls[place] for place in wave.places], [accesses[place] for place in wave.places])
     if turn.denied_steps >= run.limits.denied_steps:
         return Stop(reason="stuck", note="The model asked again and again for what is denied.")
     return None
@@ -397,20 +396,20 @@ def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
     return ToolDecision(allow=True)
 
 
-def _run_wave(run: Run, calls: Sequence[ToolCall], bound: Sequence[bool], *, is_read: bool) -> None:
+def _run_wave(run: Run, calls: Sequence[ToolCall], accesses: Sequence[Sequence[Access]]) -> None:
     """Intents, then the calls, then their outcomes: each durable before the next. An intent to read may be lost."""
     intents = [
         Intended(
             turn=run.turn.number, step=run.turn.step, call_id=call.id, name=call.name,
-            plan=() if is_read else _plan(run, call), is_read=is_read,
+            plan=() if is_read(touched) else _plan(run, call), is_read=is_read(touched),
         )
-        for call in calls
+        for call, touched in zip(calls, accesses, strict=True)
     ]  # fmt: skip
-    run.note(*intents, durable=not is_read)
+    run.note(*intents, durable=not all(one.is_read for one in intents))
     for call in calls:
         run.tell(ToolStarted, call_id=call.id, name=call.name, args=call.args)
     with run.token.telling(getattr(run.host, "cancel", _nothing)):
-        done = run_wave([functools.partial(_timed, run, call) for call in calls], bound)
+        done = run_wave([functools.partial(_timed, run, call) for call in calls], [is_bound(one) for one in accesses])
     _finish(run, [_resulted(run, call, result, took_ms) for call, (result, took_ms) in zip(calls, done, strict=True)])
 
 
@@ -437,6 +436,9 @@ def show_result(run: Run, one: Resulted) -> None:
 
 def _timed(run: Run, call: ToolCall) -> tuple[ToolResult, int]:
     begun_s = run.world.monotonic_s()
+    asked = run.turn.answered.message.tool_calls if run.turn.answered is not None else ()
+    place = next((place for place, one in enumerate(asked, 1) if one.id == call.id), 0)
+    now = CALLING.set(Calling(call.name, run.turn.number, run.turn.step, place, run.token))
     try:
         result = run.host.run(call.name, call.args)
         if not isinstance(result, ToolResult):
@@ -444,6 +446,8 @@ def _timed(run: Run, call: ToolCall) -> tuple[ToolResult, int]:
     except Exception as error:  # noqa: BLE001 - what a tool raises is its outcome, and the model can do something about it
         outcome = ToolResult(outcome="cancelled" if run.token.is_cancelled else "failed", output=told(error))
         return outcome, round(1000 * (run.world.monotonic_s() - begun_s))
+    finally:
+        CALLING.reset(now)
     return result, round(1000 * (run.world.monotonic_s() - begun_s))
 
 

@@ -1,8 +1,8 @@
 """Which calls of one answer may run beside each other: reads in parallel, writes one after another, in order.
 
-A call that only reads may run beside others that only read. A call that writes runs alone. Two calls whose accesses meet, one
-of them a write, keep the order in which they were asked for; a read that meets no write need not wait for it. A call
-whose accesses are not known meets everything.
+A call that only reads may run beside others that only read. A call that writes runs alone, but for one that runs a subagent, which
+may run beside reads and other subagents. Two calls whose accesses meet, one of them a write, keep the order in which they were asked
+for; a read that meets no write need not wait for it. A call whose accesses are not known meets everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class Wave(NamedTuple):
-    """The places of calls that may run at once: one that writes, or as many as there are that read."""
+    """The places of calls that may run at once: one that writes, or as many as there are that read or run subagents.
+
+    ``is_read``: all of them only read.
+    """
 
     places: tuple[int, ...]
     is_read: bool
@@ -49,18 +52,18 @@ def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
     made: list[tuple[list[int], bool]] = []
     wave_of: list[int] = []
     for place, accesses in enumerate(calls):
-        reads = is_read(accesses)
+        shares = _may_share(accesses)
         earliest = 0
         for before in range(place):
-            if _meet_anywhere(calls[before], accesses) or not (reads or is_read(calls[before])):
+            if _meet_anywhere(calls[before], accesses) or not (_may_share(accesses) or _may_share(calls[before])):
                 earliest = max(earliest, wave_of[before] + 1)
-        beside = [wave for wave in range(earliest, len(made)) if made[wave][1]] if reads else []
+        beside = [wave for wave in range(earliest, len(made)) if made[wave][1]] if shares else []
         found = beside[0] if beside else len(made)  # a write goes behind all that was asked for before it
         if found == len(made):
-            made.append(([], reads))
+            made.append(([], shares))
         made[found][0].append(place)
         wave_of.append(found)
-    return [Wave(tuple(places), reads) for places, reads in made]
+    return [Wave(tuple(places), all(is_read(calls[place]) for place in places)) for places, _ in made]
 
 
 def is_bound(accesses: Sequence[Access]) -> bool:
@@ -79,6 +82,10 @@ def run_wave(jobs: Sequence[Callable[[], T]], bound: Sequence[bool] = ()) -> lis
         futures = {place: pool.submit(jobs[place]) for place in free}
         own = {place: jobs[place]() for place in range(len(jobs)) if place not in futures}
         return [own[place] if place in own else futures[place].result() for place in range(len(jobs))]
+
+
+def _may_share(accesses: Sequence[Access]) -> bool:
+    return is_read(accesses) or any(access.resource.startswith("agent:") for access in accesses)
 
 
 def _meet_anywhere(some: Sequence[Access], others: Sequence[Access]) -> bool:

@@ -38,8 +38,9 @@ _UNKNOWN: Final = (
 class Parts(NamedTuple):
     """What a session is made of. ``context`` is new: the session gives it the episodes of the log.
 
-    A host may also have ``cancel()`` (see ``Cancellable``), ``begin_turn(turn)``, which is told the turn that changes belong to, and
-    ``note_seen(path, digest)``, which is told what the model knew of files before the process began.
+    A host may also have ``cancel()`` (see ``Cancellable``), ``begin_turn(turn)``, which is told the turn that changes belong to,
+    ``note_seen(path, digest)``, which is told what the model knew of files before the process began, and ``goes_on(name)``, which
+    says that a call of that tool, cut off and run again, goes on where it was.
     """
 
     client: LLMClient
@@ -196,10 +197,10 @@ class Session:
 def _judged(run: Run, intent: Intended) -> Resulted | None:
     """What became of a call whose process ended before its outcome was written; None where it has to be run (again).
 
-    A read changes nothing. A file step is judged by the digests of its files: as they were to be, it was done; as they were before,
+    A read changes nothing, and a call that is durable itself (a subagent's) goes on where it was. A file step is judged by the digests of its files: as they were to be, it was done; as they were before,
     it was not. Whatever else is found, and of a command nothing can be, nobody knows.
     """
-    if intent.is_read:
+    if intent.is_read or getattr(run.host, "goes_on", _never)(intent.name):
         return None
     standing: dict[str, tuple[str | None, bool, bool]] = {}
     if isinstance(run.host, PlanningHost):
@@ -221,6 +222,10 @@ def _judged(run: Run, intent: Intended) -> Resulted | None:
         state = "done" if is_after else "not done" if is_before else "gone" if now is None else "another content"
         said.append(f"{path}: {state}")
     return _resulted(intent, ToolResult(outcome="indeterminate", output="\n".join(said), untrusted=False))
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 def _resulted(intent: Intended, result: ToolResult) -> Resulted:

@@ -27,7 +27,14 @@ def _skills(room: Room) -> Extension | None:
     return open_skills(room)
 
 
+def _subagents(room: Room) -> Extension | None:
+    from periplus.agent.subagents import open_subagents
+
+    return open_subagents(room)
+
+
 STANDARD: Final[tuple[Opener, ...]] = (
     _web_search,
     _skills,
+    _subagents,
 )

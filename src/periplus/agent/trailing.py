@@ -7,7 +7,7 @@ __all__ = ["Trailing"]
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from periplus.agent.contracts import Outcome, ToolCall, ToolResult
+from periplus.agent.contracts import Outcome, Spawned, ToolCall, ToolResult
 from periplus.agent.episodes import Answered, Decided, Ended, Episode, Fed, Requested, Resulted, Resumed
 from periplus.base.canonical import INTEGER_MAX
 
@@ -27,7 +27,10 @@ _TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "ask_user": ("ASK", {"question": ("question",)}),
     "spawn_agent": ("AGENT_SPAWN", {"agent": ("agent", "name"), "task": ("task", "prompt")}),
 }
-_PATHS: Final = {"FILE_READ": ".", "FILE_LIST": "."}
+_BESIDE_FILES: Final = frozenset(
+    {"shell", "spawn_agent"}
+)  # these are steps of their own, beside those of the files that they changed
+_DEFAULTS: Final = {"FILE_READ": ".", "FILE_LIST": ".", "AGENT_SPAWN": "agent"}
 _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
 
@@ -81,7 +84,7 @@ class Trailing:
         if episode.is_judged:
             facts["note"] = "found out after a crash"
         files = [self._file(effect, facts) for effect in result.effects if effect.get("path")]
-        if files and call.name != "shell":
+        if files and call.name not in _BESIDE_FILES:
             return files
         return [self._call(call, result, facts), *files]
 
@@ -100,12 +103,16 @@ class Trailing:
         op, operands = _TOOLS.get(call.name, ("TOOL_CALL", {}))
         values: dict[str, object] = {}
         for name, arguments in operands.items():
-            given = next((call.args[key] for key in arguments if isinstance(call.args.get(key), str)), _PATHS.get(op))
+            given = next(
+                (call.args[key] for key in arguments if isinstance(call.args.get(key), str)), _DEFAULTS.get(op)
+            )
             if given is not None:
                 values[name] = given
-        is_whole = all(name in values for name in operands if name not in ("path", "cwd") or op in _PATHS)
+        is_whole = all(name in values for name in operands if name not in ("path", "cwd") or op in _DEFAULTS)
         if op == "TOOL_CALL" or not is_whole:
             return ("TOOL_CALL", {"server": "", "name": call.name or "?", "arguments": _bounded(call.args), **facts})
+        if isinstance(result.spawned, Spawned) and result.spawned.trail:
+            values["trail"] = result.spawned.trail
         return (op, {**values, **facts})
 
 

@@ -9,7 +9,7 @@ __all__ = ["Phase", "Turn"]
 
 from typing import Literal, TypeAlias
 
-from periplus.agent.contracts import StopReason, ToolCall, Usage
+from periplus.agent.contracts import Spawned, StopReason, ToolCall, Usage
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, Intended, Requested, Resulted
 
 Phase: TypeAlias = Literal["idle", "ask", "act", "settle"]
@@ -65,6 +65,8 @@ class Turn:
                 self.intents[episode.call_id] = episode
             case Resulted():
                 self.results[episode.call_id] = episode
+                if isinstance(episode.result.spawned, Spawned):
+                    self.usage += episode.result.spawned.usage
                 if not self.open_calls:
                     is_stuck = all(one.counts_as_stuck for one in self.results.values())
                     self.denied_steps = self.denied_steps + 1 if is_stuck else 0

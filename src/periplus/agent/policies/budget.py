@@ -5,9 +5,11 @@ from __future__ import annotations
 __all__ = ["Budget", "Spending"]
 
 import threading
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from periplus.agent.contracts import Stop, Usage
+from periplus.agent.contracts import Spawned, Stop, Usage
+from periplus.agent.episodes import Episode, Resulted
 from periplus.agent.hooks import Hook
 
 
@@ -55,6 +57,12 @@ class Budget(Hook):
         """A subagent may have spent what was left."""
         del step
         return self.over()
+
+    def restore(self, episodes: Sequence[Episode]) -> None:
+        """What subagents spent whose reports are there; those that are gone on with say it themselves."""
+        for episode in episodes:
+            if isinstance(episode, Resulted) and isinstance(episode.result.spawned, Spawned):
+                self.add(episode.result.spawned.usage)
 
     def add(self, usage: Usage) -> None:
         with self._lock:

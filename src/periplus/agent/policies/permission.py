@@ -185,6 +185,8 @@ class Permission(Hook):
     def _is_free(self, name: str, args: Mapping[str, Any]) -> bool:
         if name in _READS or (name == "process" and args.get("action") in _INPUTS):
             return True
+        if name == "spawn_agent":  # what it does is judged call by call, like that of its parent
+            return self._mode != "ask" or args.get("mode", "read-only") == "read-only"
         if self._mode == "autonomous":
             return True
         return self._mode == "default" and name in _EDITS

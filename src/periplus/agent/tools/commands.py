@@ -178,6 +178,11 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
         raise ArgumentsError("shell: command is empty, or has a zero byte", safe="Nothing was run.")
     cwd = shell.work.path(args.text("cwd", ".") or ".")
     cancels = shell.processes.cancels
+    with shell.work.turnstile.held(shell.work):
+        return _watched(shell, command, cwd, args, cancels)
+
+
+def _watched(shell: Shell, command: str, cwd: str, args: Arguments, cancels: int) -> ToolResult:
     shell.watch.before()
     try:
         process = shell.start(

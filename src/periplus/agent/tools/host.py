@@ -105,9 +105,14 @@ class LocalToolHost:
     def read_text(self, path: str) -> str:
         return self.work.read_text(path)
 
+    def goes_on(self, name: str) -> bool:
+        """Whether a call of this tool that was cut off goes on where it was when it is run again."""
+        tool = self._tools.get(name)
+        return tool is not None and tool.goes_on
+
     def begin_turn(self, turn: str) -> None:
-        """What is changed from now on belongs to ``turn``, and is undone with it."""
-        self.work.turn = turn
+        """What is changed from now on belongs to ``turn``, and is undone with it; a subagent's belongs to that of its parent."""
+        self.work.begin_turn(turn)
 
     def undo(self, turn: str) -> tuple[str, ...]:
         """Give the files that ``turn`` changed their bytes back; the paths. Raises ConflictError, NotFoundError."""

@@ -25,7 +25,7 @@ from periplus.agent.tools.searching import Engine, find_engine, search_tool
 from periplus.agent.tools.table import Tool
 from periplus.agent.tools.talking import Asker, ask_tool, plan_tool, recall_tool, remember_tool
 from periplus.agent.tools.websearch import SearchProvider, web_search_tool
-from periplus.agent.tools.workspace import Guard, Workspace
+from periplus.agent.tools.workspace import Guard, SharedWork, Workspace
 from periplus.base.files import Files
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class HostParts:
     """What a host is made of. ``environment`` and ``home`` are the host's, handed over by the face; without a ``sandbox`` that works each
-    command needs ``consent``. ``pages`` are all handles but those of outputs.
+    command needs ``consent``. ``pages`` are all handles but those of outputs. ``shared`` is the work of the session that this one works for.
     """
 
     root: str
@@ -46,6 +46,7 @@ class HostParts:
     memory: Memory | None = None
     pages: PageSource | None = None
     guard: Guard | None = None
+    shared: SharedWork | None = None
     asker: Asker | None = None
     consent: Consent | None = None
     authorize: Authorize | None = None
@@ -66,8 +67,9 @@ def open_host(parts: HostParts) -> LocalToolHost:
     files.make_folder(parts.state, 0o700)
     outputs = Outputs(os.path.join(parts.state, "output"), files)
     work = Workspace(
-        parts.root, parts.state, pages=Pages({"output": outputs}, parts.pages), guard=parts.guard, files=files
-    )
+        parts.root, parts.state, pages=Pages({"output": outputs}, parts.pages), guard=parts.guard, files=files,
+        shared=parts.shared,
+    )  # fmt: skip
     recovered = work.recover()
     processes = Processes(outputs)
     shell = Shell(

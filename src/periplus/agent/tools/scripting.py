@@ -50,6 +50,13 @@ def code_tool(host: LocalToolHost, shell: Shell, authorize: Authorize | None = N
 def _run(
     host: LocalToolHost, shell: Shell, authorize: Authorize | None, names: tuple[str, ...], args: Arguments
 ) -> ToolResult:
+    with shell.work.turnstile.held(shell.work):
+        return _watched(host, shell, authorize, names, args)
+
+
+def _watched(
+    host: LocalToolHost, shell: Shell, authorize: Authorize | None, names: tuple[str, ...], args: Arguments
+) -> ToolResult:
     from periplus.agent.tools import scripting_child
 
     known = [schema.name for schema in host.schemas() if schema.name in names]

@@ -94,6 +94,8 @@ class Tool:
     accesses: Callable[[Arguments], Sequence[Access]]
     plan: Callable[[Arguments], Sequence[Mapping[str, Any]]] | None = None
     """What the call is going to change, as in ``ToolResult.effects``, where that can be told before."""
+    goes_on: bool = False
+    """Whether a call that a crash cut off, run again, goes on where it was: what it does is durable itself."""
 
 
 def schema_of(tool: Tool) -> ToolSchema:

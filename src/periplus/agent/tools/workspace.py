@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["Guard", "Workspace", "claims_guard"]
+__all__ = ["Guard", "SharedWork", "Turnstile", "Workspace", "claims_guard"]
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
@@ -24,19 +25,55 @@ Guard: TypeAlias = Callable[[Sequence[str]], None]
 SEEN_MAX: Final = 10_000
 
 
+class Turnstile:
+    """One workspace at a time changes the folder: what a command changed is told by looking before and after it, so nobody else may
+    change anything meanwhile. Whoever is in may come in again, from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._free = threading.Condition()
+        self._inside: object = None
+        self._count = 0
+
+    @contextmanager
+    def held(self, who: object) -> Iterator[None]:
+        with self._free:
+            self._free.wait_for(lambda: self._inside is None or self._inside is who)
+            self._inside = who
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._free:
+                self._count -= 1
+                if not self._count:
+                    self._inside = None
+                    self._free.notify_all()
+
+
+class SharedWork(NamedTuple):
+    """What a subagent's workspace shares with that of its parent: changes are the parent's, of its ``turn``, and undone with it."""
+
+    changes: ChangeLog
+    turn: str
+    turnstile: Turnstile
+
+
 class Workspace:
     """The folder ``root`` that the agent works in. ``state`` is a folder of the session's own, outside of it or in the store."""
 
     def __init__(self, root: str, state: str, *, pages: Pages | None = None, guard: Guard | None = None,
-                 files: Files | None = None) -> None:  # fmt: skip
+                 files: Files | None = None, shared: SharedWork | None = None) -> None:  # fmt: skip
         self.files = files or Files()
         self.folder = Confined(root, files=self.files)
         self.root = self.folder.root
         self._roots = tuple(dict.fromkeys((self.root, os.path.normpath(root))))
         self.state = os.path.abspath(state)
         self.pages = pages or Pages()
-        self.changes = ChangeLog(self.state, self.folder, self.files)
-        self.turn = "0"
+        self._is_shared = shared is not None
+        self.changes = shared.changes if shared is not None else ChangeLog(self.state, self.folder, self.files)
+        self.turnstile = shared.turnstile if shared is not None else Turnstile()
+        self.turn = shared.turn if shared is not None else "0"
         self._guard = guard
         self._seen: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -46,7 +83,16 @@ class Workspace:
 
     def recover(self) -> Recovered:
         """To be called once, before the first tool runs."""
-        return self.changes.recover()
+        return self.changes.recover() if not self._is_shared else Recovered()
+
+    def begin_turn(self, turn: str) -> None:
+        """What is changed from now on belongs to ``turn``; shared work to the turn that it was lent for."""
+        if not self._is_shared:
+            self.turn = turn
+
+    def shared(self) -> SharedWork:
+        """What another workspace needs to work in this one's turn."""
+        return SharedWork(self.changes, self.turn, self.turnstile)
 
     def path(self, path: str) -> str:
         """A path from the folder, as everything below names it; one that begins with the folder is taken too. Raises
@@ -103,7 +149,8 @@ class Workspace:
         """All of ``changes`` or none, and what they did to which file. Raises ClaimedError, ConflictError, …"""
         if self._guard is not None:
             self._guard([change.path for change in changes])
-        self.changes.apply(self.turn, changes)
+        with self.turnstile.held(self):
+            self.changes.apply(self.turn, changes)
         for change in changes:
             after = digest_of(change.after)
             if after is not None:

@@ -1,0 +1,8 @@
+"""Subagents: a task of the agent's own, given to another with a fresh context, whose report comes back. See docs/agent/subagents.md."""
+
+from __future__ import annotations
+
+__all__ = ["open_subagents", "parent_of"]
+
+from periplus.agent.subagents.names import parent_of
+from periplus.agent.subagents.spawning import open_subagents

@@ -1,0 +1,120 @@
+"""What a subagent may change, and that nobody else does meanwhile.
+
+With paths it claims them before its first step, and the file tools change nothing else; without, it claims each file as it is about to
+change it. What the sessions above it have claimed is theirs to lend, and needs no claim of its own. All is let go at its end, and by
+itself when its time is over, should its process have been killed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ChildClaims"]
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import ClaimedError, RefusedError
+
+if TYPE_CHECKING:
+    from periplus.project import Project
+
+_CHECKED_AT_ONCE: Final = 200
+_SHOWN: Final = 10
+
+
+class ChildClaims:
+    """The claims of the writer of ``project``, which is the subagent's; ``above`` are the sessions that it works for, by name."""
+
+    def __init__(
+        self, project: Project, *, reads: bool, paths: Sequence[str], above: Sequence[str], about: str, ttl_s: int
+    ) -> None:
+        from periplus.memory.claims import session_id
+
+        self._project, self._reads, self._paths = project, reads, tuple(paths)
+        self._above = frozenset(session_id(name) for name in above)
+        self._about, self._ttl_s = about, ttl_s
+        self._thread = threading.get_ident()
+        self._held: list[str] = []
+
+    def begin(self) -> None:
+        """Claim what it was given. Raises ClaimedError, which names who has it; nothing is claimed then."""
+        if self._reads:
+            return
+        try:
+            for path in self._paths:
+                self._claim(self._project, path)
+        except BaseException:  # whatever it is: what was claimed by then is let go
+            self.end()
+            raise
+
+    def guard(self, paths: Sequence[str]) -> None:
+        """Told what is about to be changed. Raises RefusedError for what it was not given, ClaimedError for what is another's."""
+        if self._reads:
+            raise RefusedError(
+                "this subagent only reads", safe="Nothing was changed.", mend="Report what you would change."
+            )
+        outside = [path for path in paths if self._paths and not _lies_in(path, self._paths)]
+        if outside:
+            raise RefusedError(
+                f"not among the paths that this subagent was given: {', '.join(outside[:_SHOWN])}", safe="Nothing was changed.",
+                mend=f"It may change {', '.join(self._paths[:_SHOWN])}; report what else would have to be changed.",
+            )  # fmt: skip
+        with self._at_hand() as project:
+            self._refuse_claimed(project, paths)
+            for path in paths:
+                if not _lies_in(path, self._held):
+                    self._claim(project, path)
+
+    def end(self) -> None:
+        """Let go of everything."""
+        if self._held:
+            self._held.clear()
+            self._project.work.release(reason="the subagent ended")
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _at_hand(self) -> Iterator[Project]:
+        """The project for the thread that asks: programs call tools from threads of their own, and a store is of one thread."""
+        if threading.get_ident() == self._thread:
+            yield self._project
+            return
+        from periplus.project import Project
+
+        held = self._project
+        with Project(held.root, held.writer, clock=held.journal.clock, files=held.journal.files) as own:
+            yield own
+
+    def _refuse_claimed(self, project: Project, paths: Sequence[str]) -> None:
+        for begin in range(0, len(paths), _CHECKED_AT_ONCE):
+            for one in project.work.check(paths[begin : begin + _CHECKED_AT_ONCE]).blocked:
+                value = one.entity.value
+                if str(value.get("session", "")) not in self._above:
+                    raise ClaimedError(
+                        f"{one.path} is claimed by {value.get('holder')} until {value.get('expires')}: "
+                        f"{str(value.get('text', ''))[:80]} [{one.entity.item_id}]",
+                        claims=(one.entity.item_id,), safe="Nothing was changed.", mend="Leave it alone, and report it.",
+                    )  # fmt: skip
+
+    def _claim(self, project: Project, path: str) -> None:
+        from periplus.memory.claims import Asked
+        from periplus.memory.scopes import escaped
+
+        is_folder = os.path.isdir(os.path.join(project.folder, path))
+        scope = path if path == "." else f"{escaped(path)}/" if is_folder else escaped(path)
+        try:
+            project.work.claim(Asked((scope,), text=self._about, ttl_s=self._ttl_s))
+        except ClaimedError as error:
+            if not all(self._is_lent(project, claim) for claim in error.claims):
+                raise
+        self._held.append(path)
+
+    def _is_lent(self, project: Project, claim_id: str) -> bool:
+        claim = project.journal.get("claim", claim_id)
+        return claim is not None and str(claim.value.get("session", "")) in self._above
+
+
+def _lies_in(path: str, folders: Sequence[str]) -> bool:
+    return any(folder in (".", path) or path.startswith(f"{folder}/") for folder in folders)
