@@ -81,6 +81,8 @@ def test_a_bug_is_mended_checked_and_told(shell):
     trail = done.out.rsplit(" ", 1)[1].strip()
     listing = shell("trail", "show", trail).out
     assert "calc.py" in listing
+    assert "commands are confined by" in listing
+    assert done.out.startswith("(mode default; commands: ")
     assert "sound" in shell("trail", "verify", trail).out
     assert "right" in shell("trail", "verify", "--effects", trail).out
     (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
@@ -102,7 +104,8 @@ def test_events_are_lines_of_json_and_limits_have_their_exit_code(shell):
         use(shell, fake)
         done = shell("run", "read on", "--max-steps", "2", "--json", code=7)
     events = [json.loads(line) for line in done.out.splitlines()]
-    assert events[0]["event"] == "turn_started"
+    assert [one["event"] for one in events[:2]] == ["run_started", "turn_started"]
+    assert events[0]["sandbox"] in ("bubblewrap", "landlock", "none")
     assert events[-1]["event"] == "turn_ended"
     assert events[-1]["reason"] == "steps"
     assert len([one for one in events if one["event"] == "tool_ended"]) == 2

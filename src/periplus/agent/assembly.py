@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, ToolCall, ToolDecision
-from periplus.agent.episodes import Ended
-from periplus.agent.events import Sink
+from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
+from periplus.agent.events import RunStarted, Sink
 from periplus.agent.extension import Extension, Opener, Room, Under
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits, World
@@ -94,6 +94,7 @@ class AgentSession:
         _refuse_own_settings(root, begun.hidden)
         project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
         self.project = project
+        self._begun, self._is_told = begun, False
         self._ended: Ended | None = None
         self._approver = begun.approver
         self._granted = ""  # the command that the person just allowed to leave the sandbox
@@ -186,11 +187,14 @@ class AgentSession:
         return self.log.trail_id
 
     def turn(self, request: str, *, token: CancelToken | None = None) -> Ended:
+        self._tell_run()
         self._ended = self._session.turn(request, token=token)
         self._tasks.keep(self.tape.state.topics)
         return self._ended
 
     def resume(self, *, token: CancelToken | None = None) -> Ended | None:
+        if self.is_interrupted:
+            self._tell_run()
         ended = self._session.resume(token=token)
         self._ended = ended or self._ended
         self._tasks.keep(self.tape.state.topics)
@@ -226,6 +230,26 @@ class AgentSession:
         self._opened.close()
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _tell_run(self) -> None:
+        """What this process runs with is told and written down, once: before its first turn."""
+        if self._is_told:
+            return
+        self._is_told = True
+        begun, turn = self._begun, self._session.turns + (not self.is_interrupted)
+        told = RunStarted(
+            turn=turn, session=begun.name, model=begun.model, mode=begun.settings.mode, sandbox=self.sandbox.layer,
+            sandbox_about=self.sandbox.about, is_trusted=begun.settings.trusted,
+        )  # fmt: skip
+        data = {
+            "model": told.model,
+            "mode": told.mode,
+            "sandbox": told.sandbox,
+            "about": told.sandbox_about,
+            "trusted": told.is_trusted,
+        }
+        self._session.note(Noted(turn=turn, topic=RUN_TOPIC, data=data))
+        begun.emit(told)
 
     def _extend(self, room: Room, brought: list[Extension], opened: ExitStack) -> None:
         for opener in room.begun.extensions:

@@ -8,6 +8,7 @@ answer of the model with the calls that it asks for.
 from __future__ import annotations
 
 __all__ = [
+    "RUN_TOPIC",
     "Answered",
     "Decided",
     "Ended",
@@ -21,11 +22,14 @@ __all__ = [
     "Resumed",
 ]
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from periplus.agent.contracts import Answer, AssistantMessage, StopReason, ToolResult, Usage
+
+RUN_TOPIC: Final = "run"
+"""The topic of what a process notes before its first turn: the model, the mode, the layer that confines commands."""
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):

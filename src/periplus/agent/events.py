@@ -18,6 +18,7 @@ __all__ = [
     "PermissionDecided",
     "ReasoningGrown",
     "RetryScheduled",
+    "RunStarted",
     "SessionResumed",
     "Sink",
     "StepStarted",
@@ -44,6 +45,19 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     turn: int
     step: int = 0
     agent: str = ""
+
+
+class RunStarted(_Base, frozen=True, kw_only=True, tag="run_started"):
+    """A process takes the session up. ``sandbox`` is the layer that confines its commands (``none``: each needs leave), ``sandbox_about`` it in
+    words; ``is_trusted``: the folder's own files have a say.
+    """
+
+    session: str
+    model: str
+    mode: str
+    sandbox: str
+    sandbox_about: str
+    is_trusted: bool
 
 
 class TurnStarted(_Base, frozen=True, kw_only=True, tag="turn_started"):
@@ -166,7 +180,8 @@ class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
 
 
 Event: TypeAlias = (
-    TurnStarted
+    RunStarted
+    | TurnStarted
     | SessionResumed
     | StepStarted
     | TextGrown

@@ -8,7 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from periplus.agent.contracts import Outcome, Spawned, ToolCall, ToolResult
-from periplus.agent.episodes import Answered, Decided, Ended, Episode, Fed, Requested, Resulted, Resumed
+from periplus.agent.episodes import (
+    RUN_TOPIC,
+    Answered,
+    Decided,
+    Ended,
+    Episode,
+    Fed,
+    Noted,
+    Requested,
+    Resulted,
+    Resumed,
+)
 from periplus.base.canonical import INTEGER_MAX
 
 TrailStep: TypeAlias = tuple[str, dict[str, object]]
@@ -57,6 +68,10 @@ class Trailing:
             case Resulted():
                 call = self._calls.get(episode.call_id) or ToolCall(id=episode.call_id, name=episode.name)
                 return self._result(call, episode)
+            case Noted(topic=topic, data=data) if topic == RUN_TOPIC:
+                return [
+                    ("COMMENT", {"text": f"commands are confined by: {data.get('about')}; mode {data.get('mode')}"})
+                ]
             case Resumed():
                 return [("COMMENT", {"text": f"turn {episode.turn} is taken up by another process"})]
             case Ended() if episode.reason != "done":

@@ -68,6 +68,10 @@ class EventLines:
 
     # -- by the event's name ------------------------------------------------------------------------------------------
 
+    def _run_started(self, event: Any) -> None:
+        if not self._by_line:
+            self._line(f"(mode {event.mode}; commands: {event.sandbox_about})")
+
     def _text_grown(self, event: Any) -> None:
         text = "".join(line if line in "\n\t" else visible(line) for line in event.text)
         if self._by_line:
