@@ -7,7 +7,7 @@ import pytest
 from agent_drive import DictFiles, Driver
 from periplus.agent.contracts import PageRef
 from periplus.agent.tape.lifetimes import FIELDS
-from periplus.agent.tape.notes import Fact, SliceNote, TopicNote
+from periplus.agent.tape.notes import Fact, InstructionFile, InstructionsNote, SliceNote, TopicNote, noted
 from periplus.agent.tape.slice import slice_of_task
 
 MARK = "mark-of-the-field"
@@ -45,7 +45,9 @@ def produced(field):
         driver.end()
         return driver
     driver.begin("first")
-    if field in BY_SLICE:
+    if field == "instructions":
+        driver.take(noted(1, InstructionsNote(files=(InstructionFile(path="AGENTS.md", sha256="ab", text=MARK),))))
+    elif field in BY_SLICE:
         driver.take(driver.tape.change(SliceNote(field=field, op="add", name=f"{MARK}-name", value=MARK)))
     elif field == "active_files":
         driver.do("read", "one", path=f"{MARK}.py")
@@ -126,6 +128,8 @@ def _held(driver, field):
     topics = driver.tape.state.topics
     if field in ("rules", "skills"):
         return MARK in repr(getattr(topics, field))
+    if field == "instructions":
+        return MARK in repr(driver.tape.state.instructions)
     return MARK in repr(getattr(topics.current, field, ""))
 
 
@@ -133,7 +137,7 @@ def test_what_lives_for_a_turn_is_not_in_the_slice_and_all_else_is():
     driver = driver_of()
     topics = driver.tape.state.topics
     for row in FIELDS:
-        carried = hasattr(topics.current, row.name) or hasattr(topics, row.name)
+        carried = any(hasattr(one, row.name) for one in (topics.current, topics, driver.tape.state))
         assert carried is (row.lifetime != "turn"), row.name
 
 

@@ -26,6 +26,7 @@ from periplus.agent.session import Parts, Session
 from periplus.agent.settings import Settings
 from periplus.agent.standard import STANDARD
 from periplus.agent.tape import Tape, prompt_for
+from periplus.agent.tape.fence import one_line, plain_name
 from periplus.agent.tape.folder import FolderView
 from periplus.agent.tape.handles import pages_of
 from periplus.agent.tape.notes import Fact, TopicNote, noted
@@ -37,7 +38,7 @@ from periplus.agent.tools.pages import Pages
 from periplus.agent.tools.talking import Asker
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.clock import Clock, SystemClock, format_ms
-from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
+from periplus.base.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from periplus.agent.sandbox import Sandbox
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 _TITLE_CHARACTERS: Final = 80
 _STATE: Final = "agent"
-_GIT_SECONDS: Final = 10.0
 
 
 class Begun(NamedTuple):
@@ -223,6 +223,10 @@ class AgentSession:
     def steer(self, text: str) -> None:
         self._session.steer(text)
 
+    def witness(self, *notes: Noted) -> None:
+        """Write down what an extension saw of the world, then let it take effect. In the thread of the turn."""
+        self._session.note(*notes)
+
     def cancel(self) -> None:
         self._session.cancel()
 
@@ -315,22 +319,5 @@ def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
 
 
 def _facts(root: str, clock: Clock) -> list[Fact]:
-    """The tail's lines: the clock, the folder, how git stands."""
-    found = [Fact("time", format_ms(clock.now_ms())), Fact("folder", os.path.basename(root))]
-    git = _git_state(root)
-    return [*found, Fact("git", git)] if git else found
-
-
-def _git_state(root: str) -> str:
-    """The branch, and how many files are otherwise than in its last commit; empty where git does not say so."""
-    from periplus.interop.gitrun import status
-
-    if not os.path.exists(os.path.join(root, ".git")):
-        return ""
-    try:
-        lines = status(root, timeout_s=_GIT_SECONDS)
-    except PeriplusError:
-        return ""
-    branch = next((line.removeprefix("# branch.head ") for line in lines if line.startswith("# branch.head ")), "")
-    changed = sum(not line.startswith("#") for line in lines)
-    return f"on {branch[:100]}, {changed} file{'s' * (changed != 1)} changed" if branch else ""
+    """The tail's first lines: the clock, the folder."""
+    return [Fact("time", format_ms(clock.now_ms())), Fact("folder", one_line(plain_name(os.path.basename(root)), 200))]

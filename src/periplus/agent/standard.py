@@ -9,6 +9,12 @@ from typing import Final
 from periplus.agent.extension import Extension, Opener, Room
 
 
+def _perception(room: Room) -> Extension | None:
+    from periplus.agent.perception import open_perception
+
+    return open_perception(room)
+
+
 def _web_search(room: Room) -> Extension | None:
     service = room.begun.settings.search
     if service is None:
@@ -34,6 +40,7 @@ def _subagents(room: Room) -> Extension | None:
 
 
 STANDARD: Final[tuple[Opener, ...]] = (
+    _perception,
     _web_search,
     _skills,
     _subagents,

@@ -12,6 +12,7 @@ __all__ = [
     "Entry",
     "EpochEntry",
     "FindingEntry",
+    "InstructionsEntry",
     "KnowledgeEntry",
     "OutsideEntry",
     "PatchEntry",
@@ -30,7 +31,8 @@ import msgspec
 
 from periplus.agent.contracts import Tier
 from periplus.agent.tape.fence import cut_lines, cut_text, fence, left_out, one_line
-from periplus.agent.tape.notes import Anchor, FilePatch
+from periplus.agent.tape.instruction_text import instructions_text
+from periplus.agent.tape.notes import Anchor, FilePatch, InstructionFile
 from periplus.base.tokens import estimate_tokens
 
 ROOT: Final = "@periplus/"
@@ -148,6 +150,16 @@ class KnowledgeEntry(_Entry, frozen=True):
         return fence(self.preview, f"{self.handle} (knowledge used in turn {self.turn})")
 
 
+class InstructionsEntry(_Entry, frozen=True):
+    """What the project says to agents, as it stands at a fold."""
+
+    files: tuple[InstructionFile, ...]
+    is_trusted: bool = False
+
+    def text(self) -> str:
+        return instructions_text(self.files, is_trusted=self.is_trusted)
+
+
 class EpochEntry(_Entry, frozen=True):
     """All turns up to ``turn``, in a few lines: ``lines`` are the last of them, the others stand behind handles alone."""
 
@@ -176,6 +188,7 @@ Entry: TypeAlias = (
     | PatchEntry
     | OutsideEntry
     | FindingEntry
+    | InstructionsEntry
     | KnowledgeEntry
     | EpochEntry
     | CommitmentsEntry

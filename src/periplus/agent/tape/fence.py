@@ -7,7 +7,7 @@ stands in messages of the role ``tool``, which nothing in a text can leave, and 
 
 from __future__ import annotations
 
-__all__ = ["cut_lines", "cut_text", "fence", "left_out", "one_line"]
+__all__ = ["cut_lines", "cut_text", "fence", "left_out", "one_line", "plain_name"]
 
 import re
 from typing import Final
@@ -19,7 +19,12 @@ _NAME: Final = re.compile(r"[\"<>\x00-\x1f\x7f]")
 def fence(text: str, source: str) -> str:
     """``text`` as data that ``source`` gave. The same text and source give the same bytes."""
     inside = _MARK.sub(lambda match: f"<\u200b{match[1]}{match[2]}", text)
-    return f'<data from="{_NAME.sub(" ", source)}">\n{inside.rstrip(chr(10))}\n</data>'
+    return f'<data from="{plain_name(source)}">\n{inside.rstrip(chr(10))}\n</data>'
+
+
+def plain_name(name: str) -> str:
+    """A name that others chose (a path, a branch), as it may stand outside of a fence: it begins and ends nothing."""
+    return _NAME.sub(" ", name)
 
 
 def left_out(count: int, what: str, call: str) -> str:

@@ -35,6 +35,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("facts", "turn", "tail", ("tail",), 20, 1_000),
     Field("knowledge", "turn", "tail", ("tail", "digest"), 12, 2_000),
     Field("outside", "turn", "tail, seal", ("tail", "entries"), 50, 20_000),
+    Field("instructions", "session", "instructions", ("tail", "entries"), 128, 12_000, is_kept=True),
     Field("mission", "task", "slice", ("tail", "commitments", "checkpoint"), 1, 2_000, is_kept=True),
     Field("requirements", "task", "slice", ("tail", "commitments", "checkpoint"), 50, 500, is_kept=True),
     Field("plan", "task", "slice", ("tail", "commitments", "checkpoint"), 50, 300, is_kept=True),

@@ -13,6 +13,8 @@ __all__ = [
     "Fact",
     "FilePatch",
     "FoldNote",
+    "InstructionFile",
+    "InstructionsNote",
     "Known",
     "Note",
     "NoteOp",
@@ -51,6 +53,8 @@ class Fact(_Value, frozen=True):
 
     name: str
     text: str
+    quoted: str = ""
+    """What others wrote of it (a commit's subject, names of folders): shown behind ``text``, fenced."""
 
 
 class Known(_Value, frozen=True):
@@ -109,6 +113,25 @@ class TailNote(_Value, frozen=True, tag_field="note", tag="tail"):
     outside: tuple[FilePatch, ...] = ()
 
 
+class InstructionFile(_Value, frozen=True):
+    """A file by which a project speaks to agents, as the model is shown it. ``sha256`` stands for what was read: for another content it
+    is another; empty where the file is gone. ``remark`` is ours: what was left out or made harmless, or why nothing is shown.
+    """
+
+    path: str
+    sha256: str = ""
+    text: str = ""
+    remark: str = ""
+    is_changed: bool = False
+
+
+class InstructionsNote(_Value, frozen=True, tag_field="note", tag="instructions"):
+    """What the project says to agents, where work comes to it first or it was changed. ``is_trusted``: the user trusts the folder."""
+
+    files: tuple[InstructionFile, ...] = ()
+    is_trusted: bool = False
+
+
 class SealNote(_Value, frozen=True, tag_field="note", tag="seal"):
     """A turn is over. ``patches`` are net over the turn, ``outside`` what lay on the disk otherwise than our last call left it;
     ``used`` are the memories that the turn went by.
@@ -159,8 +182,8 @@ class TopicNote(_Value, frozen=True, tag_field="note", tag="topic"):
     title: str = ""
 
 
-Note: TypeAlias = OpenNote | TailNote | SealNote | FoldNote | UnfoldNote | SliceNote | TopicNote
-_TOPICS: Final = frozenset({"open", "tail", "seal", "fold", "unfold", "slice", "topic"})
+Note: TypeAlias = OpenNote | TailNote | InstructionsNote | SealNote | FoldNote | UnfoldNote | SliceNote | TopicNote
+_TOPICS: Final = frozenset({"open", "tail", "instructions", "seal", "fold", "unfold", "slice", "topic"})
 
 
 def noted(turn: int, note: Note, step: int = 0) -> Noted:

@@ -11,7 +11,7 @@ from periplus.agent.episodes import Requested
 from periplus.agent.tape.entries import OutsideEntry
 from periplus.agent.tape.fence import cut_text, fence
 from periplus.agent.tape.lifetimes import FIELDS
-from periplus.agent.tape.notes import FilePatch, Known, TailNote
+from periplus.agent.tape.notes import Fact, FilePatch, Known, TailNote
 from periplus.agent.tape.slice import MAIN_TOPIC, Topics
 
 _KEPT: Final = frozenset(field.name for field in FIELDS if field.is_kept)
@@ -44,10 +44,16 @@ def commitments(topics: Topics) -> str:
 
 
 def tail_text(
-    request: Requested, tail: TailNote, outside: Sequence[FilePatch], changed: Mapping[str, str], gone: Sequence[str]
+    request: Requested,
+    tail: TailNote,
+    outside: Sequence[FilePatch],
+    changed: Mapping[str, str],
+    gone: Sequence[str],
+    instructions: Sequence[str] = (),
 ) -> str:
     """The message that begins a turn: what is so now, then what is asked."""
-    lines = [f"{fact.name}: {fact.text}" for fact in tail.facts]
+    lines = [_fact(fact) for fact in tail.facts]
+    lines += instructions
     lines += changed.values()
     lines += [f"{name}: none any more" for name in gone]
     lines += [OutsideEntry(turn=request.turn, patch=patch).text() for patch in outside]
@@ -55,6 +61,11 @@ def tail_text(
     if not lines:
         return request.text
     return f"<context>\n{chr(10).join(lines)}\n</context>\n\n{request.text}"
+
+
+def _fact(fact: Fact) -> str:
+    quoted = f"\n{fence(fact.quoted, fact.name)}" if fact.quoted else ""
+    return f"{fact.name}: {fact.text}{quoted}"
 
 
 def _knowledge(known: Known) -> str:

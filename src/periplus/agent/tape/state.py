@@ -32,7 +32,18 @@ from periplus.agent.contracts import Message, Usage
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, Noted, Requested, Resulted
 from periplus.agent.tape.entries import Entry, render
 from periplus.agent.tape.folding import Bases, condensed, entries_of, recent
-from periplus.agent.tape.notes import FilePatch, FoldNote, OpenNote, SealNote, SliceNote, TailNote, TopicNote, note_in
+from periplus.agent.tape.instructions import Instructions
+from periplus.agent.tape.notes import (
+    FilePatch,
+    FoldNote,
+    InstructionsNote,
+    OpenNote,
+    SealNote,
+    SliceNote,
+    TailNote,
+    TopicNote,
+    note_in,
+)
 from periplus.agent.tape.notes import UnfoldNote as Unfold
 from periplus.agent.tape.sections import commitments, sections
 from periplus.agent.tape.slice import Topics
@@ -85,6 +96,7 @@ class TapeState:
     """After a fold was taken back: how large the tape has to be for the next one."""
     bases: Bases = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
+    instructions: Instructions = field(default_factory=Instructions)
     _untold: tuple[FilePatch, ...] = ()
     _before: _Before | None = None
 
@@ -150,6 +162,7 @@ class TapeState:
         other = copy.copy(self)
         other.turns = [copy.copy(turn) for turn in self.turns]
         other.topics = copy.deepcopy(self.topics)
+        other.instructions = self.instructions.copied()
         other.known, other.bases, other.shown = dict(self.known), dict(self.bases), dict(self.shown)
         return other
 
@@ -206,11 +219,13 @@ class TapeState:
             now.last_error = ""
         for effect in result.effects:
             now.touch(str(effect["path"]))
+            self.instructions.enter_file(str(effect["path"]))
         for step in turn.steps[-1:]:
             for call in step.answer.tool_calls:
                 path = next((call.args[name] for name in _PATH_NAMES if isinstance(call.args.get(name), str)), "")
                 if call.id != episode.call_id or result.outcome != "ok":
                     continue
+                self.instructions.enter(call.name, call.args)
                 if path and not path.startswith("@"):
                     now.touch(path)
                 if call.name == _PLAN_TOOL:
@@ -248,6 +263,8 @@ class TapeState:
                 self.budget, self.fold_to = note.budget or self.budget, note.fold_to or self.fold_to
             case TailNote() as note:
                 self._take_tail(note, episode.turn)
+            case InstructionsNote() as note:
+                self._instruct(note, episode.turn)
             case SealNote() as note:
                 self._take_seal(note, episode.turn)
             case FoldNote() as note:
@@ -259,6 +276,14 @@ class TapeState:
                 self._change(note)
             case TopicNote() as note:
                 self._switch(note)
+
+    def _instruct(self, note: InstructionsNote, turn: int) -> None:
+        current = self.current
+        if (
+            current is not None and current.number == turn
+        ):  # else the turn that it was for is not here: a log that was cut
+            self.instructions.take(note)
+            current.take_instructions(note)
 
     def _change(self, note: SliceNote) -> None:
         try:
@@ -289,12 +314,13 @@ class TapeState:
         self.turns = [turn for turn in self.turns if turn not in sealed]
         holds = commitments(self.topics)
         turn = sealed[-1].number if sealed else self.turn
+        told = self.instructions.entries(turn, None if note.whole else sealed, self.turns)
         if note.whole:
             self.bases = {}
-            added = condensed(self.entries, sealed, note, self.bases, holds, self.turn)
+            added = (*told, *condensed(self.entries, sealed, note, self.bases, holds, self.turn))
             self.batches = ()
         else:
-            added = entries_of(sealed, note, self.bases, recent(self.entries, holds, turn))
+            added = entries_of(sealed, note, self.bases, (*told, *recent(self.entries, holds, turn)))
         if added:
             text, tokens = render(added)
             self.batches = (*self.batches, Batch(added, Message(role="user", content=text), tokens + 4))

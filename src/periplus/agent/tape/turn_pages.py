@@ -15,7 +15,7 @@ import msgspec
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, Noted, Requested, Resulted
 from periplus.agent.tape.entries import ROOT, call_handle, patch_handle
 from periplus.agent.tape.fence import cut_lines, cut_text, one_line
-from periplus.agent.tape.notes import FilePatch, SealNote, TailNote, note_in
+from periplus.agent.tape.notes import FilePatch, InstructionsNote, SealNote, TailNote, note_in
 from periplus.base.errors import NotFoundError
 
 RECORD_TOPIC: Final = "record"
@@ -44,6 +44,12 @@ def turn_text(episodes: Sequence[Episode], root: str = ROOT) -> str:
                 note = note_in(episode)
                 if isinstance(note, TailNote):
                     lines += _tail_lines(note)
+                elif isinstance(note, InstructionsNote):
+                    lines += [
+                        "",
+                        "## Told by the project",
+                        *(f"{one.path} {one.remark}".rstrip() for one in note.files),
+                    ]
                 elif isinstance(note, SealNote):
                     lines += _seal_lines(turn, note, root)
             case Answered():
@@ -58,7 +64,7 @@ def turn_text(episodes: Sequence[Episode], root: str = ROOT) -> str:
 
 
 def _tail_lines(note: TailNote) -> list[str]:
-    lines = [f"{fact.name}: {fact.text}" for fact in note.facts]
+    lines = [f"{fact.name}: {fact.text} {one_line(fact.quoted, 200)}".rstrip() for fact in note.facts]
     lines += [f"known: {one.handle} ({one.kind}): {one_line(one.preview, 200)}" for one in note.knowledge]
     return ["", "## Beside it", *lines] if lines else []
 

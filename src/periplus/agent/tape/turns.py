@@ -14,7 +14,8 @@ from periplus.agent.contracts import Message, ToolCall, ToolResult
 from periplus.agent.episodes import Answered, Ended, Fed, Requested, Resulted
 from periplus.agent.tape.entries import call_handle
 from periplus.agent.tape.fence import cut_text, fence, left_out, one_line
-from periplus.agent.tape.notes import FilePatch, SealNote, SliceNote, TailNote
+from periplus.agent.tape.instruction_text import instructions_text
+from periplus.agent.tape.notes import FilePatch, InstructionFile, InstructionsNote, SealNote, SliceNote, TailNote
 from periplus.agent.tape.sections import tail_text
 from periplus.base.tokens import estimate_tokens
 
@@ -65,8 +66,11 @@ class PlacedTurn:
     findings: list[SliceNote] = field(default_factory=list)
     effects: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By path, the digests before the first and after the last call that changed it; empty: no file."""
+    instructions: tuple[InstructionFile, ...] = ()
+    """What this turn shows of the project's instructions, wherever in it."""
     tail: Message = field(init=False)
     tokens: int = field(init=False, default=0)
+    _instructed: tuple[str, ...] = ()
     _over: list[Message] | None = None
 
     def __post_init__(self) -> None:
@@ -79,9 +83,21 @@ class PlacedTurn:
     def take_tail(self, note: TailNote) -> None:
         """Before the first answer: what the message says that begins the turn."""
         self.note = note
-        text = tail_text(self.request, note, (*self.untold, *note.outside), self.changed, self.gone)
+        text = tail_text(self.request, note, (*self.untold, *note.outside), self.changed, self.gone, self._instructed)
         self.tail = Message(role="user", content=text)
         self.tokens = _tokens(self.tail) + sum(_tokens(message) for message in self.fed)
+
+    def take_instructions(self, note: InstructionsNote) -> None:
+        """In the tail before the first answer, else behind what came of the last one's calls."""
+        self.instructions += note.files
+        text = instructions_text(note.files, is_trusted=note.is_trusted)
+        if not self.steps:
+            self._instructed += (text,)
+            self.take_tail(self.note)
+            return
+        message = Message(role="user", content=f"<context>\n{text}\n</context>")
+        self.steps[-1].fed.append(message)
+        self._add(self.steps[-1], message)
 
     def take_answer(self, episode: Answered) -> None:
         said = episode.message

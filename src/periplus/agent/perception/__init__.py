@@ -1,0 +1,8 @@
+"""Perception: what the agent sees of a project before it looks: instruction files, kind and checks, a map, symbols, git."""
+
+from __future__ import annotations
+
+__all__ = ["Kind", "find_root", "kind_of", "open_perception"]
+
+from periplus.agent.perception.opening import open_perception
+from periplus.agent.perception.root import Kind, find_root, kind_of

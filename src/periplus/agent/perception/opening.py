@@ -1,0 +1,94 @@
+"""Perception as an extension of a session: facts of the tail, a hook that tells instructions, pages of map and symbols."""
+
+from __future__ import annotations
+
+__all__ = ["open_perception"]
+
+from typing import TYPE_CHECKING, Final
+
+from periplus.agent.contracts import Stop
+from periplus.agent.extension import Extension
+from periplus.agent.hooks import Hook
+from periplus.agent.perception.git import git_fact
+from periplus.agent.perception.instructions import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
+from periplus.agent.perception.root import kind_of
+from periplus.agent.tape.notes import Fact, InstructionsNote, noted
+from periplus.base.confined import Confined
+from periplus.base.errors import PeriplusError
+
+if TYPE_CHECKING:
+    from periplus.agent.extension import Room
+    from periplus.agent.tape.state import TapeState
+
+_SHARE: Final = 8  # of the tape's budget, at most one part in so many is instructions
+_TOKEN_CHARACTERS: Final = 4
+_RULES_TOKENS: Final = 50_000
+
+
+def open_perception(room: Room) -> Extension:
+    folder = Confined(room.root)
+    seen = _Perception(room, folder)
+    return Extension(hooks=[seen.hook], facts=seen.facts, close=folder.close)
+
+
+class _Perception:
+    def __init__(self, room: Room, folder: Confined) -> None:
+        self._room = room
+        budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
+        reader = InstructionReader(
+            folder, path_of=self._path, memory=self._memory_lines,
+            characters_max=min(2 * FILE_CHARACTERS_MAX, budget),
+        )  # fmt: skip
+        self.hook = _Telling(room, reader)
+
+    def facts(self) -> list[Fact]:
+        """Asked when a turn begins. What the turns in place say already is not said again."""
+        state = self._room.session.tape.state
+        found = [git_fact(self._room.root)]
+        kind = kind_of(self._room.root).line()
+        if kind and _said(state, "project") != kind:
+            found.append(Fact("project", kind))
+        return [fact for fact in found if fact is not None]
+
+    def _path(self, path: str) -> str:
+        return self._room.session.host.work.path(path)  # the host is opened after its extensions
+
+    def _memory_lines(self) -> frozenset[str]:
+        from periplus.project.instructions import rules_text
+
+        project = self._room.project
+        try:
+            return memory_lines(rules_text(project.journal, project.ground(), budget_tokens=_RULES_TOKENS))
+        except PeriplusError:
+            return frozenset()  # what cannot be compared is shown
+
+
+class _Telling(Hook):
+    """Before the model is asked: is there something that the project says, and that it was not told?"""
+
+    def __init__(self, room: Room, reader: InstructionReader) -> None:
+        self._room, self._reader = room, reader
+
+    @property
+    def name(self) -> str:
+        return "perception"
+
+    def reset_for_turn(self) -> None:
+        self._reader.begin_turn()
+
+    def before_step(self, step: int) -> Stop | None:
+        state = self._room.session.tape.state
+        files = self._reader.due(state.instructions)
+        if files:
+            note = InstructionsNote(files=files, is_trusted=self._room.begun.settings.trusted)
+            self._room.session.witness(noted(state.turn, note, step - 1))
+        return None
+
+
+def _said(state: TapeState, name: str) -> str:
+    """What the last turn in place that has such a fact says of it."""
+    for turn in reversed(state.turns):
+        for fact in turn.note.facts:
+            if fact.name == name:
+                return fact.text
+    return ""
