@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,6 +35,11 @@ class Hanging:
 
     begun: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Reset:
+    """The connection is reset before there is any answer."""
 
 
 class FakeProvider:
@@ -81,6 +88,10 @@ class FakeProvider:
                 elif isinstance(reply, Hanging):
                     reply.begun.set()
                     reply.over.wait(60)
+                    self.close_connection = True
+                elif isinstance(reply, Reset):
+                    off = struct.pack("ii", 1, 0)  # closed with what is unread thrown away: the other side gets RST
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, off)
                     self.close_connection = True
                 else:
                     self.stream(reply)
@@ -135,7 +146,8 @@ class FakeProvider:
         self._thread.join()
 
 
-def _pieces(text, size=7):
+def _pieces(text):
+    size = max(7, len(text) // 500)
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 

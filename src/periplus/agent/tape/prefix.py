@@ -10,14 +10,22 @@ The bytes are those of ``serialised``: tools, then messages, each one line of JS
 
 from __future__ import annotations
 
-__all__ = ["PrefixMeter", "Survival", "common_length", "serialised"]
+__all__ = ["BREAKS", "PrefixMeter", "Survival", "common_length", "serialised"]
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from periplus.agent.contracts import Message, ToolSchema
+
+BREAKS: Final[Mapping[str, str]] = {
+    "budget": "the tape passed its budget at the end of a turn: turns that are over become entries",
+    "overflow": "the provider said that the request is too long: turns, or what calls of this one gave, go behind handles",
+    "asked": "a person asked for a fold",
+    "unfold": "a person took the last fold back",
+}
+"""Why a request may leave the one before it, and only behind tools and prompt: what a fold's note says of itself. Nothing else may."""
 
 
 class Survival(NamedTuple):

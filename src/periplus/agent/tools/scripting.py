@@ -76,10 +76,21 @@ def _watched(
         finally:
             os.close(their_answer)
             os.close(their_ask)
-        server.start()
-        is_over = shell.processes.in_foreground(process, args.number("deadline_s", DEADLINE_S), cancels)
-        if not is_over:
-            process.stop("its time is over")
+        seconds = args.number("deadline_s", DEADLINE_S)
+
+        def watch() -> None:
+            try:
+                if not shell.processes.in_foreground(process, seconds, cancels):
+                    process.stop("its time is over")
+            finally:
+                server.stop()
+
+        watcher = threading.Thread(target=watch, name="the time of a program")
+        watcher.start()
+        try:
+            server.serve()
+        finally:
+            watcher.join()
     finally:
         server.close()
     return shell.changed(process, _told(process, server))
@@ -98,14 +109,14 @@ def _told(process: Process, server: _Server) -> ToolResult:
 
 
 class _Server:
-    """Answers the calls of one program, one after the other, till its pipe is closed."""
+    """Answers the calls of one program, one after the other, till ``stop``: in the thread of who serves, whose the store is."""
 
     def __init__(
         self, host: LocalToolHost, authorize: Authorize | None, names: list[str], asks: int, answers: int
     ) -> None:
         self._host, self._authorize, self._names = host, authorize, names
         self._asks, self._answers = asks, answers
-        self._thread: threading.Thread | None = None
+        self._is_serving = False
         self._stop_read, self._stop_write = os.pipe()
         self.calls = 0
         self.effects: list[dict[str, Any]] = []
@@ -115,25 +126,23 @@ class _Server:
         schema = next(one for one in self._host.schemas() if one.name == name)
         return list(schema.parameters["properties"])
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._serve, name="calls of a program", daemon=True)
-        self._thread.start()
+    def stop(self) -> None:
+        """From any thread: no call more is waited for."""
+        os.write(self._stop_write, b".")
 
     def close(self) -> None:
-        os.write(self._stop_write, b".")
-        if self._thread is not None:
-            self._thread.join()
         for fd in (self._asks, self._answers, self._stop_read, self._stop_write):
             os.close(fd)
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        self._is_serving = True
         held = b""
         while (line := self._line(held)) is not None:
             row, held = line
             try:
                 self.send(self._answer(row))
             except OSError:
-                return  # the program has ended
+                break  # the program has ended
 
     def _line(self, held: bytes) -> tuple[bytes, bytes] | None:
         import select
@@ -170,7 +179,7 @@ class _Server:
     def send(self, value: Mapping[str, Any]) -> None:
         """In a thread of its own where the pipe is too small for it: the program may not read yet."""
         data = memoryview(json.dumps(value).encode() + b"\n")
-        if self._thread is None:
+        if not self._is_serving:
             threading.Thread(target=_write, args=(os.dup(self._answers), data), daemon=True).start()
         else:
             _write(os.dup(self._answers), data)
