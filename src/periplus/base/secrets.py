@@ -17,6 +17,7 @@ from __future__ import annotations
 __all__ = ["Secret", "find_secrets", "mask_secrets"]
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -57,6 +58,15 @@ _SHAPES: Final = {
     "rk_live_": _Shape("stripe_key", _EDGE + r"rk_live_[A-Za-z0-9]{16,}+"),
     "npm_": _Shape("npm_token", _EDGE + r"npm_[A-Za-z0-9]{30,}+"),
     "pypi-": _Shape("pypi_token", _EDGE + r"pypi-[A-Za-z0-9_-]{32,}+"),
+    "hf_": _Shape("huggingface_token", _EDGE + r"hf_[A-Za-z0-9]{30,}+"),
+    "gsk_": _Shape("groq_key", _EDGE + r"gsk_[A-Za-z0-9]{40,}+"),
+    "shpat_": _Shape("shopify_token", _EDGE + r"shpat_[a-fA-F0-9]{32}(?![A-Za-z0-9])"),
+    "dckr_pat_": _Shape("docker_token", _EDGE + r"dckr_pat_[A-Za-z0-9_-]{20,}+"),
+    "dop_v1_": _Shape("digitalocean_token", _EDGE + r"dop_v1_[a-f0-9]{64}(?![A-Za-z0-9])"),
+    "hvs.": _Shape("vault_token", _EDGE + r"hvs\.[A-Za-z0-9_-]{24,}+"),
+    "SG.": _Shape("sendgrid_key", _EDGE + r"SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"),
+    "ya29.": _Shape("google_token", _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}+"),
+    "slack.com/ser": _Shape("slack_webhook", r"slack\.com/services/(T[A-Z0-9]{6,}+/B[A-Z0-9]{6,}+/[A-Za-z0-9]{16,}+)"),
     "AIza": _Shape("google_key", _EDGE + r"AIza[A-Za-z0-9_-]{32,}+"),
     "eyJ": _Shape(
         "jwt",
@@ -67,12 +77,26 @@ _SHAPES: Final = {
         r"""(?<=[A-Za-z0-9])://[^\s:/@"'`<>\\?#]{0,128}+:([^\s/"'`<>\\?#]{1,256})@(?=[\w\[{$])""",
     ),
 }
+_UNDERSCORED: Final = ("hf_", "gsk_", "shpat_", "dckr_pat_", "dop_v1_")
 # What stands in several triggers is looked for once; a test holds that each trigger is looked for.
 _SHARED_TRIGGERS: Final = (
-    ("_", ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "npm_", "sk_live_", "rk_live_")),
+    ("_", ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "npm_", "sk_live_", "rk_live_", *_UNDERSCORED)),
     ("sk-", ("sk-ant-", "sk-")),
 )
-_LONELY_TRIGGERS: Final = ("AKIA", "ASIA", "glpat-", "xox", "pypi-", "AIza", "eyJ", "://")
+_LONELY_TRIGGERS: Final = (
+    "AKIA",
+    "ASIA",
+    "glpat-",
+    "xox",
+    "pypi-",
+    "hvs.",
+    "SG.",
+    "ya29.",
+    "slack.com/ser",
+    "AIza",
+    "eyJ",
+    "://",
+)
 _TRIGGER_ORDER: Final = {trigger: place for place, trigger in enumerate(_SHAPES)}
 _KEBAB_KINDS: Final = frozenset({"anthropic_key", "openai_key", "slack_token", "gitlab_token", "pypi_token"})
 
@@ -84,6 +108,27 @@ _PEM: Final = (
 )
 _PEM_CUT_OFF: Final = r"(?:(?:\s|\\[nrt])*+[A-Za-z0-9+/=]{16,}+)++"
 _BEARER: Final = r"bearer\s{1,8}+([A-Za-z0-9._~+/-]{20,}+={0,2}+)"
+
+
+class _Command(NamedTuple):
+    """A command that takes a secret as a word: behind one of ``flags``, or ``joined`` to the letter of one."""
+
+    kind: str
+    before: str  # what may stand between the last blank and the trigger, matched backwards: "sudo /usr/bin/"
+    flags: frozenset[str]
+    joined: str = ""  # "-p" of mysql, whose password follows at once
+    is_pair: bool = False  # name:password, of which the password is the secret
+    has_kin: bool = False  # mysqldump, mariadb-admin
+
+
+_COMMANDS: Final = {
+    "curl": _Command("password", "", frozenset({"-u", "--user", "-U", "--proxy-user"}), is_pair=True),
+    "mysql": _Command("password", "", frozenset(), joined="-p", has_kin=True),
+    "mariadb": _Command("password", "", frozenset(), joined="-p", has_kin=True),
+    "sshpass": _Command("password", "", frozenset({"-p"}), joined="-p"),
+    "redis-cli": _Command("password", "", frozenset({"-a", "--pass"})),
+    " login": _Command("password", "docker podman nerdctl buildah skopeo registry", frozenset({"-p", "--password"})),
+}
 
 
 class _Word(NamedTuple):
@@ -120,8 +165,8 @@ _KEY_BEFORE: Final = tuple(
 _PEM_START: Final = "-----BEGIN "
 _BEARER_WORD: Final = "bearer"
 _FOLDED_NEEDLES: Final = (_BEARER_WORD, *_WORDS)  # in either case, the others as they stand
-_NEEDLES: Final = (*_SHAPES, _PEM_START, *_FOLDED_NEEDLES)
-_PLAN: Final = needle_plan((*_SHAPES, _PEM_START), _FOLDED_NEEDLES) if IS_NATIVE else None
+_NEEDLES: Final = (*_SHAPES, *_COMMANDS, _PEM_START, *_FOLDED_NEEDLES)
+_PLAN: Final = needle_plan((*_SHAPES, *_COMMANDS, _PEM_START), _FOLDED_NEEDLES) if IS_NATIVE else None
 _LENIENT_KINDS: Final = frozenset({"password", "secret"})
 
 # From the end of a key word to the value: a closing quote or bracket, then = or : or => (with a type between).
@@ -166,6 +211,8 @@ def find_secrets(text: str) -> list[Secret]:
     for needle in present:
         if needle in _SHAPES:
             _find_shape(text, needle, found)
+        elif needle in _COMMANDS:
+            _find_in_commands(text, needle, found)
         elif needle == _PEM_START:
             _find_private_keys(text, found)
         else:
@@ -183,6 +230,7 @@ def _needles_in(text: str) -> list[str]:
         bits = needles_in(_PLAN, text)
         return [needle for number, needle in enumerate(_NEEDLES) if bits >> number & 1] if bits else []
     present = _triggers_in(text)
+    present += [command for command in _COMMANDS if command in text]
     if _PEM_START in text:
         present.append(_PEM_START)
     lower = _lower(text)
@@ -303,6 +351,85 @@ def _find_bearers(text: str, lower: str, found: list[Secret]) -> None:
         at = lower.find("bearer", at + 6 if match is None else match.end())
 
 
+# ---- words of commands
+
+_COMMAND_CHARACTERS_MAX: Final = 2_000
+_COMMAND_END: Final = r"""(?:[^\n|;&"'\\]|\\(?:.|\n)|"(?:[^"\n\\]|\\.){0,1000}+"?|'[^'\n]{0,1000}+'?)*+"""
+_COMMAND_WORD: Final = r"""(?:[^\s"'\\]|\\.|"(?:[^"\n\\]|\\.)*+"?|'[^'\n]*+'?)++"""
+_NOT_JOINED: Final = frozenset({"rint", "rint0", "rune", "ath", "erm", "arents", "ort", "ipe", "rotocol", "assword"})
+_NO_PASSWORDS: Final = frozenset(
+    {"pass", "password", "passwd", "pwd", "secret", "token", "pw", "x-oauth-basic", "x-oauth-token", ""}
+)
+
+
+def _find_in_commands(text: str, trigger: str, found: list[Secret]) -> None:
+    command = _COMMANDS[trigger]
+    at = text.find(trigger)
+    while at >= 0:
+        behind = at + len(trigger)
+        if (command.has_kin or not text[behind : behind + 1].isalnum()) and _is_command(text, at, command):
+            line = _compiled(_COMMAND_END).match(text, behind, behind + _COMMAND_CHARACTERS_MAX)
+            end = line.end() if line is not None else behind
+            found += _said_in_command(text, behind, end, command)
+            behind = max(behind, end)
+        at = text.find(trigger, behind)
+
+
+def _is_command(text: str, at: int, command: _Command) -> bool:
+    """Whether a word begins at ``at``, or a path ends in it; and of a subcommand, that its program stands before it."""
+    if command.before:
+        program = text[max(0, at - 20) : at].split()[-1:]
+        return bool(program) and program[0].rpartition("/")[2].strip("`$('\"") in command.before.split()
+    before = text[at - 1] if at else " "
+    return not (before.isalnum() or before in "_-.@:") and text[max(0, at - 6) : at].strip() not in ("-name", "-iname")
+
+
+def _said_in_command(text: str, start: int, end: int, command: _Command) -> Iterator[Secret]:
+    awaits = False
+    at = start
+    while at < end:
+        word = _compiled(_COMMAND_WORD).match(text, at, end)
+        if word is None:
+            at += 1
+            continue
+        begin, at = word.span()
+        if awaits:
+            awaits = False
+            yield from _password_in(text, begin, at, command)
+            continue
+        said = word.group()
+        flag, equals, _ = said.partition("=")
+        short = f"-{said[-1]}"
+        if said in command.flags or (
+            said[:1] == "-" != said[1:2] and said[1:].isalpha() and short in command.flags and len(said) < 8
+        ):
+            awaits = True
+        elif equals and flag in command.flags:
+            yield from _password_in(text, begin + len(flag) + 1, at, command)
+        elif command.is_pair and said[:2] in command.flags:
+            yield from _password_in(text, begin + 2, at, command)
+        elif command.joined and said.startswith(command.joined) and said[2:] not in _NOT_JOINED:
+            is_port = _compiled(r"[0-9.:/]*+").fullmatch(said, 2) is not None
+            yield from () if is_port else _password_in(text, begin + 2, at, command)
+
+
+def _password_in(text: str, begin: int, end: int, command: _Command) -> Iterator[Secret]:
+    """The secret of a word: without its quotes, and of a pair what stands behind the name."""
+    if end - begin >= 2 and text[begin] in "\"'" and text[end - 1] == text[begin]:
+        begin, end = begin + 1, end - 1
+    else:
+        end = begin + len(text[begin:end].rstrip("`),.;\"'\\"))
+    if command.is_pair:
+        colon = text.find(":", begin, end)
+        if colon < 0 or text[begin:colon].startswith("-"):
+            return
+        begin = colon + 1
+    said = text[begin:end]
+    if said.lower() in _NO_PASSWORDS or said.startswith(("-", "/", "`")) or _is_stand_in(said):
+        return
+    yield Secret(command.kind, begin, end)
+
+
 # ---- values beside key words
 
 
@@ -347,6 +474,10 @@ def _assigned(text: str, word: int, after: int, kind: str, found: list[Secret]) 
 
 def _flag_value(text: str, word: int, after: int) -> int:
     """Where the value of a command-line flag begins, as in ``--token VALUE``; −1 if this is none."""
+    if text[after : after + 1] not in (" ", "\t", "\n"):
+        return -1
+    if text[word - 1 : word].isspace() and text[max(0, word - 160) : word].split()[-2:-1] in (["login"], ["user"]):
+        return after + 1  # as in .netrc
     if text[after] != " " or text.rfind("--", max(0, word - 32), word) < 0:
         return -1
     name = text[text.rfind("--", 0, word) : word]
