@@ -27,6 +27,12 @@ def _web_search(room: Room) -> Extension | None:
     return Extension(tools=[web_search_tool(provider)], cancel=provider.cancel)
 
 
+def _plugins(room: Room) -> Extension | None:
+    from periplus.agent.plugins.opening import open_plugins
+
+    return open_plugins(room)
+
+
 def _skills(room: Room) -> Extension | None:
     from periplus.agent.skills.opening import open_skills
 
@@ -42,6 +48,7 @@ def _subagents(room: Room) -> Extension | None:
 STANDARD: Final[tuple[Opener, ...]] = (
     _perception,
     _web_search,
+    _plugins,
     _skills,
     _subagents,
 )

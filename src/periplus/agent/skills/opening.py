@@ -39,7 +39,11 @@ Ways of working that are written down. When one is for what you are about to do,
 
 def open_skills(room: Room) -> Extension | None:
     """An opener of the agent's; None where there is no skill to offer or to tell of."""
-    found = find_skills(places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted))
+    from periplus.agent.plugins.opening import PluginExtension
+
+    places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
+    places += [place for one in room.brought if isinstance(one, PluginExtension) for place in one.skills]
+    found = find_skills(places)
     said = [f"A skill does not count: {one.file}: {one.text}" for one in found.problems]
     said += [
         f"The skill {one.name} ({one.source}) is held back: it says {', '.join(one.held)}"

@@ -10,7 +10,7 @@ their environment, also those that left the group; in a sandbox with process ids
 
 from __future__ import annotations
 
-__all__ = ["Process", "Processes"]
+__all__ = ["MARK", "Process", "Processes", "end_marked"]
 
 import os
 import queue
@@ -113,7 +113,7 @@ class Process:
                 if not self.wait(_GRACE_S):
                     _signal(self, signal.SIGKILL)
                 self.wait(_GRACE_S * 5)
-            _end_marked(self.mark)
+            end_marked(self.mark)
 
 
 class Processes:
@@ -221,7 +221,7 @@ class Processes:
         for thread in threads:
             thread.join()
         if self._next > 1:
-            _end_marked(self._mark)  # what commands that have ended left behind
+            end_marked(self._mark)  # what commands that have ended left behind
         with self._lock:
             starter, self._starter = self._starter, None
         if starter is not None:
@@ -349,7 +349,7 @@ def _signal(process: Process, number: int) -> None:
             continue
 
 
-def _end_marked(mark: str) -> None:
+def end_marked(mark: str) -> None:
     """Kill what carries the mark until nothing does; new ones may be born meanwhile."""
     for _ in range(_ROUNDS_MAX):
         pids = _marked(mark)

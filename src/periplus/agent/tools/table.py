@@ -78,6 +78,10 @@ class Arguments:
     def records(self, name: str) -> tuple[Arguments, ...]:
         return tuple(Arguments(value) for value in self._values.get(name, ()))
 
+    def plain(self) -> dict[str, Any]:
+        """All of them, as values of JSON: for a tool that hands them on."""
+        return dict(self._values)
+
     def record(self, name: str) -> dict[str, Any]:
         """An object as it was sent: for arguments that go on to somebody else."""
         return dict(self._values.get(name, {}))

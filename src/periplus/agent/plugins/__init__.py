@@ -1,0 +1,10 @@
+"""Plugins: folders with a manifest that bring tools, hooks, skills and servers; off until their user trusts each of them."""
+
+from __future__ import annotations
+
+__all__ = ["FoundPlugin", "Manifest", "PluginTrust", "find_plugins", "open_plugins", "read_manifest"]
+
+from periplus.agent.plugins.consent import PluginTrust
+from periplus.agent.plugins.finding import FoundPlugin, find_plugins
+from periplus.agent.plugins.manifest import Manifest, read_manifest
+from periplus.agent.plugins.opening import open_plugins

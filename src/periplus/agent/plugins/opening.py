@@ -1,0 +1,199 @@
+"""What trusted plugins bring to a session. One that is not trusted, or was changed since, brings nothing, and that is said."""
+
+from __future__ import annotations
+
+__all__ = ["PluginExtension", "open_plugins"]
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from periplus.agent.contracts import Access, ToolResult
+from periplus.agent.extension import Extension
+from periplus.agent.plugins.finding import FoundPlugin, find_plugins
+from periplus.agent.plugins.folder import copy_out
+from periplus.agent.plugins.hooking import hook_of
+from periplus.agent.plugins.program import PluginError, ProgramCancelledError, ProgramPlace, Programs
+from periplus.agent.skills.finding import SkillPlace
+from periplus.agent.tools.outputs import shorten
+from periplus.agent.tools.table import Tool
+from periplus.agent.tools.watching import TreeWatch
+from periplus.base.errors import PeriplusError
+from periplus.base.files import Files
+
+if TYPE_CHECKING:
+    from periplus.agent.extension import Room
+    from periplus.agent.hooks import Hook
+    from periplus.agent.mcpclient.rows import ServerRow
+    from periplus.agent.plugins.manifest import HookRow, Manifest, ToolRow
+    from periplus.agent.tools.table import Arguments
+
+_COPIES: Final = "plugins"
+_ANSWER: Final = ("outcome", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginExtension(Extension):
+    """``skills`` are where those of plugins lie, for who opens skills."""
+
+    skills: Sequence[SkillPlace] = ()
+
+
+def open_plugins(room: Room) -> Extension | None:
+    """An opener of the agent's, before those that take skills and servers from it; None where there is no plugin."""
+    found = find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
+    if not found:
+        return None
+    said = [line for one in found if (line := _why_off(one))]
+    sandbox = room.session.sandbox
+    files = Files()
+    programs = Programs(
+        sandbox, root=os.path.realpath(room.root), environment=room.begun.environment, home=room.begun.home,
+        hidden=room.begun.hidden, files=files,
+    )  # fmt: skip
+    opened = []
+    for one in found:
+        if not one.is_on:
+            continue
+        if sandbox.layer == "none" and not one.unsandboxed:
+            said.append(
+                f"The plugin {one.name} is off: no sandbox works here ({sandbox.about}), and you did not say that it may run without one."
+            )
+            continue
+        try:
+            opened.append(_Opened(room, one, programs, files))
+        except PeriplusError as error:
+            said.append(f"The plugin {one.name} is off: {error}")
+    return PluginExtension(
+        tools=_tools(opened, said), hooks=[hook for one in opened for hook in one.hooks()],
+        servers=[row for one in opened for row in one.servers()], cancel=programs.cancel, close=programs.close, said=said,
+        skills=[place for one in opened for place in one.skills()],
+    )  # fmt: skip
+
+
+def _why_off(one: FoundPlugin) -> str:
+    if one.state == "unknown":
+        return f"The plugin {one.name} ({one.source}) is off until you trust it: periplus plugins trust {one.name}"
+    if one.state == "changed":
+        return f"The plugin {one.name} was changed since you trusted it, and is off. Look at {one.path}, then: periplus plugins trust {one.name}"
+    return f"The plugin {one.name} is off: {one.problem}" if one.state == "broken" else ""
+
+
+def _tools(opened: Sequence[_Opened], said: list[str]) -> list[Tool]:
+    held: dict[str, Tool] = {}
+    for one in opened:
+        for tool in one.tools():
+            if tool.name in held:
+                said.append(
+                    f"The tool {tool.name} of the plugin {one.manifest.name} is left out: there is another of that name."
+                )
+            held.setdefault(tool.name, tool)
+    return list(held.values())
+
+
+class _Opened:
+    """A plugin that is on, in its copy."""
+
+    def __init__(self, room: Room, found: FoundPlugin, programs: Programs, files: Files) -> None:
+        assert found.manifest is not None
+        assert found.held is not None
+        self.manifest: Manifest = found.manifest
+        self._room, self._programs = room, programs
+        copies = os.path.join(os.path.dirname(room.state), _COPIES)
+        for folder in (os.path.dirname(room.state), copies):
+            files.make_folder(folder, 0o700)
+        self._copy = copy_out(found.held, os.path.realpath(copies), found.name, files)
+        own = os.path.join(os.path.realpath(copies), f"own-{found.name}")
+        self._place = ProgramPlace(found.name, self._copy, own, frozenset(found.held.files))
+        self._watch: TreeWatch | None = None
+
+    def tools(self) -> list[Tool]:
+        return [self._tool(row) for row in self.manifest.tools]
+
+    def hooks(self) -> list[Hook]:
+        return [hook_of(self.manifest.name, row, self._asker(row)) for row in self.manifest.hooks]
+
+    def servers(self) -> list[ServerRow]:
+        """Their commands with the plugin's own folder written out."""
+        return [replace(row, command=self._words(row.command)) for row in self.manifest.servers]
+
+    def skills(self) -> list[SkillPlace]:
+        skills = self.manifest.skills
+        return [SkillPlace(self._copy, skills, self.manifest.source)] if skills else []
+
+    def _words(self, command: Sequence[str]) -> tuple[str, ...]:
+        words = [word.replace("{plugin}", self._copy) for word in command]
+        if words and ("/" in words[0] or words[0] in self._place.files):
+            words[0] = os.path.normpath(os.path.join(self._copy, words[0]))
+        return tuple(words)
+
+    def _asker(self, row: HookRow) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
+        def ask(question: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+            return self._programs.ask(self._place, row.command, question, deadline_s=row.deadline_s, known=known)
+
+        return ask
+
+    def _tool(self, row: ToolRow) -> Tool:
+        name = f"{self.manifest.name.replace('-', '_')}_{row.name}"
+
+        def run(args: Arguments) -> ToolResult:
+            return self._run(row, args)
+
+        return Tool(
+            name, f"{row.description} (plugin {self.manifest.name})", row.parameters, run, lambda _: _accesses(row)
+        )
+
+    def _run(self, row: ToolRow, args: Arguments) -> ToolResult:
+        question = {"kind": "tool", "name": row.name, "args": args.plain(), "root": os.path.realpath(self._room.root)}
+        is_writer = "write" in row.accesses
+        if is_writer:
+            self._watched().before()
+        try:
+            answer = self._programs.ask(
+                self._place, row.command, question, deadline_s=row.deadline_s, reach=row.accesses, known=_ANSWER
+            )  # fmt: skip
+            result = self._result(row, answer)
+        except ProgramCancelledError as error:
+            result = ToolResult(outcome="cancelled", output=str(error), untrusted=False)
+        except PluginError as error:
+            result = ToolResult(outcome="failed", output=str(error))
+        return self._changed(result) if is_writer else result
+
+    def _result(self, row: ToolRow, answer: Mapping[str, Any]) -> ToolResult:
+        outcome, output = answer.get("outcome", "ok"), answer.get("output", "")
+        if outcome not in ("ok", "failed") or not isinstance(output, str):
+            raise PluginError(f"the plugin {self.manifest.name}: {row.name} answered an outcome or an output that is none",
+                              mend="outcome is ok or failed, output a text.")  # fmt: skip
+        outputs = self._room.session.host.outputs
+        shown, handle = output, ""
+        if outputs is not None and shorten(output, "") != output:
+            handle = outputs.keep(output)
+            shown = shorten(output, handle)
+        return ToolResult(outcome=outcome, output=shown, handle=handle)
+
+    def _watched(self) -> TreeWatch:
+        if self._watch is None:
+            self._watch = TreeWatch(self._room.session.host.work)
+        return self._watch
+
+    def _changed(self, result: ToolResult) -> ToolResult:
+        """With the files that the program changed: of the turn they are, and undone with it."""
+        import msgspec
+
+        effects = self._watched().after()
+        if not effects:
+            return result
+        names = ", ".join(str(one["path"]) for one in effects[:20])
+        claimed = self._room.session.host.work.claimed([one["path"] for one in effects])
+        note = f"\nfiles changed: {names}" + (f"\nthat was somebody else's to change: {claimed}" if claimed else "")
+        return msgspec.structs.replace(result, output=result.output.rstrip("\n") + note, effects=effects)
+
+
+def _accesses(row: ToolRow) -> tuple[Access, ...]:
+    if "write" in row.accesses:
+        return (Access(resource="*", mode="write"),)
+    found = [Access(resource=f"process:plugin {row.name}", mode="write")]
+    found += [Access(resource="file:.", mode="read")] if "read" in row.accesses else []
+    found += [Access(resource="network:", mode="write")] if "network" in row.accesses else []
+    return tuple(found)
