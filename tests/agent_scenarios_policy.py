@@ -57,6 +57,34 @@ def denied_by_a_rule(scene):
     assert scene.text() == CALC
 
 
+@scenario(
+    "a file that may not be read is not shown by reading, listing, searching, a program, or a command in the sandbox",
+    "openai-chat",
+)
+def a_file_that_may_not_be_read(scene):
+    scene.file("secrets/prod.txt", "the canary is 4711\n")
+    scene.file("src/secrets/dev.txt", "the canary is 4712\n")
+    calls = (
+        "read(path='secrets/prod.txt')",
+        "search(pattern='canary')",
+        "shell(command='cat secrets/*')",
+        "open('secrets/prod.txt').read()",
+    )
+    source = f"for call in ({', '.join(f'lambda: {one}' for one in calls)}):\n    try: print(call())\n    except Exception as error: print(error)\n"
+    scene.open(
+        says("", read("secrets/prod.txt"), ("list", {"path": "secrets"}), ("list", {"glob": "**/*.txt"}), ("search", {"pattern": "canary"}),
+             ("search", {"pattern": "canary", "path": "secrets/prod.txt"})),
+        says("", ("code", {"source": source}), shell("cat secrets/prod.txt; cat secrets/*; grep -r canary secrets; ls secrets")),
+        says("Nothing of it."), rules=["deny read(secrets/**)"],
+    )  # fmt: skip
+    scene.turn("what is in it?")
+    assert "4711" not in str(scene.outputs)
+    assert "4711" not in str(scene.fake.bodies())
+    assert scene.outcomes == ["denied"] * 3 + ["ok"] * 4  # what is refused has its outcome first
+    assert "prod.txt" not in scene.outputs[3]
+    assert "4712" in scene.outputs[4]  # what lies elsewhere is found
+
+
 @scenario("the person says no: the call is not run, and the turn goes on", "anthropic")
 def asked_and_no(scene):
     person = Person("no")
@@ -172,7 +200,7 @@ def the_budget_remembers_over_a_crash(scene):
 
 
 @scenario(
-    "a secret in a request, a file or an output reaches neither the journal nor, from a command, the model",
+    "a secret in a request, in a file that is read or found, or in an output reaches the tools, and neither the journal nor the provider",
     "openai-chat",
 )
 def secrets_are_not_kept(scene):

@@ -36,6 +36,7 @@ from periplus.agent.tools.commands import Wish
 from periplus.agent.tools.local import HostParts, open_host
 from periplus.agent.tools.pages import Pages
 from periplus.agent.tools.talking import Asker
+from periplus.agent.tools.unread import Unread
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.clock import Clock, SystemClock, format_ms
 from periplus.base.errors import NotFoundError, RefusedError
@@ -114,6 +115,7 @@ class AgentSession:
             self.permission = under.permission if under is not None else Permission(
                 settings.mode, settings.rules, home=begun.home, workspace=root
             )  # fmt: skip
+            unread = Unread(self.permission.unread("deny"), self.permission.unread("ask"))
             approver = (
                 PermissionApprover(self.permission, _Remembering(self, begun.approver))
                 if begun.approver is not None
@@ -134,6 +136,7 @@ class AgentSession:
                     guard=under.guard if under is not None else claims_guard(project),
                     shared=under.work if under is not None else None, asker=begun.asker, consent=self._consent if approver is not None else None,
                     authorize=self._authorize_inner, note=self.note, allow_network=settings.flag("network"),
+                    unread=unread,
                 )
             )  # fmt: skip
             opened.callback(self.host.close)
@@ -144,7 +147,7 @@ class AgentSession:
             front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
             self.tape = Tape(
                 *front, session=begun.name, files=view,
-                pages=PageTable(memory, FolderRetriever(root), begun.name), memory=memory,
+                pages=PageTable(memory, FolderRetriever(root, unread), begun.name), memory=memory,
                 facts=lambda: [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())], budget=settings.number("context_tokens"),
                 fold_to=settings.number("context_tokens") // 3,
             )  # fmt: skip

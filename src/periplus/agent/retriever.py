@@ -10,7 +10,7 @@ __all__ = ["FolderRetriever"]
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from periplus.agent.contracts import Snippet
@@ -28,10 +28,11 @@ _HIDDEN: Final = frozenset({"node_modules", "__pycache__", "dist", "build", "tar
 
 
 class FolderRetriever:
-    """Satisfies ``contracts.Retriever`` for the files below ``root``."""
+    """Satisfies ``contracts.Retriever`` for the files below ``root``, but for those that ``unread`` says may not be read."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, unread: Callable[[str], bool] = lambda _: False) -> None:
         self._root = root
+        self._unread = unread
 
     def retrieve(self, query: str, k: int = 6) -> Sequence[Snippet]:
         asked = {rough_stem(term) for term in query_terms(query)}
@@ -86,7 +87,9 @@ class FolderRetriever:
                 number += 1
                 if number > FILES_MAX:
                     return
-                yield os.path.relpath(os.path.join(folder, name), self._root)
+                path = os.path.relpath(os.path.join(folder, name), self._root)
+                if not self._unread(path):
+                    yield path
 
 
 def _window(text: str, words: set[str]) -> str:

@@ -1,14 +1,15 @@
 """Permission: three modes, and rules over them, by tool, command and path.
 
 A rule is written ``effect tool`` or ``effect tool(what)``: ``allow shell(git status)`` lets every command run that begins with these
-words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks. ``tool`` and paths are globs. Of the rules that match,
+words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks. What may not be read may not be listed, searched
+or edited either: a rule of ``read`` with a path counts for all tools of files. ``tool`` and paths are globs. Of the rules that match,
 the strictest wins: deny, then ask, then allow. A text of several commands is allowed only where each of them is. What takes away what is
 there, or cannot be told before it runs, is asked for whatever allows it by a rule; what is catastrophic is denied, whoever allows it.
 """
 
 from __future__ import annotations
 
-__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "asked_lines", "parse_rule"]
+__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "asked_lines", "parse_rule", "path_matches"]
 
 import fnmatch
 import json
@@ -31,6 +32,9 @@ MODES: Final[Mapping[Mode, str]] = {
 }
 _EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")
 _READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user", "skill"})
+_OF_FILES: Final = frozenset(
+    {"list", "search", "edit", "write"}
+)  # each of them says what a file holds, or that it is there
 _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
 _INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
@@ -78,7 +82,7 @@ def parse_rule(text: str) -> Rule:
 class Permission(Hook):
     """May this call run? ``home`` and ``workspace`` are absolute paths, for the floor."""
 
-    also: ClassVar[frozenset[str]] = frozenset({"always", "explain"})
+    also: ClassVar[frozenset[str]] = frozenset({"always", "explain", "unread"})
 
     def __init__(
         self, mode: Mode, rules: Iterable[Rule] = (), *, home: str = "", workspace: str = "",
@@ -123,6 +127,14 @@ class Permission(Hook):
         why = judgement.reason if judgement is not None and is_loose else f"{name} is asked for in mode {self._mode}"
         return ToolDecision(allow=True, ask=True, reason=why)
 
+    def unread(self, effect: Effect) -> tuple[str, ...]:
+        """The paths, as globs, of the rules of that effect that keep files from being read."""
+        return tuple(
+            rule.path
+            for rule in self._rules
+            if rule.effect == effect and rule.path is not None and _is_of_reading(rule)
+        )
+
     def explain(self, name: str, args: Mapping[str, Any]) -> str:
         """In a line: what would be decided, and why."""
         decision = self.authorize_tool(name, args)
@@ -145,7 +157,12 @@ class Permission(Hook):
     def _by_rules(
         self, name: str, args: Mapping[str, Any], judgement: Judgement | None
     ) -> tuple[Effect | None, Rule | None]:
-        matching = [rule for rule in self._rules if fnmatch.fnmatchcase(name, rule.tool)]
+        matching = [
+            rule
+            for rule in self._rules
+            if fnmatch.fnmatchcase(name, rule.tool)
+            or (name in _OF_FILES and rule.effect != "allow" and rule.path is not None and _is_of_reading(rule))
+        ]
         paths = sorted({self._named(path) for path in _paths(args)})
         found: dict[Effect, Rule] = {}
         for rule in matching:
@@ -154,7 +171,7 @@ class Permission(Hook):
                 hits = [_begins(command, rule.command) for command in commands]
                 is_hit = bool(hits) and (any(hits) if rule.effect != "allow" else False)
             elif rule.path is not None:
-                hits = [_matches(path, rule.path) for path in paths]
+                hits = [path_matches(path, rule.path) for path in paths]
                 is_hit = bool(hits) and (all(hits) if rule.effect == "allow" else any(hits))
             else:
                 is_hit = True
@@ -226,6 +243,10 @@ def _wants_more(name: str, args: Mapping[str, Any]) -> str:
     return "it would run outside of the sandbox" if name == "shell" and args.get("unsandboxed") is True else ""
 
 
+def _is_of_reading(rule: Rule) -> bool:
+    return fnmatch.fnmatchcase("read", rule.tool)
+
+
 def _begins(command: Sequence[str], prefix: Sequence[str]) -> bool:
     return len(command) >= len(prefix) and tuple(command[: len(prefix)]) == tuple(prefix)
 
@@ -253,7 +274,7 @@ def _read_as_json(text: str) -> object:
     return found if isinstance(found, list | dict) else None
 
 
-def _matches(path: str, pattern: str) -> bool:
+def path_matches(path: str, pattern: str) -> bool:
     """As in ignore files: ``**`` goes over folders, a folder stands for all below it."""
     if pattern.endswith("/**"):
         pattern = pattern.removesuffix("/**")

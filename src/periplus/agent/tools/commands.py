@@ -116,9 +116,10 @@ class Shell:
             sandbox = Unconfined()
         elif network and not self._allow_network:
             self._ask("network", about, "")
+        masked = self.work.unread.masked(self.work.folder) if sandbox.layer != "none" else ()
         confinement = Confinement.of(
             self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable), kept=kept,
-            hidden=self._hidden, allow_network=network or self._allow_network,
+            hidden=(*self._hidden, *masked), allow_network=network or self._allow_network,
         )  # fmt: skip
         folder = self.work.folder.real_path(cwd)
         environment = {**self.environment, **({"TERM": "xterm-256color"} if terminal else {}), **(more or {})}

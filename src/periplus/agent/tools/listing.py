@@ -40,7 +40,7 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
     entry = work.folder.stat(name)
     if entry is not None and entry.kind != "folder":
         raise UsageError(f"{name} is a {entry.kind} and no folder", mend=f"read(path={name!r}) shows it.")
-    walk = Walk(work.folder, with_ignored=args.flag("ignored"))
+    walk = Walk(work.folder, with_ignored=args.flag("ignored"), unread=work.unread)
     glob = args.text("glob")
     depth = args.integer("depth") if args.has("depth") else None if glob else 1
     rows = []
@@ -52,6 +52,7 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
             {"folder": f"{one.path}/", "file": f"{one.path}\t{one.size}"}.get(one.kind, f"{one.path}\t{one.kind}")
         )
     notes = [f"cannot be listed: {why}" for why in walk.unread[:5]]
+    notes += walk.told()
     if walk.stopped:
         notes.append(f"the walk stopped here: {walk.stopped}; list a smaller folder")
     return _window(name, rows, args, notes)

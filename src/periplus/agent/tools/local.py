@@ -24,6 +24,7 @@ from periplus.agent.tools.scripting import Authorize, code_tool
 from periplus.agent.tools.searching import Engine, find_engine, search_tool
 from periplus.agent.tools.table import Tool
 from periplus.agent.tools.talking import Asker, ask_tool, plan_tool, recall_tool, remember_tool
+from periplus.agent.tools.unread import Unread
 from periplus.agent.tools.websearch import SearchProvider, web_search_tool
 from periplus.agent.tools.workspace import Guard, SharedWork, Workspace
 from periplus.base.files import Files
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class HostParts:
     """What a host is made of. ``environment`` and ``home`` are the host's, handed over by the face; without a ``sandbox`` that works each
-    command needs ``consent``. ``pages`` are all handles but those of outputs. ``shared`` is the work of the session that this one works for.
+    command needs ``consent``. ``unread`` is what rules keep from being read. ``pages`` are all handles but those of outputs. ``shared`` is the work of the session that this one works for.
     """
 
     root: str
@@ -57,6 +58,7 @@ class HostParts:
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
     allow_network: bool = False
+    unread: Unread | None = None
     more: Sequence[Tool] = ()
     files: Files | None = None
 
@@ -68,7 +70,7 @@ def open_host(parts: HostParts) -> LocalToolHost:
     outputs = Outputs(os.path.join(parts.state, "output"), files)
     work = Workspace(
         parts.root, parts.state, pages=Pages({"output": outputs}, parts.pages), guard=parts.guard, files=files,
-        shared=parts.shared,
+        shared=parts.shared, unread=parts.unread,
     )  # fmt: skip
     recovered = work.recover()
     processes = Processes(outputs)

@@ -79,13 +79,14 @@ def _search(work: Workspace, engine: Engine, args: Arguments) -> ToolResult:
     if is_handle(path):
         return _pages(work, pattern, path, start, args)
     name = work.path(path)
-    walk = Walk(work.folder, with_ignored=args.flag("ignored"))
+    walk = Walk(work.folder, with_ignored=args.flag("ignored"), unread=work.unread)
     notes: list[str] = []
     matches = _matches(work.folder, engine, pattern, _wanted(walk, name, args.text("glob"), notes), notes)
     shown = list(itertools.islice(matches, start, start + SHOWN_MAX + 1))
     is_cut = len(shown) > SHOWN_MAX
     rows = _rows(work.folder, shown[:SHOWN_MAX], args.integer("context"))
     notes += [f"cannot be listed: {why}" for why in walk.unread[:5]]
+    notes += walk.told()
     if walk.stopped:
         notes.append(f"not everything was searched: {walk.stopped}; search a smaller folder")
     if is_cut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["WALK_SECONDS_MAX", "Walk"]
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from periplus.agent.tools.ignores import Ignores, parse_rules
@@ -17,10 +17,16 @@ _IGNORE_BYTES_MAX: Final = 1 << 20
 
 
 class Walk:
-    """One walk. ``stopped`` says why it did not see everything, ``unread`` which folders could not be listed."""
+    """One walk. ``stopped`` says why it did not see everything, ``unread`` which folders could not be listed, ``kept_back`` how many entries
+    were left out because a rule keeps them from being read (what lies in a folder that is, is not counted).
+    """
 
-    def __init__(self, folder: Confined, *, with_ignored: bool = False, seconds: float = WALK_SECONDS_MAX) -> None:
-        self._folder, self._with_ignored, self._seconds = folder, with_ignored, seconds
+    def __init__(
+        self, folder: Confined, *, with_ignored: bool = False, seconds: float = WALK_SECONDS_MAX,
+        unread: Callable[[str], bool] = lambda _: False,
+    ) -> None:  # fmt: skip
+        self._folder, self._with_ignored, self._seconds, self._unread = folder, with_ignored, seconds, unread
+        self.kept_back = 0
         self.stopped = ""
         self.unread: list[str] = []
 
@@ -60,6 +66,12 @@ class Walk:
             if inner.kind == "file":
                 yield inner
 
+    def told(self) -> list[str]:
+        """What is to be said of entries that were left out by a rule."""
+        count = self.kept_back
+        left_out = "1 entry is" if count == 1 else f"{count:,} entries are"
+        return [f"{left_out} left out: a rule keeps what is there from being read"] if count else []
+
     def _rules_above(self, names: tuple[str, ...]) -> Ignores:
         ignores = Ignores()
         for end in range(len(names)):
@@ -86,6 +98,9 @@ class Walk:
                 raise
             self.unread.append(f"{path}: {error}")
             return []
+        told = [one for one in found if not self._unread(one.path)]
+        self.kept_back += len(found) - len(told)
+        found = told
         if self._with_ignored:
             return found
         return [one for one in found

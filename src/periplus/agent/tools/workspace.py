@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
+from periplus.agent.tools.unread import Unread
 from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, PeriplusError, RefusedError, UsageError
 from periplus.base.files import Files
@@ -63,8 +64,9 @@ class Workspace:
     """The folder ``root`` that the agent works in. ``state`` is a folder of the session's own, outside of it or in the store."""
 
     def __init__(self, root: str, state: str, *, pages: Pages | None = None, guard: Guard | None = None,
-                 files: Files | None = None, shared: SharedWork | None = None) -> None:  # fmt: skip
+                 files: Files | None = None, shared: SharedWork | None = None, unread: Unread | None = None) -> None:  # fmt: skip
         self.files = files or Files()
+        self.unread = unread or Unread()
         self.folder = Confined(root, files=self.files)
         self.root = self.folder.root
         self._roots = tuple(dict.fromkeys((self.root, os.path.normpath(root))))
