@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from periplus.agent.mcpclient.config import user_servers, variables_lent
+from periplus.agent.mcpclient.rows import ServerRow
 from periplus.agent.models.opening import KINDS, PROVIDERS, Provider
 from periplus.agent.policies.permission import MODES, Mode, Rule, parse_rule
 from periplus.base.errors import RefusedError, UsageError, environment_failure
@@ -75,6 +77,9 @@ class Settings:
     providers: Mapping[str, Provider] = field(default_factory=lambda: PROVIDERS)
     trusted: bool = False
     search: SearchService | None = None
+    servers: tuple[ServerRow, ...] = ()
+    """The user's own MCP servers, values as they are written in the file; and the variables that others' servers may be given."""
+    server_variables: tuple[str, ...] = ()
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -107,11 +112,17 @@ def load_settings(
     search: SearchService | None = None
     path = os.path.join(folder, USER_FILE)
     table = read_table(path, private=True)
+    servers: tuple[ServerRow, ...] = ()
+    server_variables: tuple[str, ...] = ()
     for name, value in table.items():
         if name == "providers":
             providers |= _providers(value, path)
         elif name == "search":
             search = _search(value, path)
+        elif name == "servers":
+            servers = user_servers(value, path)
+        elif name == "server_variables":
+            server_variables = variables_lent(value, path)
         else:
             values[name], sources[name] = _checked(name, value, path), path
     if trusted:
@@ -129,7 +140,7 @@ def load_settings(
             checked = _checked(name, value, f"--{name.replace('_', '-')}")
             values[name] = (*values["rules"], *checked) if name == "rules" else checked
             sources[name] = "flag"
-    return Settings(values, sources, providers, trusted, search)
+    return Settings(values, sources, providers, trusted, search, servers, server_variables)
 
 
 def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
@@ -250,5 +261,5 @@ def _search(value: Any, where: str) -> SearchService:
 def _meant(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, [*_BY_NAME, "providers", "search"], n=1)
+    near = difflib.get_close_matches(name, [*_BY_NAME, "providers", "search", "server_variables", "servers"], n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(_BY_NAME)}."

@@ -45,10 +45,17 @@ def _subagents(room: Room) -> Extension | None:
     return open_subagents(room)
 
 
+def _servers(room: Room) -> Extension | None:
+    from periplus.agent.mcpclient.opening import open_servers
+
+    return open_servers(room)
+
+
 STANDARD: Final[tuple[Opener, ...]] = (
     _perception,
     _web_search,
     _plugins,
     _skills,
     _subagents,
+    _servers,  # last: others hand it servers
 )

@@ -1,8 +1,9 @@
 """Permission: three modes, and rules over them, by tool, command and path.
 
 A rule is written ``effect tool`` or ``effect tool(what)``: ``allow shell(git status)`` lets every command run that begins with these
-words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks. What may not be read may not be listed, searched
-or edited either: a rule of ``read`` with a path counts for all tools of files. ``tool`` and paths are globs. Of the rules that match,
+words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` lets tools of an MCP
+server be called. What may not be read may not be listed, searched or edited either: a rule of ``read`` with a path counts for all tools of
+files. ``tool`` and paths are globs. Of the rules that match,
 the strictest wins: deny, then ask, then allow. A text of several commands is allowed only where each of them is. What takes away what is
 there, or cannot be told before it runs, is asked for whatever allows it by a rule; what is catastrophic is denied, whoever allows it.
 """
@@ -37,6 +38,7 @@ _OF_FILES: Final = frozenset(
 )  # each of them says what a file holds, or that it is there
 _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
+_SERVERS: Final = "mcp"  # the tool through which tools of servers are called: what it calls is named server/tool
 _INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
 _SHOWN: Final = 200
 
@@ -124,7 +126,8 @@ class Permission(Hook):
             return ToolDecision(allow=True)
         if self._is_free(name, args):
             return ToolDecision(allow=True)
-        why = judgement.reason if judgement is not None and is_loose else f"{name} is asked for in mode {self._mode}"
+        named = f"{name}({_target(args)})" if name == _SERVERS else name
+        why = judgement.reason if judgement is not None and is_loose else f"{named} is asked for in mode {self._mode}"
         return ToolDecision(allow=True, ask=True, reason=why)
 
     def unread(self, effect: Effect) -> tuple[str, ...]:
@@ -170,6 +173,11 @@ class Permission(Hook):
                 commands = judgement.commands if judgement is not None else ()
                 hits = [_begins(command, rule.command) for command in commands]
                 is_hit = bool(hits) and (any(hits) if rule.effect != "allow" else False)
+            elif rule.path is not None and name == _SERVERS:
+                target = _target(args)
+                # What a stranger's tool is given as a path may be forbidden by it, never allowed.
+                also = paths if rule.effect != "allow" else []
+                is_hit = any(path_matches(one, rule.path) for one in [*([target] if target else []), *also])
             elif rule.path is not None:
                 hits = [path_matches(path, rule.path) for path in paths]
                 is_hit = bool(hits) and (all(hits) if rule.effect == "allow" else any(hits))
@@ -204,6 +212,8 @@ class Permission(Hook):
             return True
         if name == "spawn_agent":  # what it does is judged call by call, like that of its parent
             return self._mode != "ask" or args.get("mode", "read-only") == "read-only"
+        if name == _SERVERS and args.get("arguments") is None:
+            return True  # it looks what there is
         if self._mode == "autonomous":
             return True
         return self._mode == "default" and name in _EDITS
@@ -211,7 +221,7 @@ class Permission(Hook):
     def _bound(self, name: str, args: Mapping[str, Any]) -> str:
         if name in self._commands or name in ("code", "process"):
             return f"{name} {json.dumps(args, sort_keys=True, default=str)}"
-        return name
+        return f"{name} {_target(args)}" if name == _SERVERS else name
 
 
 class PermissionApprover:
@@ -245,6 +255,14 @@ def _wants_more(name: str, args: Mapping[str, Any]) -> str:
 
 def _is_of_reading(rule: Rule) -> bool:
     return fnmatch.fnmatchcase("read", rule.tool)
+
+
+def _target(args: Mapping[str, Any]) -> str:
+    """What a call through ``mcp`` calls, as rules name it."""
+    server, tool = args.get("server"), args.get("tool")
+    if not isinstance(server, str) or not server:
+        return ""
+    return f"{server}/{tool}" if isinstance(tool, str) and tool else server
 
 
 def _begins(command: Sequence[str], prefix: Sequence[str]) -> bool:
