@@ -212,12 +212,14 @@ def test_secrets_and_half_characters_go_before_anything_is_kept():
     assert decode_event(data) == event
 
 
-def test_a_call_has_a_mark_and_others_have_none():
+def test_a_mark_tells_what_was_said_and_by_whom_and_not_when():
     event = read("claude-code", "PostToolUse", {"session_id": "s", "tool_name": "Bash", "tool_use_id": "t"})
     assert mark_of(event) == mark_of(event._replace(at_ms=5))
     assert mark_of(event) != mark_of(event._replace(session="other"))
-    assert mark_of(event._replace(call="")) == ""
-    assert mark_of(event._replace(kind="prompt")) == ""
+    assert mark_of(event._replace(agent="vscode")) != mark_of(event)
+    prompt = event._replace(kind="prompt", call="", prompt="Do it")
+    assert mark_of(prompt) == mark_of(prompt._replace(at_ms=9)) != mark_of(prompt._replace(prompt="Do it again"))
+    assert mark_of(event._replace(response="a")) == mark_of(event)  # a call has its id
 
 
 ANYTHING = st.recursive(

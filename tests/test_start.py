@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.base.canonical import canonical
+from periplus.base.clock import parse_past_ms
 from periplus.base.plain_toml import plain_tables
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Entity
@@ -83,6 +84,15 @@ def test_a_command_behind_an_option_is_understood_or_told_as_ever(capsys):
     assert main(["--nonsense", "recall"]) == 2
     said = capsys.readouterr().err
     assert "recall --help" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_ms"), [("30m", 1_800_000), ("45min", 2_700_000), ("2h", 7_200_000), ("3d", 259_200_000), ("1w", 604_800_000),
+                         ("0h", 0), ("h", None), ("2", None), ("2y", None), ("-1h", None), ("1.5h", None), ("9999999h", None), ("1 h", None)])  # fmt: skip
+def test_so_long_ago_is_a_time(text, ago_ms):
+    now_ms = 1_767_225_600_000
+    assert parse_past_ms(text, now_ms) == (None if ago_ms is None else now_ms - ago_ms)
+    assert parse_past_ms("2026-01-01", 5) == parse_past_ms("2026-01-01T00:00:00Z", 7) == now_ms
 
 
 def test_typing_extensions_is_there_for_who_asks_later():

@@ -18,6 +18,7 @@ from periplus.memory.claims import Asked
 from periplus.memory.handoffs import NewHandoff
 from periplus.memory.links import linked, open_entities
 from periplus.memory.plans import NewStep
+from periplus.memory.search import Filters
 from periplus.project import Project
 from support import Stop, StoppingFiles
 from test_anchors import AUTH, commit, write
@@ -306,3 +307,29 @@ def test_a_stop_at_every_call_leaves_one_standing_for_both_or_neither(tmp_path, 
         if not stopped:
             break
     assert 2 < stops < 199
+
+
+@pytest.mark.parametrize("question", ["credentials", "password vault"])
+def test_what_was_replaced_never_outranks_what_stands_in_its_place(ada, tmp_path, question):
+    """Also where what stands there is stale, says none of the words, and came by way of something that says none either."""
+    (tmp_path / "src").mkdir()
+    write(tmp_path, AUTH)
+    for number in range(12):
+        ada.remember(Memory("note", f"Something else, the {number}th"))
+    first = ada.remember(Memory("decision", "We keep the password in a vault")).entity.item_id
+    second = ada.remember(Memory("decision", "Moved to the new place", supersedes=(first,))).entity.item_id
+    third = ada.remember(
+        Memory("decision", "A third way", supersedes=(second,), about=("src/auth.py",), confidence=30)
+    ).entity.item_id
+    other = ada.remember(Memory("decision", "The password of the wifi is on the wall")).entity.item_id
+    write(tmp_path, "changed = True\n")
+    told = ada.recall(question).hits
+    assert {hit.item_id for hit in told} >= {third, other}
+    assert not {first, second} & {hit.item_id for hit in told}
+    all_told = ada.recall(question, filters=Filters(with_ended=True)).hits
+    order = [hit.item_id for hit in all_told]
+    assert order.index(third) < order.index(first)
+    assert [one for one in order if one in (third, other)] == [
+        hit.item_id for hit in told if hit.item_id in (third, other)
+    ]
+    assert all_told[order.index(third)].stale

@@ -233,6 +233,17 @@ def test_handoffs_for_somebody_else_are_not_mine(ada, clock):
     assert texts(ada.work.handoffs(recipient="bob")) == ["for bob", "for"]
 
 
+def test_a_handoff_for_somebody_else_is_taken_over_only_by_force(ada, bob):
+    one = ada.work.hand_off(NewHandoff("Half done", "carl"))
+    with pytest.raises(RefusedError, match="is for carl, and you are bob") as refused:
+        bob.work.accept_handoff(one.item_id)
+    assert "--force" in refused.value.mend
+    assert state_of(ada, one) == "open"
+    assert bob.work.accept_handoff(one.item_id, force=True).value["accepted_by"] == "bob"
+    own = ada.work.hand_off(NewHandoff("Mine", "bob"))
+    assert bob.work.accept_handoff(own.item_id).value["state"] == "accepted"
+
+
 # -- mail -------------------------------------------------------------------------------------------------------------
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Clock", "FixedClock", "SystemClock", "format_ms", "parse_ms"]
+__all__ = ["Clock", "FixedClock", "SystemClock", "format_ms", "parse_ms", "parse_past_ms"]
 
 import functools
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+_UNITS_MS: Final = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_AGO_DIGITS_MAX: Final = 6
 
 
 class Clock(Protocol):
@@ -74,3 +77,12 @@ def parse_ms(text: str) -> int | None:
         moment = moment.replace(tzinfo=UTC)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
+
+
+def parse_past_ms(text: str, now_ms: int) -> int | None:
+    """A time as ``parse_ms`` reads it, or so long ago: ``30m``, ``2h``, ``3d``, ``1w``. None where it is neither."""
+    unit = text.lstrip("0123456789")
+    digits = text[: len(text) - len(unit)]
+    if unit in _UNITS_MS and 0 < len(digits) <= _AGO_DIGITS_MAX:
+        return max(0, now_ms - int(digits) * _UNITS_MS[unit])
+    return parse_ms(text)

@@ -45,8 +45,9 @@ class Spool:
         self.folder = folder
         self._files = files or Files()
 
-    def leave(self, data: bytes, at_ns: int, mark: str = "") -> bool:
-        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, nothing is left: False.
+    def leave(self, data: bytes, at_ns: int, mark: str = "", within_ns: int | None = None) -> bool:
+        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, left at most ``within_ns`` before,
+        nothing is left: False.
 
         Raises RefusedError where the spool is full or ``data`` too large, EnvironmentFailure.
         """
@@ -60,7 +61,8 @@ class Spool:
         except OSError as error:
             raise environment_failure(error, "write in", self.folder) from error
         mark = mark or os.urandom(8).hex()
-        if any(name.endswith(f"-{mark}{_SUFFIX}") for name in held):
+        since_ns = 0 if within_ns is None else at_ns - within_ns
+        if any(name.endswith(f"-{mark}{_SUFFIX}") and int(name[:_TIME_DIGITS]) >= since_ns for name in held):
             return False
         if len(held) >= SPOOLED_FILES_MAX or self._size(held) + len(data) > SPOOLED_BYTES_MAX:
             raise RefusedError(f"{len(held):,} events wait already", mend="Run `periplus status`, which takes them in.")

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="only atoms of this relevance or more, 0 to 1 (default: 0)",
     )
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, or RFC 3339")
+    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
     add("--max-age", type=number(0, 100_000), metavar="DAYS", help="only what is no older than so many days")
     add("--source", default="", metavar="TEXT", help="only what comes from this source, or from below it")
     add("--tag", action="append", default=[], metavar="TAG", help="only atoms with this tag (repeatable: with all)")
@@ -78,7 +78,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _filters(arguments: argparse.Namespace) -> Filters:
     from periplus.base.clock import parse_ms
     from periplus.base.errors import FormatError, UsageError
-    from periplus.cli.inputs import read_time
+    from periplus.cli.inputs import read_past_time
     from periplus.context.filters import Filters, check_filters
     from periplus.context.types import parse
 
@@ -89,7 +89,7 @@ def _filters(arguments: argparse.Namespace) -> Filters:
         except FormatError as error:
             raise UsageError(f"--type {wanted[:80]!r} is no type: {error}", safe="Nothing was changed.") from error
     filters = Filters(
-        wanted, arguments.relevance, parse_ms(read_time(arguments.since, "--since")) if arguments.since else None,
+        wanted, arguments.relevance, parse_ms(read_past_time(arguments.since, "--since")) if arguments.since else None,
         arguments.max_age * _DAY_MS if arguments.max_age is not None else None, plain(arguments.source, "--source"),
         tuple(plain(tag, "--tag") for tag in arguments.tag),
     )  # fmt: skip

@@ -44,6 +44,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     listing.add_argument("--all", action="store_true", help="also those that are closed")
     take = action("accept", "take over what a handoff passes on")
     take.add_argument("id", metavar="ID", help="its id, or its unique beginning")
+    take.add_argument("--force", action="store_true", help="also one that is for somebody else")
     close = action("close", "say that nothing of a handoff is left to do")
     close.add_argument("id", metavar="ID", help="its id, or its unique beginning")
 
@@ -82,7 +83,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
 def _accept(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
-        return _told(face, project.work.accept_handoff(arguments.id))
+        return _told(face, project.work.accept_handoff(arguments.id, force=arguments.force))
 
 
 def _close(face: Face, arguments: argparse.Namespace) -> int:

@@ -64,8 +64,8 @@ def _configure_log(parser: argparse.ArgumentParser) -> None:
     )
     add("--action", action="append", default=[], choices=_actions(), metavar="ACTION",
         help=f"only these (repeatable): {', '.join(_actions())}")  # fmt: skip
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, or RFC 3339")
-    add("--until", default="", metavar="TIME", help="only what is older: a date, or RFC 3339")
+    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
+    add("--until", default="", metavar="TIME", help="only what is older: a date, RFC 3339, or 2h, 3d, 1w ago")
     add("--lineage", default="", metavar="ID|all", help="of another lineage, or of all side by side (default: our own)")
     add("--reader", default="", metavar="NAME",
         help="what is new since this reader's last look, oldest first, of all lineages")  # fmt: skip
@@ -145,7 +145,7 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _wanted(arguments: argparse.Namespace) -> RecordFilter:
-    from periplus.cli.inputs import read_time
+    from periplus.cli.inputs import read_past_time
     from periplus.journal.history import RecordFilter
 
     return RecordFilter(
@@ -154,8 +154,8 @@ def _wanted(arguments: argparse.Namespace) -> RecordFilter:
         tuple(arguments.by),
         tuple(arguments.session),
         tuple(arguments.action),
-        read_time(arguments.since, "--since") if arguments.since else "",
-        read_time(arguments.until, "--until") if arguments.until else "",
+        read_past_time(arguments.since, "--since") if arguments.since else "",
+        read_past_time(arguments.until, "--until") if arguments.until else "",
     )
 
 

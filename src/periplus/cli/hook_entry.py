@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from periplus.base.notes import Note, leave_note
 from periplus.base.places import find_root
 from periplus.base.spool import Spool
-from periplus.interop.hook_events import HookEvent, encode_event, folder_of, kind_of, mark_of, read_event, reply_to
+from periplus.interop.hook_events import (
+    DOUBLE_MS,
+    HookEvent,
+    encode_event,
+    folder_of,
+    kind_of,
+    mark_of,
+    read_event,
+    reply_to,
+)
 
 if TYPE_CHECKING:
     from periplus.journal import Writer
@@ -54,6 +63,7 @@ class _Call(NamedTuple):
     agent: str
     store: str
     is_patient: bool
+    unknown: str = ""  # options that nobody knows
 
 
 def run_hook(words: Sequence[str]) -> NoReturn:
@@ -77,13 +87,15 @@ def tell_hook(words: Sequence[str]) -> None:
             folder = os.getcwd()
             if os.environ.get("PERIPLUS_HOOKS", "").lower() in ("off", "0", "no"):
                 return
+            if call.unknown:
+                _note_once(call, folder, f"unknown options were passed over: {call.unknown}")
             _tell(call)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
     except BaseException as error:  # noqa: BLE001 - an agent is never disturbed; doctor shows the note
         try:
-            _note(call, folder, _what(error))
+            (_note_once if type(error).__name__ == "NotAStoreError" else _note)(call, folder, _what(error))
         except BaseException:  # noqa: BLE001, S110 - there is nobody left to tell
             pass
 
@@ -118,6 +130,7 @@ def _parse(words: Sequence[str]) -> _Call:
     from periplus.base.errors import UsageError
 
     event, agent, store, is_patient = "", "claude-code", os.environ.get("PERIPLUS_STORE", ""), False
+    unknown: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -128,12 +141,12 @@ def _parse(words: Sequence[str]) -> _Call:
         elif word == "--wait":
             is_patient = True
         elif word.startswith("-"):
-            continue
+            unknown += [name[:40]] if name != "--json" else []
         elif not event:
             event = word
     if not event:
         raise UsageError("no event is named", mend="Type: periplus hook EVENT --agent AGENT")
-    return _Call(event, agent, store, is_patient)
+    return _Call(event, agent, store, is_patient, " ".join(unknown)[:200])
 
 
 def _tell(call: _Call) -> None:
@@ -147,15 +160,17 @@ def _tell(call: _Call) -> None:
     root = find_root(_start(document), call.store or None)
     _place.append(root)
     spool = Spool(os.path.join(root, "hooks", "spool"))
+    is_double = False
     if kind != _NEVER_SPOOLED:
         try:
-            spool.leave(encode_event(event), now_ns, mark_of(event))
+            within_ns = None if event.call else DOUBLE_MS * 1_000_000
+            is_double = not spool.leave(encode_event(event), now_ns, mark_of(event), within_ns)
         except Exception as error:  # noqa: BLE001 - what can still be told is told
             _note(call, root, f"the event was lost: {type(error).__name__}: {error}")
     signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
     if kind == "session-start":
         _export(event)
-    if kind in _ANSWERED:
+    if kind in _ANSWERED and not is_double:  # what is told twice is answered once
         try:
             _answer(root, event)
         except (Exception, _LateError) as error:  # noqa: BLE001 - what is to be done later is not given up for it
@@ -348,6 +363,20 @@ def user_notes_file(environment: Mapping[str, str]) -> str:
         home = environment.get("HOME", "")
         state = os.path.join(home, ".local", "state") if home.startswith("/") else ""
     return os.path.join(state, "periplus", "hook-notes") if state else ""
+
+
+def _note_once(call: _Call, folder: str, what: str) -> None:
+    """For what is so at each event, and no trouble: hooks of a person run in folders that have no store as well."""
+    from periplus.base.notes import read_notes
+
+    paths = [user_notes_file(os.environ)]
+    try:
+        paths.append(os.path.join(find_root(folder, call.store or None), "hooks", "notes"))
+    except Exception:  # noqa: BLE001, S110 - no store: then nothing was noted in it
+        pass
+    said = " ".join(what.split())[:300]
+    if not any(note.what == said and note.folder == folder[-300:] for path in paths for note in read_notes(path)):
+        _note(call, folder, what)
 
 
 def _note(call: _Call, folder: str, what: str) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["check_file", "check_target", "read_file", "read_public_key", "read_secret", "read_time", "sessions_of"]
+__all__ = [
+    "check_file",
+    "check_target",
+    "read_file",
+    "read_past_time",
+    "read_public_key",
+    "read_secret",
+    "read_time",
+    "sessions_of",
+]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -99,6 +108,14 @@ def read_time(text: str, option: str) -> str:
             mend="Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z.",
         )  # fmt: skip
     return format_ms(found)
+
+
+def read_past_time(text: str, option: str) -> str:
+    """What ``read_time`` reads, or so long ago: 30m, 2h, 3d, 1w. Raises UsageError for anything else."""
+    from periplus.base.clock import SystemClock, format_ms, parse_past_ms
+
+    found = parse_past_ms(text, SystemClock().now_ms())
+    return read_time(text, option) if found is None else format_ms(found)
 
 
 def sessions_of(folder: str, home: str) -> list[FoundSession]:

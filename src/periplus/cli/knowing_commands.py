@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         add("--limit", type=number(1), default=10, metavar="N", help="at most N of each part (default: 10)")
     else:
         add("--since", default="", metavar="WHEN",
-            help="the number of a record, a time, or a session by name or id (default: your last session)")  # fmt: skip
+            help="the number of a record, a time, 30m, 2h, 3d or 1w ago, or a session by name or id (default: your last session)")  # fmt: skip
         add("--limit", type=number(1), default=50, metavar="N", help="at most N changes (default: 50)")
     add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no such limit)")
 

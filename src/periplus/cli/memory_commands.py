@@ -89,7 +89,7 @@ def _configure_recall(parser: argparse.ArgumentParser) -> None:
     add("--tag", default="", metavar="TAG", help="only what has this tag")
     add("--author", default="", metavar="NAME", help="only what this person or agent wrote")
     add("--path", default="", metavar="PATH", help="only what touched this path")
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, or RFC 3339")
+    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
     add("--all", action="store_true", help="superseded, resolved and expired ones too")
     add("--limit", type=number(1), default=10, metavar="N", help="at most N answers (default: 10)")
     add(
@@ -244,12 +244,12 @@ def _asked(text: str, what: str) -> str:
 
 def _recall(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import hit_out
-    from periplus.cli.inputs import read_time
+    from periplus.cli.inputs import read_past_time
     from periplus.cli.schemas import RecallOut
     from periplus.memory import Filters
 
     question = _asked(arguments.question, "question")
-    since = read_time(arguments.since, "--since") if arguments.since else ""
+    since = read_past_time(arguments.since, "--since") if arguments.since else ""
     filters = Filters(
         tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, arguments.path, since,
         arguments.all,

@@ -28,7 +28,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="a trail's id or digest, or the beginning of it (default: the newest)",
         )
         add("--all", action="store_true", help="all trails")
-        add("--since", default="", metavar="TIME", help="the trails that began no earlier: a date, or RFC 3339")
+        add(
+            "--since",
+            default="",
+            metavar="TIME",
+            help="the trails that began no earlier: a date, RFC 3339, or 2h, 3d, 1w ago",
+        )
         add("--dry-run", action="store_true", help="show what would be proposed, write nothing")
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
@@ -59,7 +64,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _reflect(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.inputs import read_time
+    from periplus.cli.inputs import read_past_time
 
     if sum((bool(arguments.trails), arguments.all, bool(arguments.since))) > 1:
         raise UsageError(
@@ -68,7 +73,7 @@ def _reflect(face: Face, arguments: argparse.Namespace) -> int:
     for reference in arguments.trails:
         if not plain(reference, "TRAIL").strip():
             raise UsageError("TRAIL is empty", safe="Nothing was written.", mend="See `periplus trail list`.")
-    since = read_time(arguments.since, "--since") if arguments.since else ""
+    since = read_past_time(arguments.since, "--since") if arguments.since else ""
     with face.open() as project:
         done = project.reflection.reflect(
             arguments.trails, every=arguments.all, since=since, dry_run=arguments.dry_run,

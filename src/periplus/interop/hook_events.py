@@ -9,8 +9,8 @@ This module is loaded at every call of every tool: it imports nothing that costs
 from __future__ import annotations
 
 __all__ = [
-    "AGENTS", "FACTS_CHARACTERS_MAX", "KINDS", "Answer", "HookAgent", "HookEvent", "HookKind", "decode_event", "encode_event",
-    "folder_of", "kind_of", "mark_of", "read_event", "reply_to", "touched_paths",
+    "AGENTS", "DOUBLE_MS", "FACTS_CHARACTERS_MAX", "KINDS", "Answer", "HookAgent", "HookEvent", "HookKind", "decode_event", "encode_event",
+    "folder_of", "identity_of", "kind_of", "mark_of", "read_event", "reply_to", "touched_paths",
 ]  # fmt: skip
 
 import json
@@ -26,6 +26,7 @@ KINDS: Final[tuple[HookKind, ...]] = (
     "session-start", "prompt", "before-tool", "after-tool", "subagent-end", "compact", "turn-end", "session-end",
 )  # fmt: skip
 FACTS_CHARACTERS_MAX: Final = 10_000
+DOUBLE_MS: Final = 2_000  # within which the same is told twice, and not said again
 _ANSWER_CHARACTERS_MAX: Final = 1 << 20
 _SHORT_CHARACTERS_MAX: Final = 4096
 _DEPTH_MAX: Final = 32
@@ -188,12 +189,19 @@ def read_event(
 
 
 def mark_of(event: HookEvent) -> str:
-    """What tells a call of a tool that is told twice, as where hooks are set for the person and for the project; else empty."""
-    if event.kind != "after-tool" or not event.call:
-        return ""
+    """By what one knows in the spool that an event was told already, as where hooks are set for the person and for the project."""
+    return identity_of(event)[:16]
+
+
+def identity_of(event: HookEvent) -> str:
+    """A digest of what is the same where an event is told twice; who told it belongs to it, when does not."""
     import hashlib
 
-    return hashlib.sha256(f"{event.agent}/{event.session}/{event.call}".encode("utf-8", "replace")).hexdigest()[:16]
+    said: list[object] = [event.agent, event.session, event.kind, event.sub, event.call]
+    if not event.call:
+        said += [event.name, event.source, event.prompt, event.tool, event.error, event.arguments, event.response]
+    data = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def encode_event(event: HookEvent) -> bytes:

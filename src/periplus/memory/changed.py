@@ -99,7 +99,7 @@ def changed_since(
 
 def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
     """Where ``since`` is; see ``changed_since``. For a writer who never worked here before it is the beginning."""
-    from periplus.base.clock import format_ms, parse_ms
+    from periplus.base.clock import format_ms, parse_past_ms
 
     text = str(since).strip()
     if text.isascii() and text.isdigit():
@@ -109,7 +109,7 @@ def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
         return Origin(seq, _ts_of(journal, seq), f"record {seq}")
     if not text:
         return _last_session(journal, writer)
-    at_ms = parse_ms(text)
+    at_ms = parse_past_ms(text, journal.clock.now_ms())
     if at_ms is not None:
         ts = format_ms(at_ms)
         return Origin(_seq_before(journal, ts), ts, ts[:16].replace("T", " ") + "Z")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.errors import ConflictError, NotFoundError, UsageError
+from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.lifecycle import supersede
@@ -71,8 +71,10 @@ def write_handoff(
     return found
 
 
-def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str = "") -> Entity:
-    """Take over what a handoff passes on. Raises ConflictError where somebody has it, or it is closed."""
+def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str = "", force: bool = False) -> Entity:
+    """Take over what a handoff passes on. Raises ConflictError where somebody has it, or it is closed, RefusedError where it is
+    for somebody else, unless with ``force``.
+    """
     journal.refresh()
     item_id = _handoff(journal, reference).item_id
 
@@ -85,6 +87,10 @@ def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str
                 return
             raise ConflictError(f"{item_id} is {state}{f' by {by}' if by else ''}", safe="Nothing was written.",
                                 mend="See `periplus handoff list`.")  # fmt: skip
+        recipient = held.value.get("recipient", "")
+        if recipient and recipient != writer.name and not force:
+            raise RefusedError(f"{item_id} is for {recipient}, and you are {writer.name}", safe="Nothing was written.",
+                               mend=f"To take it over all the same: periplus handoff accept {item_id} --force")  # fmt: skip
         value = {
             **held.value,
             "state": "accepted",

@@ -115,7 +115,7 @@ def recall(
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")
     bring_up_to_date(journal)
-    filters = normalised(filters or Filters())
+    filters = normalised(filters or Filters(), now_ms)
     named = _named_in(journal, question)
     # An id is looked for whole (others may speak of it), never by what its letters and digits happen to spell.
     rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
@@ -159,15 +159,17 @@ def bring_up_to_date(journal: Journal) -> None:
         journal.project(_PATIENCE_S)
 
 
-def normalised(filters: Filters) -> Filters:
+def normalised(filters: Filters, now_ms: int) -> Filters:
     """``filters`` with ``since`` as documents have their time. Raises UsageError where it is no time."""
     if not filters.since:
         return filters
-    from periplus.base.clock import format_ms, parse_ms
+    from periplus.base.clock import format_ms, parse_past_ms
 
-    since = parse_ms(filters.since)
+    since = parse_past_ms(filters.since, now_ms)
     if since is None:
-        raise UsageError(f"{filters.since!r} is no time", mend="Give a date, or a time as 2026-01-31T09:30:00Z.")
+        raise UsageError(
+            f"{filters.since!r} is no time", mend="Give a date, a time as 2026-01-31T09:30:00Z, or 2h, 3d, 1w ago."
+        )
     return filters._replace(since=format_ms(since))
 
 
@@ -282,9 +284,10 @@ class _View:
                 )
             score = self._score(one, beside, has_ended=has_ended)
             if has_ended:
+                as_held = self._score(one, beside, has_ended=False)  # as much as it would count if it still held
                 for key in self._replacements(one.item_id):
-                    if score > replacing.get(key, (one, -1))[1]:
-                        replacing[key] = (one, score)
+                    if as_held > replacing.get(key, (one, -1))[1]:
+                        replacing[key] = (one, as_held)
                 if not self._filters.with_ended:
                     continue
             key3 = (one.item_type, one.item_id, one.part)
@@ -392,12 +395,20 @@ class _View:
             if entity is not None and self._ground.stale(entity):
                 return top._replace(negative_score=-int(-top.negative_score * _STALE_FACTOR), lowered=1)
         if top.lowered < _CHAIN_MAX and self._filters.with_ended:
-            rows = self._db.execute("SELECT item_id FROM replaced WHERE target = ?", (one.item_id,)).fetchall()
-            below = [waiting[newer] for (newer,) in rows if newer in waiting and newer != one.item_id]
+            below = [waiting[newer] for newer in self._newer(one.item_id) if newer in waiting]
             if below:
                 lowest = max(top.negative_score, *below) + 1
                 return top._replace(negative_score=lowest, lowered=max(1, top.lowered) + 1)
         return None
+
+    def _newer(self, item_id: str) -> set[str]:
+        """All that came after ``item_id`` in its chains: what is between need not match, and does not count less for it."""
+        rows = self._db.execute(
+            "WITH RECURSIVE newer (id) AS (SELECT item_id FROM replaced WHERE target = ?1 UNION SELECT item_id FROM replaced, newer"
+            " WHERE target = newer.id LIMIT ?2) SELECT id FROM newer WHERE id <> ?1",
+            (item_id, _CHAIN_MAX),
+        )
+        return {str(row[0]) for row in rows}
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate

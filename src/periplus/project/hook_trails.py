@@ -10,7 +10,7 @@ run is opened again then.
 
 from __future__ import annotations
 
-__all__ = ["RunOfSession", "run_id_of", "seal_session_run", "take_steps"]
+__all__ = ["RunOfSession", "is_told_by_another", "run_id_of", "seal_session_run", "take_steps"]
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
 from periplus.base.secrets import mask_secrets
-from periplus.journal import Entity, Transaction, Writer
+from periplus.interop.hook_events import AGENTS, HookEvent
+from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.trail.layout import SECRET_BYTES
 from periplus.trail.livestep import LiveStep, StepMaker, payload_of
 from periplus.trail.model import TOOL_VERSION, Header, Status
@@ -46,6 +47,13 @@ class RunOfSession(NamedTuple):
 
 def run_id_of(lineage: str, about: RunOfSession) -> str:
     return derived_id(RUN_TYPE, "hooks", lineage, about.format, about.session, about.agent_id)
+
+
+def is_told_by_another(journal: Journal, event: HookEvent) -> bool:
+    """Whether another agent's hooks told of the session of ``event`` before."""
+    formats = {agent.format for agent in AGENTS.values() if agent.name != event.agent}
+    found = (journal.get(RUN_TYPE, run_id_of(journal.lineage, RunOfSession(name, event.session))) for name in formats)
+    return any(run is not None and not run.deleted for run in found)
 
 
 def take_steps(

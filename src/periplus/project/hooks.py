@@ -30,6 +30,7 @@ from periplus.journal import Writer
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
+    from periplus.project.hook_doubles import Doubles
     from periplus.project.hook_trails import RunOfSession
     from periplus.project.project import Project
     from periplus.trail.livestep import LiveStep
@@ -105,7 +106,8 @@ class ProjectHooks:
                 group = self.spool.begin(_GROUP_FILES_MAX, _GROUP_BYTES_MAX)
                 if group is None:
                     break
-                events = self._read(group.names)
+                doubles = self._doubles()
+                events = doubles.without(self._read(group.names))
                 by_session: dict[tuple[str, str, str], list[HookEvent]] = {}
                 for event in events:
                     by_session.setdefault((event.agent, event.session, event.writer), []).append(event)
@@ -120,8 +122,18 @@ class ProjectHooks:
                             told[0].name, f"{len(told):,} events of session {told[0].session} were put away: {error}"
                         )
                 count += len(events)
+                doubles.save()
                 self.spool.finish(group)
         return TakenIn(count, tuple(trails))
+
+    def _doubles(self) -> Doubles:
+        from periplus.project.hook_doubles import Doubles
+        from periplus.project.hook_trails import is_told_by_another
+
+        journal = self._project.journal
+        return Doubles(
+            os.path.join(self._folder, "recent"), journal.files, lambda event: is_told_by_another(journal, event)
+        )
 
     def _read(self, names: Sequence[str]) -> list[HookEvent]:
         found = []

@@ -197,11 +197,11 @@ class ProjectWork:
 
         return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key)
 
-    def accept_handoff(self, reference: str, *, key: str = "") -> Entity:
-        """Take over what a handoff passes on. Raises NotFoundError, ConflictError."""
+    def accept_handoff(self, reference: str, *, key: str = "", force: bool = False) -> Entity:
+        """Take over what a handoff passes on; with ``force`` also one for somebody else. Raises NotFoundError, ConflictError, RefusedError."""
         from periplus.memory.handoffs import accept_handoff
 
-        return accept_handoff(self._journal, self._project.writer, reference, key=key)
+        return accept_handoff(self._journal, self._project.writer, reference, key=key, force=force)
 
     def handoffs(self, *, with_closed: bool = False, recipient: str = "") -> list[Entity]:
         """Newest first."""

@@ -63,7 +63,11 @@ class BriefArguments(_Arguments, frozen=True):
              "they are now, and which rules and traps are about them."),
     ] = ()  # fmt: skip
     since: Annotated[
-        str, Meta(max_length=200, description="What others changed since this time, record or session, too.")
+        str,
+        Meta(
+            max_length=200,
+            description="What others changed since this time (or 2h, 3d, 1w ago), record or session, too.",
+        ),
     ] = ""
     budget: Budget = 3_000
 
@@ -87,7 +91,9 @@ class RecallArguments(_Arguments, frozen=True):
     tag: Annotated[str, Meta(max_length=200, description="Only what has this tag.")] = ""
     author: Annotated[str, Meta(max_length=200, description="Only what this person or agent wrote.")] = ""
     path: Annotated[str, Meta(max_length=500, description="Only what touched this path.")] = ""
-    since: Annotated[str, Meta(max_length=40, description="Only what is not older: a date, or an RFC 3339 time.")] = ""
+    since: Annotated[
+        str, Meta(max_length=40, description="Only what is not older: a date, an RFC 3339 time, or 2h, 3d, 1w ago.")
+    ] = ""
     ended: Annotated[bool, Meta(description="Superseded, resolved and expired ones too.")] = False
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
     offset: Annotated[int, Meta(ge=0, le=100_000, description="Leave out the first N: the next page.")] = 0
