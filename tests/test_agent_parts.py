@@ -406,6 +406,9 @@ def test_a_turn_can_be_folded_from_anything(episodes):
 # -- events
 
 EVENTS = [
+    events.RunStarted(
+        turn=0, session="s", model="m", mode="default", sandbox="none", sandbox_about="a", is_trusted=False
+    ),
     events.TurnStarted(turn=1, request="x"),
     events.SessionResumed(turn=1, step=2, indeterminate=("c1",)),
     events.StepStarted(turn=1, step=1, messages=2, characters=100),

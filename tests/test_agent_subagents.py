@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -16,14 +17,23 @@ import pytest
 from tests.cli_support import Shell
 from tests.fake_provider import FakeProvider, Hanging
 
-from periplus.agent.contracts import ToolDecision, Usage
+from periplus.agent.calls import CALLING, Calling
+from periplus.agent.cancel import CancelToken
+from periplus.agent.contracts import Access, ToolDecision, Usage
 from periplus.agent.events import AgentEnded, AgentStarted, ToolStarted, event_schema
 from periplus.agent.hooks import Functions
+from periplus.agent.scheduler import is_read, waves
 from periplus.agent.subagents.spawning import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
 from periplus.agent.tools.table import Tool, schema_of
+from periplus.agent.tools.workspace import Turnstile
+from periplus.base.errors import RefusedError
 from periplus.journal import Writer
 from periplus.memory.claims import Asked
 from periplus.project import Project
+from periplus.project.effects import trail_effects
+from periplus.trail.model import Digest
+from periplus.trail.opcodes import BY_NAME
+from periplus.trail.reader import TrailReader
 from periplus.tui.conversation import Conversation
 from subagent_support import Clockwork, Head, Voices, Yes, answer, call, edit, repository, spawn
 from test_agent_whole import is_dead
@@ -139,6 +149,34 @@ def test_those_whose_paths_meet_run_one_after_the_other(folder, paths):
         assert order == [
             ("AgentStarted", "s1/1.1.1"), ("AgentEnded", "s1/1.1.1"), ("AgentStarted", "s1/1.1.2"), ("AgentEnded", "s1/1.1.2"),
         ]  # fmt: skip
+
+
+def reads(*paths):
+    return [Access(resource="agent:", mode="read"), *(Access(resource=f"file:{path}", mode="read") for path in paths)]
+
+
+def writes(*paths):
+    return [Access(resource="agent:", mode="read"), *(Access(resource=f"file:{path}", mode="write") for path in paths)]
+
+
+READ, WRITE = [Access(resource="file:c.py", mode="read")], [Access(resource="file:c.py", mode="write")]
+COMMAND = [Access(resource="*", mode="write")]
+
+
+@pytest.mark.parametrize(("calls", "together"), [
+    ([reads(""), reads(""), READ], [(0, 1, 2)]),
+    ([writes("a"), writes("b"), READ], [(0, 1, 2)]),
+    ([writes("a"), writes("a/x"), writes("b")], [(0, 2), (1,)]),
+    ([writes(""), reads("a"), writes("b")], [(0,), (1, 2)]),
+    ([writes("a"), reads("b"), WRITE, reads("b")], [(0, 1, 3), (2,)]),
+    ([WRITE, writes("c.py"), READ], [(0,), (1,), (2,)]),
+    ([reads("a"), COMMAND, reads("a"), writes("a")], [(0,), (1,), (2,), (3,)]),
+    ([COMMAND, COMMAND, [], reads("a")], [(0,), (1,), (2,), (3,)]),
+])  # fmt: skip
+def test_which_run_beside_each_other(calls, together):
+    found = waves(calls)
+    assert [wave.places for wave in found] == together
+    assert [wave.is_read for wave in found] == [all(is_read(calls[place]) for place in places) for places in together]
 
 
 def test_one_that_reads_changes_nothing_and_runs_nothing(folder):
@@ -369,6 +407,75 @@ def test_stopping_reaches_its_processes(folder):
         assert head.project.work.claims() == []
 
 
+def test_a_deadline_ends_its_processes(folder):
+    clock = Clockwork()
+    given_up = threading.Event()
+
+    def later():
+        while not (folder / "begun").exists() and not given_up.wait(0.02):
+            pass
+        clock.move(101)
+
+    script = [answer("", call("shell", command="sleep 300 & echo $! > child; touch begun; wait")), "Not asked."]
+    own = [answer("", spawn("run", mode="edit", deadline_s=100)), "I go on."]
+    with Head(folder, own, scripts={"run": script}, approver=Yes(), world=clock.world()) as head:
+        mover = threading.Thread(target=later)
+        mover.start()
+        assert head.turn().text == "I go on."
+        given_up.set()
+        mover.join(60)
+        assert head.seen(AgentEnded)[0].outcome == "deadline"
+        assert is_dead(int((folder / "child").read_text()))
+
+
+def test_who_waits_for_the_folder_is_stopped_without_having_it():
+    stile, token, inside = Turnstile(), CancelToken(), threading.Event()
+    told = []
+
+    def wait():
+        CALLING.set(Calling("shell", 1, 1, 1, token))
+        inside.set()
+        try:
+            with stile.held("second"):
+                told.append("in")
+        except RefusedError as error:
+            told.append(str(error))
+
+    with stile.held("first"), stile.held("first"):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert inside.wait(60)
+        token.cancel()
+        waiting.join(60)
+        assert told == ["the turn was stopped while another changed the folder"]
+    with stile.held("third"):
+        pass
+
+
+def test_its_trail_is_named_by_ours_which_verifies_with_effects(folder):
+    scripts = {
+        "bump": [answer("", edit("a.py", "A = 1", "A = 2"), call("shell", command="echo C = 1 > c.py")), "Bumped."]
+    }
+    own = [answer("", spawn("bump", mode="edit", name="bumper"), edit("b.py", "B = 1", "B = 2")), "Done."]
+    with Head(folder, own, scripts=scripts, approver=Yes()) as head:
+        head.turn()
+        (spawned, _) = head.results()
+    with Head(folder, []) as later:
+        trails = {
+            one.value["title"]: later.project.trail_bytes(one.item_id).data
+            for one in later.project.journal.entities("trail")
+        }
+        ours, its = trails["the whole"], next(data for title, data in trails.items() if title.startswith("bumper: "))
+        assert TrailReader(its).digest.hex() == spawned.spawned.trail
+        steps = list(TrailReader(ours).steps())
+        (step,) = [one for one in steps if one.code == BY_NAME["AGENT_SPAWN"].code]
+        assert step.operands[-1] == Digest("sha256", bytes.fromhex(spawned.spawned.trail))
+        (found,) = trail_effects(ours, os.fspath(folder), later.project.journal.objects)
+        assert found.effects.first_wrong is None
+        assert [one.verdict for one in found.effects.steps if one.op == "FILE_WRITE"] == ["right"] * 3
+        assert [problem for problem in later.project.examine().problems if problem.severity != "note"] == []
+
+
 def test_a_long_report_is_cut_and_whole_behind_its_handle(folder):
     text = "\n".join(f"line {number} of what was found" for number in range(3_000))
     with Head(folder, [answer("", spawn("x")), "Well."], scripts={"x": [text]}) as head:
@@ -546,6 +653,23 @@ def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
     # It went on where it was: its first step was not asked for again.
     assert [sum(message["role"] == "assistant" for message in body["messages"]) for body in bodies[:2]] == [1, 1]
     assert "a - b." in json.dumps(bodies[1])
+
+
+def test_ctrl_c_stops_it(shell):
+    hangs = Hanging()
+    own, theirs = [says("I ask.", SPAWNS)], [says("", READS), hangs]
+    with FakeProvider(*[lambda body: by_whom(body, own, theirs)] * 3) as fake:
+        use(shell, fake)
+        run = shell.start(
+            "run", "what does it do?", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert hangs.begun.wait(60)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+        hangs.over.set()
+    assert run.returncode == 130, out
+    assert "reader 1.1.1: cancelled" in out.decode()
+    assert "cut off" not in shell("run", "--list").out
 
 
 def test_the_foot_says_who_is_at_work():

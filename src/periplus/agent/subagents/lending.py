@@ -120,6 +120,8 @@ class OnlyReading(Hook):
     def authorize_tool(self, name: str, args: Mapping[str, Any]) -> ToolDecision | None:
         if name in _READING or (name == "spawn_agent" and args.get("mode", "read-only") == "read-only"):
             return None
+        if name == "mcp" and "arguments" not in args:  # it asks what there is
+            return None
         return ToolDecision(allow=False, reason="this subagent only reads; report what you would change or run")
 
 

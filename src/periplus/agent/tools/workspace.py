@@ -7,9 +7,10 @@ __all__ = ["Guard", "SharedWork", "Turnstile", "Workspace", "claims_guard"]
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from periplus.agent.calls import CALLING
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
 from periplus.agent.tools.unread import Unread
@@ -28,7 +29,7 @@ SEEN_MAX: Final = 10_000
 
 class Turnstile:
     """One workspace at a time changes the folder: what a command changed is told by looking before and after it, so nobody else may
-    change anything meanwhile. Whoever is in may come in again, from any thread.
+    change anything meanwhile. Whoever is in may come in again, from any thread. Who is stopped does not wait any longer.
     """
 
     def __init__(self) -> None:
@@ -38,8 +39,13 @@ class Turnstile:
 
     @contextmanager
     def held(self, who: object) -> Iterator[None]:
-        with self._free:
-            self._free.wait_for(lambda: self._inside is None or self._inside is who)
+        calling = CALLING.get()
+        with calling.token.telling(self._wake) if calling is not None else nullcontext(), self._free:
+            self._free.wait_for(
+                lambda: self._inside in (None, who) or (calling is not None and calling.token.is_cancelled)
+            )
+            if self._inside not in (None, who):
+                raise RefusedError("the turn was stopped while another changed the folder", safe="Nothing was run.")
             self._inside = who
             self._count += 1
         try:
@@ -50,6 +56,10 @@ class Turnstile:
                 if not self._count:
                     self._inside = None
                     self._free.notify_all()
+
+    def _wake(self) -> None:
+        with self._free:
+            self._free.notify_all()
 
 
 class SharedWork(NamedTuple):
