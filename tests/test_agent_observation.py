@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fake_provider import FakeProvider
 from tests.test_cli_run import CHECK, CHECKS, MENDS, READS, says, shell, use  # noqa: F401 - shell is a fixture
 
-from agent_support import Bench, tape
-from periplus.agent.contracts import AssistantMessage, ModelError, StreamEvent, Usage
-from periplus.agent.episodes import Answered, Ended, Requested, Resulted
-from periplus.agent.models.scripted import ScriptedClient, call
-from periplus.agent.observation import Ledger, cost_text
+from agent_support import Bench, FolderHost, tape
+from periplus.agent.contracts import AssistantMessage, Message, ModelError, StreamEvent, ToolResult, Usage
+from periplus.agent.episodes import Answered, Ended, Noted, Requested, Resulted
+from periplus.agent.hooks import Functions
+from periplus.agent.models.scripted import ScriptedClient, answer, call
+from periplus.agent.observation import Ledger, RequestBook, cost_text, kept_characters
+from periplus.agent.tape.prefix import serialised
 
 
 def ledger_of(episodes):
@@ -137,3 +140,124 @@ def test_what_failed_is_counted(tmp_path):
     (turn,) = ledger_of(bench.log.read()).turns
     assert (turn.tools, turn.tools_failed) == (1, 1)
     assert len([one for one in bench.log.read() if isinstance(one, Resulted)]) == 1
+
+
+class Wiretap(ScriptedClient):
+    """A scripted model that keeps every request as it came."""
+
+    def __init__(self, script):
+        super().__init__(script)
+        self.seen = []
+
+    def stream(self, messages, tools):
+        self.seen.append((tuple(tools), [msgspec.structs.replace(one, breakpoint=False) for one in messages]))
+        yield from super().stream(messages, tools)
+
+
+def sent_and_seen(bench, client):
+    """Every request as it was sent, beside what the episodes say of it: through the book as they come, and found later."""
+    episodes = bench.log.read()
+    book, answered = RequestBook(1000), [one for one in episodes if isinstance(one, Answered)]
+    for episode in episodes:
+        book.take(episode)
+    assert len(answered) == len(client.seen)
+    for one, (tools, messages) in zip(answered, client.seen, strict=True):
+        for found in (book.get(one.turn, one.step), RequestBook.find(episodes, one.turn, one.step)):
+            assert found.tools == tools
+            assert list(found.messages) == messages
+            assert found.answered == one
+            assert found.is_as_sent is True
+            yield found
+
+
+def test_what_the_model_saw_is_made_again_from_the_episodes_through_folds_and_all(tmp_path):
+    script = []
+    for number in range(12):
+        script += [
+            answer(f"Part {number}. " * 40, call("append", path="log.txt", text=f"{number}\n" * 200)),
+            f"Done {number}.",
+        ]
+    client = Wiretap(script)
+    bench = Bench(tmp_path, client=client, context=tape)
+    for number in range(12):
+        bench.turn(f"Go on with {number}")
+    seen = list(sent_and_seen(bench, client))
+    assert any(one.answered.measures["is_fold"] for one in seen), "a fold lay in between"
+    assert {len(one.results) for one in seen} == {0, 1}
+    assert isinstance(seen[-1].then[-1], Ended)
+
+
+def test_what_is_kept_of_the_request_before_is_what_was_measured(tmp_path):
+    client = Wiretap([answer("I write.", call("write", path="a", content="x")), "Done.", "Again."])
+    bench = Bench(tmp_path, client=client, context=tape)
+    bench.turn("First")
+    bench.turn("Second")
+    found = list(sent_and_seen(bench, client))[::2]
+    assert [set(one.kept()) for one in found] == [{0}, {-1, 0}, {-1, 0}]
+    for one in found[1:]:
+        kept = sum(len(serialised(message)) for message, count in zip(one.messages, one.kept(), strict=True) if count)
+        tools = sum(len(serialised(tool)) for tool in one.tools)
+        assert tools + kept == one.answered.measures["common_bytes"]
+
+
+def test_a_hook_that_changes_the_request_on_its_way_is_told_of(tmp_path):
+    def shout(messages):
+        return [msgspec.structs.replace(one, content=one.content.upper() + "!") for one in messages]
+
+    bench = Bench(tmp_path, ["Done."], context=tape, hooks=[Functions("shout", {"prepare_messages": shout})])
+    bench.turn("First")
+    assert RequestBook.find(bench.log.read(), 1, 1).is_as_sent is False
+
+
+def test_a_session_without_a_note_of_its_tools_says_that_they_are_not_known(tmp_path):
+    bench = Bench(tmp_path, ["Done."], context=tape)
+    bench.turn("First")
+    old = [one for one in bench.log.read() if not (isinstance(one, Noted) and one.topic == "tools")]
+    found = RequestBook.find(old, 1, 1)
+    assert (found.tools, found.is_as_sent) == (None, None)
+    assert RequestBook.find(old, 1, 2) is None
+    assert RequestBook.find(old, 7, 1) is None
+
+
+def test_the_tools_are_noted_once_and_again_when_they_change(tmp_path):
+    bench = Bench(tmp_path, ["One.", "Two."], context=tape)
+    bench.turn("First")
+    bench.turn("Second")
+    more = {"extra": lambda: ToolResult(outcome="ok")}
+    other = Bench(tmp_path, ["Three."], context=tape, log=bench.log, host=FolderHost(tmp_path / "work", more))
+    other.turn("Third")
+    notes = [one for one in bench.log.read() if isinstance(one, Noted) and one.topic == "tools"]
+    assert [one.turn for one in notes] == [1, 3]
+    third = RequestBook.find(bench.log.read(), 3, 1)
+    assert [tool.name for tool in third.tools][-1] == "extra"
+    assert set(third.kept()) == {0}, "the tools stand in front: nothing behind them is kept"
+
+
+def test_what_is_asked_next_is_seen_before_the_answer_is_there(tmp_path):
+    bench = Bench(tmp_path, ["Done."], context=tape)
+    bench.turn("First")
+    episodes = bench.log.read()
+    book = RequestBook()
+    pending = []
+    for episode in episodes:
+        book.take(episode)
+        if book.pending() is not None:
+            pending.append(book.pending())
+    assert (pending[-1].turn, pending[-1].step, pending[-1].answered) == (1, 1, None)
+    assert pending[-1].messages == book.get(1, 1).messages
+    assert book.pending() is None
+
+
+@given(st.lists(st.text("ab", max_size=5), max_size=5), st.lists(st.text("ab", max_size=5), max_size=5))
+def test_what_is_kept_is_a_prefix(before, now):
+    made = [[Message(role="user", content=text) for text in one] for one in (before, now)]
+    kept = kept_characters(*made)
+    whole = [count for count in kept if count == -1]
+    assert kept[: len(whole)] == whole
+    assert all(one == other for one, other in zip(before[: len(whole)], now, strict=False))
+    rest = kept[len(whole) :]
+    assert not any(rest[1:])
+    if rest and len(before) > len(whole):
+        one, other, count = before[len(whole)], now[len(whole)], rest[0]
+        assert one[:count] == other[:count]
+        assert one[count : count + 1] != other[count : count + 1]

@@ -184,6 +184,10 @@ WRONG = {
         (["x", "--allow", "shell("], 2, "no rule of permission"),
         (["x", "--play", "{absent}"], 3, "{absent}"),
         (["--resume", "nobody"], 1, "no such session"),
+        (["--stats", "nobody"], 1, "there is no session"),
+        (["--monitor", "--session", "nobody"], 1, "there is no session"),
+        (["x", "--port", "8080"], 2, "needs --monitor"),
+        (["x", "--monitor", "--port", "0"], 2, "0 is not between"),
     ],
     "setup": [
         ([], 2, "no provider is named"),

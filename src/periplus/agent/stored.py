@@ -121,7 +121,7 @@ class EpisodeFeed:
             self._project.journal.refresh()
             self._project.journal.project()
             self._position = self._project.journal.index.watermarks().get(self._project.journal.lineage, START)
-            for record in self._stored.records(0):
+            for record in self._stored.records(self._last_seq + 1):
                 self._last_seq = record.seq
                 yield self._stored.episode(record)
             self._is_begun = True

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
+    from periplus.agent.events import Sink
     from periplus.agent.settings import Settings
+    from periplus.cli.run_text import EventLines
     from periplus.project import Project
 
 _EXIT: Final[dict[StopReason, int]] = {
@@ -81,6 +83,12 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what a session's calls of the model cost, the last without a name",
     )
+    add(
+        "--monitor",
+        action="store_true",
+        help="show on a page of this machine what the model sees; without a task, of a session that was",
+    )
+    add("--port", metavar="N", type=number(1, 65_535), help="the page's port (default: a free one)")
     add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
     add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
     add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
@@ -114,6 +122,8 @@ def user_folder(face: Face) -> str:
 
 def _run(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
+    from periplus.cli.run_monitor import look_at, observing
+    from periplus.cli.run_text import EventLines
 
     if arguments.listing:
         with face.open() as project:
@@ -123,9 +133,14 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
 
         with face.open() as project:
             return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
+    if arguments.port is not None and not arguments.monitor:
+        raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
     task = sys.stdin.read(1 << 20) if arguments.task == "-" else arguments.task
     is_bare = not (task or "").strip()
-    if is_bare and not arguments.dry_run and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
+    is_terminal = sys.stdin.isatty() and face.stdout.isatty() and not face.as_json
+    if is_bare and arguments.monitor and arguments.resume is None and (arguments.session or not is_terminal):
+        return look_at(face, arguments.session or "", arguments.port or 0)
+    if is_bare and not arguments.dry_run and is_terminal:
         return _talk(face, arguments)
     if is_bare and arguments.resume is None:
         raise UsageError(
@@ -140,9 +155,9 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         name = _session_name(project, arguments)
         client, model = _client(face, arguments, settings)
         try:
-            return _run_session(
-                face, project, settings, client, model, name, (task or "").strip(), _another(face, arguments, settings)
-            )
+            told = EventLines(face)
+            with observing(face, arguments, told, name, task or name, model) as emit:
+                return _run_session(face, project, settings, client, model, name, (task or "").strip(), told, emit)
         finally:
             close = getattr(client, "close", None)
             if close is not None:
@@ -190,36 +205,20 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     return opened, str(name)
 
 
-def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> Callable[[str], LLMClient] | None:
-    """What opens one more client, for a subagent; None where all answers stand in one recording, or go into one."""
-    if arguments.play or arguments.record:
-        return None
-    from periplus.agent.models.keys import Keys
-    from periplus.agent.models.opening import open_model, parse_model
-
-    def opened(model: str) -> LLMClient:
-        name = parse_model(model or settings.text("model"))
-        key = Keys(user_folder(face), face.environment).key(name.provider)
-        return open_model(name, settings.providers, key, max_tokens=settings.number("max_output_tokens"))[0]
-
-    return opened
-
-
 def _run_session(
     face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
-    another: Callable[[str], LLMClient] | None,
+    told: EventLines, emit: Sink,
 ) -> int:  # fmt: skip
     from periplus.agent.assembly import Begun, begin
     from periplus.agent.cancel import CancelToken
-    from periplus.cli.run_text import ConsolePerson, EventLines, interrupting
+    from periplus.cli.run_text import ConsolePerson, interrupting
 
     person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
-    told = EventLines(face)
     begun = Begun(
         settings=settings, name=name, title=task or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
-        agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=told,
-        verifies=person is None, another=another,
+        agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
+        verifies=person is None,
     )  # fmt: skip
     with begin(project, client, begun) as session:
         for line in session.said:
@@ -246,7 +245,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     from contextlib import contextmanager
 
     from periplus.agent.assembly import AgentSession, Begun, begin
-    from periplus.agent.events import Event
+    from periplus.cli.run_monitor import observing
     from periplus.cli.run_text import EventLines
     from periplus.tui.conversation import Conversation
     from periplus.tui.terminal import talk
@@ -254,20 +253,17 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         settings, name, root = _settings(face, arguments, project), _session_name(project, arguments), project.folder
     client, model = _client(face, arguments, settings)
-    lines = EventLines(face, stdout=sys.stdout)
 
     @contextmanager
     def opening(conversation: Conversation) -> Yields[AgentSession]:
-        def told(event: Event) -> None:
-            conversation.heard(event)
-            lines(event)
-
-        with face.open() as project:
+        with (
+            face.open() as project,
+            observing(face, arguments, EventLines(face, stdout=sys.stdout), name, "at the terminal", model) as emit,
+        ):
             begun = Begun(
                 settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
                 hidden=(user_folder(face),), config=user_folder(face),
-                agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=told,
-                another=_another(face, arguments, settings),
+                agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
             )  # fmt: skip
             with begin(project, client, begun) as session:
                 say(
@@ -301,18 +297,11 @@ def visible_lines(text: str) -> str:
 
 def _session_name(project: Project, arguments: argparse.Namespace) -> str:
     from periplus.agent.runlog import stored_sessions
-    from periplus.agent.subagents import parent_of
-    from periplus.base.errors import NotFoundError, UsageError
+    from periplus.base.errors import NotFoundError
 
-    named = arguments.resume if arguments.resume is not None else arguments.session or ""
-    if parent_of(named):
-        raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
-                         mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
     if arguments.resume is None:
-        return named or f"run-{project.journal.random(5).hex()}"
+        return arguments.session or f"run-{project.journal.random(5).hex()}"
     for one in stored_sessions(project):
-        if parent_of(one.name):
-            continue
         if arguments.resume == one.name or (arguments.resume == _LAST and one.is_interrupted):
             return one.name
     wrong = (
@@ -323,24 +312,18 @@ def _session_name(project: Project, arguments: argparse.Namespace) -> str:
 
 def _list(face: Face, project: Project) -> int:
     from periplus.agent.runlog import stored_sessions
-    from periplus.agent.subagents import lineage_of
     from periplus.cli.run_schemas import RunListOut, RunSessionOut
 
-    below: dict[str, list[RunSessionOut]] = {}
-    for one in stored_sessions(project):
-        told = RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
-        below.setdefault(lineage_of(one.name)[-1], []).append(told)
-    found = [told for root, all_ in below.items() for told in all_ if told.name == root][:_LISTED]
-    for root in found:
-        root.subagents += [told for told in below[root.name] if told is not root]
+    found = [
+        RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
+        for one in stored_sessions(project)[:_LISTED]
+    ]
     if face.as_json:
         face.emit(RunListOut(found), lambda: ())
         return 0 if found else 1
-    for root in found:
-        turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
-        face.out(f"{visible(root.name)}  {root.last}  {turns}  {visible(root.title)}")
-        for child in sorted(root.subagents, key=lambda child: child.name):
-            face.out(f"  {visible(child.name)}  {'cut off  ' if child.interrupted else ''}{visible(child.title)}")
+    for one in found:
+        turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.interrupted else ''}"
+        face.out(f"{visible(one.name)}  {one.last}  {turns}  {visible(one.title)}")
     if not found:
         face.out("The agent has not run here.")
     return 0 if found else 1

@@ -8,6 +8,7 @@ __all__ = [
     "ModelOut",
     "ModelsOut",
     "RunListOut",
+    "RunMonitorOut",
     "RunPlanOut",
     "RunSessionOut",
     "RunStatsOut",
@@ -23,9 +24,7 @@ from periplus.agent.observation.metrics import CallMetrics, Totals, TurnMetrics
 
 
 class RunSessionOut(msgspec.Struct):
-    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step, ``subagents`` are
-    those that worked for it, each by its own name.
-    """
+    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step."""
 
     name: str
     title: str
@@ -33,7 +32,6 @@ class RunSessionOut(msgspec.Struct):
     last: str
     turns: int
     interrupted: bool
-    subagents: list[RunSessionOut] = []
 
 
 class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
@@ -71,6 +69,13 @@ class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"
     folds: int
     turns: list[TurnMetrics]
     calls: list[CallMetrics]
+
+
+class RunMonitorOut(msgspec.Struct, tag_field="schema", tag="periplus.run.monitor/1"):
+    """Where a session is shown; whoever has the address may look at it until the program is ended."""
+
+    session: str
+    url: str
 
 
 class ModelOut(msgspec.Struct):
@@ -116,6 +121,7 @@ class SetupOut(msgspec.Struct, tag_field="schema", tag="periplus.setup/1"):
 RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "run --dry-run": RunPlanOut,
     "run --list": RunListOut,
+    "run --monitor": RunMonitorOut,
     "run --stats": RunStatsOut,
     "setup": SetupOut,
     "models list": ModelsOut,

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["CallMetrics", "Ledger", "Totals", "TurnMetrics", "call_metrics", "cost_text"]
+__all__ = [
+    "CallMetrics",
+    "Ledger",
+    "RequestBook",
+    "Seen",
+    "Totals",
+    "TurnMetrics",
+    "call_metrics",
+    "cost_text",
+    "kept_characters",
+]
 
 from periplus.agent.observation.metrics import CallMetrics, Ledger, Totals, TurnMetrics, call_metrics, cost_text
+from periplus.agent.observation.requests import RequestBook, Seen, kept_characters

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["BUDGET_TOKENS", "FOLD_TO_TOKENS", "Lookup", "Tape"]
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -23,12 +24,13 @@ from periplus.agent.tape.notes import (
     OpenNote,
     SliceNote,
     TailNote,
+    ToolsNote,
     TopicNote,
     UnfoldNote,
     noted,
 )
 from periplus.agent.tape.planning import FileView, cut_turn, plan_fold, plan_seal, sealed_state, seen_outside
-from periplus.agent.tape.prefix import PrefixMeter
+from periplus.agent.tape.prefix import PrefixMeter, serialised
 from periplus.agent.tape.state import TapeState
 from periplus.base.errors import UsageError
 
@@ -72,6 +74,7 @@ class Tape:
         self._pages = pages
         self._memory = memory
         self._facts = facts
+        self._tools_digest = hashlib.sha256(b"".join(map(serialised, self._tools))).hexdigest()
         self._meter = PrefixMeter(self._tools)
 
     # -- what the loop asks --------------------------------------------------------------------------------------------
@@ -85,6 +88,9 @@ class Tape:
         if state.opened is None:
             opened = OpenNote(session=self.session, budget=state.budget, fold_to=state.fold_to, prompt=state.system)
             notes.append(noted(request.turn, opened))
+        if self._tools and (state.tools is None or state.tools.digest != self._tools_digest):
+            tools = tuple(msgspec.to_builtins(tool) for tool in self._tools)
+            notes.append(noted(request.turn, ToolsNote(digest=self._tools_digest, tools=tools)))
         outside = seen_outside(state, self._files)
         tail = TailNote(facts=tuple(self._facts()), knowledge=self._known(request, outside), outside=tuple(outside))
         notes.append(noted(request.turn, tail))

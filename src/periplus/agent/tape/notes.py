@@ -23,6 +23,7 @@ __all__ = [
     "SliceNote",
     "SwitchKind",
     "TailNote",
+    "ToolsNote",
     "TopicNote",
     "UnfoldNote",
     "note_in",
@@ -105,6 +106,13 @@ class OpenNote(_Value, frozen=True, tag_field="note", tag="open"):
     """The system prompt: the front of every request, so it is frozen with the session."""
 
 
+class ToolsNote(_Value, frozen=True, tag_field="note", tag="tools"):
+    """The tools that the model is told of from here on, as ``contracts.ToolSchema``; ``digest`` is the SHA-256 of them as they are sent."""
+
+    digest: str
+    tools: tuple[dict[str, Any], ...] = ()
+
+
 class TailNote(_Value, frozen=True, tag_field="note", tag="tail"):
     """What a turn's tail says beside the request. ``outside`` are files that were changed since, and not by us."""
 
@@ -182,8 +190,10 @@ class TopicNote(_Value, frozen=True, tag_field="note", tag="topic"):
     title: str = ""
 
 
-Note: TypeAlias = OpenNote | TailNote | InstructionsNote | SealNote | FoldNote | UnfoldNote | SliceNote | TopicNote
-_TOPICS: Final = frozenset({"open", "tail", "instructions", "seal", "fold", "unfold", "slice", "topic"})
+Note: TypeAlias = (
+    OpenNote | ToolsNote | TailNote | InstructionsNote | SealNote | FoldNote | UnfoldNote | SliceNote | TopicNote
+)
+_TOPICS: Final = frozenset({"open", "tools", "tail", "instructions", "seal", "fold", "unfold", "slice", "topic"})
 
 
 def noted(turn: int, note: Note, step: int = 0) -> Noted:

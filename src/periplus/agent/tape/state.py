@@ -41,6 +41,7 @@ from periplus.agent.tape.notes import (
     SealNote,
     SliceNote,
     TailNote,
+    ToolsNote,
     TopicNote,
     note_in,
 )
@@ -87,6 +88,7 @@ class TapeState:
     turns: list[PlacedTurn] = field(default_factory=list)
     topics: Topics = field(default_factory=Topics)
     opened: OpenNote | None = None
+    tools: ToolsNote | None = None
     turn: int = 0
     fold: int = 0
     known: dict[str, str] = field(default_factory=dict)
@@ -261,6 +263,8 @@ class TapeState:
                 self.opened = note
                 self.system = note.prompt or self.system
                 self.budget, self.fold_to = note.budget or self.budget, note.fold_to or self.fold_to
+            case ToolsNote() as note:
+                self.tools = note
             case TailNote() as note:
                 self._take_tail(note, episode.turn)
             case InstructionsNote() as note:
