@@ -8,6 +8,8 @@ from contextlib import ExitStack
 
 from cli_support import git
 from periplus.agent.assembly import Begun, begin
+from periplus.agent.contracts import ModelError
+from periplus.agent.loop import World
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.sandbox import Unconfined
 from periplus.agent.settings import SETTINGS, Settings
@@ -42,25 +44,84 @@ class Voices:
     """
 
     def __init__(self, own, **scripts):
+        self.now = {}  # who was asked last, by that word
         self._lock = threading.Lock()
         self._left = {"": iter(own), **{word: iter(lines) for word, lines in scripts.items()}}
         self.asked = {word: [] for word in self._left}
         self.clients = []
 
     def open(self, model=""):
-        client = ScriptedClient(self._reply)
+        client = Voice(self)
         client.model = model
         self.clients.append(client)
         return client
 
-    def _reply(self, messages, tools):
+    def reply(self, client, messages, tools):
         first = next(message.content for message in messages if message.role == "user")
         words = [word for word in self._left if word and f"<{word}>" in first and "You are a subagent" in first]
         word = words[0] if words else ""
         with self._lock:
             self.asked[word].append((tuple(messages), tuple(tools)))
+            self.now[word] = client
             line = next(self._left[word], "There is nothing left to say.")
         return line(messages, tools) if callable(line) else line
+
+    def hanging(self, word, then=lambda: None):
+        """A line that says nothing until it is stopped."""
+
+        def line(messages, tools):
+            then()
+            assert self.now[word].stopped.wait(60)
+            raise ModelError("stopped")
+
+        return line
+
+
+class Voice(ScriptedClient):
+    def __init__(self, voices):
+        super().__init__(lambda messages, tools: voices.reply(self, messages, tools))
+        self.stopped = threading.Event()
+
+    def cancel(self):
+        self.stopped.set()
+
+
+class Clockwork:
+    """Time that passes when it is told to; who waits for it is woken then."""
+
+    def __init__(self):
+        self._moved = threading.Condition()
+        self._now_s = 1_000.0
+
+    def move(self, seconds):
+        with self._moved:
+            self._now_s += seconds
+            self._moved.notify_all()
+
+    def world(self):
+        return World(monotonic_s=lambda: self._now_s, random=lambda: 0.0, wait=self._wait)
+
+    def _wait(self, token, seconds):
+        def wake():
+            with self._moved:
+                self._moved.notify_all()
+
+        until_s = self._now_s + seconds
+        with token.telling(wake), self._moved:
+            assert self._moved.wait_for(lambda: token.is_cancelled or self._now_s >= until_s, 120)
+        return token.is_cancelled
+
+
+class Yes:
+    """A person who allows everything, and keeps what was asked."""
+
+    def __init__(self, answer="yes"):
+        self.asked = []
+        self._answer = answer
+
+    def approve(self, call, decision):
+        self.asked.append((call.name, decision.reason))
+        return self._answer
 
 
 class Head:
@@ -124,4 +185,4 @@ def edit(path, old, new):
     return call("edit", edits=[{"path": path, "old": old, "new": new}])
 
 
-__all__ = ["Head", "Voices", "answer", "call", "edit", "repository", "settings", "spawn"]
+__all__ = ["Clockwork", "Head", "Voices", "Yes", "answer", "call", "edit", "repository", "settings", "spawn"]

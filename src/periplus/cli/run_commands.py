@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
     from periplus.agent.events import Sink
@@ -156,8 +156,11 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         client, model = _client(face, arguments, settings)
         try:
             told = EventLines(face)
+            another = _another(face, arguments, settings)
             with observing(face, arguments, told, name, task or name, model) as emit:
-                return _run_session(face, project, settings, client, model, name, (task or "").strip(), told, emit)
+                return _run_session(
+                    face, project, settings, client, model, name, (task or "").strip(), told, emit, another
+                )
         finally:
             close = getattr(client, "close", None)
             if close is not None:
@@ -205,9 +208,24 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     return opened, str(name)
 
 
+def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> Callable[[str], LLMClient] | None:
+    """What opens one more client, for a subagent; None where all answers stand in one recording, or go into one."""
+    if arguments.play or arguments.record:
+        return None
+    from periplus.agent.models.keys import Keys
+    from periplus.agent.models.opening import open_model, parse_model
+
+    def opened(model: str) -> LLMClient:
+        name = parse_model(model or settings.text("model"))
+        key = Keys(user_folder(face), face.environment).key(name.provider)
+        return open_model(name, settings.providers, key, max_tokens=settings.number("max_output_tokens"))[0]
+
+    return opened
+
+
 def _run_session(
     face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
-    told: EventLines, emit: Sink,
+    told: EventLines, emit: Sink, another: Callable[[str], LLMClient] | None,
 ) -> int:  # fmt: skip
     from periplus.agent.assembly import Begun, begin
     from periplus.agent.cancel import CancelToken
@@ -218,7 +236,7 @@ def _run_session(
         settings=settings, name=name, title=task or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
-        verifies=person is None,
+        verifies=person is None, another=another,
     )  # fmt: skip
     with begin(project, client, begun) as session:
         for line in session.said:
@@ -245,6 +263,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     from contextlib import contextmanager
 
     from periplus.agent.assembly import AgentSession, Begun, begin
+    from periplus.agent.events import Event
     from periplus.cli.run_monitor import observing
     from periplus.cli.run_text import EventLines
     from periplus.tui.conversation import Conversation
@@ -253,17 +272,20 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         settings, name, root = _settings(face, arguments, project), _session_name(project, arguments), project.folder
     client, model = _client(face, arguments, settings)
+    lines = EventLines(face, stdout=sys.stdout)
 
     @contextmanager
     def opening(conversation: Conversation) -> Yields[AgentSession]:
-        with (
-            face.open() as project,
-            observing(face, arguments, EventLines(face, stdout=sys.stdout), name, "at the terminal", model) as emit,
-        ):
+        def told(event: Event) -> None:
+            conversation.heard(event)
+            lines(event)
+
+        with face.open() as project, observing(face, arguments, told, name, "at the terminal", model) as emit:
             begun = Begun(
                 settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
                 hidden=(user_folder(face),), config=user_folder(face),
                 agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
+                another=_another(face, arguments, settings),
             )  # fmt: skip
             with begin(project, client, begun) as session:
                 say(
@@ -297,11 +319,18 @@ def visible_lines(text: str) -> str:
 
 def _session_name(project: Project, arguments: argparse.Namespace) -> str:
     from periplus.agent.runlog import stored_sessions
-    from periplus.base.errors import NotFoundError
+    from periplus.agent.subagents import parent_of
+    from periplus.base.errors import NotFoundError, UsageError
 
+    named = arguments.resume if arguments.resume is not None else arguments.session or ""
+    if parent_of(named):
+        raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
+                         mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
     if arguments.resume is None:
-        return arguments.session or f"run-{project.journal.random(5).hex()}"
+        return named or f"run-{project.journal.random(5).hex()}"
     for one in stored_sessions(project):
+        if parent_of(one.name):
+            continue
         if arguments.resume == one.name or (arguments.resume == _LAST and one.is_interrupted):
             return one.name
     wrong = (
@@ -312,18 +341,24 @@ def _session_name(project: Project, arguments: argparse.Namespace) -> str:
 
 def _list(face: Face, project: Project) -> int:
     from periplus.agent.runlog import stored_sessions
+    from periplus.agent.subagents import lineage_of
     from periplus.cli.run_schemas import RunListOut, RunSessionOut
 
-    found = [
-        RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
-        for one in stored_sessions(project)[:_LISTED]
-    ]
+    below: dict[str, list[RunSessionOut]] = {}
+    for one in stored_sessions(project):
+        told = RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
+        below.setdefault(lineage_of(one.name)[-1], []).append(told)
+    found = [told for root, all_ in below.items() for told in all_ if told.name == root][:_LISTED]
+    for root in found:
+        root.subagents += [told for told in below[root.name] if told is not root]
     if face.as_json:
         face.emit(RunListOut(found), lambda: ())
         return 0 if found else 1
-    for one in found:
-        turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.interrupted else ''}"
-        face.out(f"{visible(one.name)}  {one.last}  {turns}  {visible(one.title)}")
+    for root in found:
+        turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
+        face.out(f"{visible(root.name)}  {root.last}  {turns}  {visible(root.title)}")
+        for child in sorted(root.subagents, key=lambda child: child.name):
+            face.out(f"  {visible(child.name)}  {'cut off  ' if child.interrupted else ''}{visible(child.title)}")
     if not found:
         face.out("The agent has not run here.")
     return 0 if found else 1

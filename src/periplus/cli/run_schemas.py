@@ -24,7 +24,9 @@ from periplus.agent.observation.metrics import CallMetrics, Totals, TurnMetrics
 
 
 class RunSessionOut(msgspec.Struct):
-    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step."""
+    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step, ``subagents`` are
+    those that worked for it, each by its own name.
+    """
 
     name: str
     title: str
@@ -32,6 +34,7 @@ class RunSessionOut(msgspec.Struct):
     last: str
     turns: int
     interrupted: bool
+    subagents: list[RunSessionOut] = []
 
 
 class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ARGUMENT_COLUMNS: Final = 100
 _OUTPUT_LINES: Final = 4
+_TELLING: Final = ("command", "path", "query", "pattern", "task")
 
 
 class EventLines:
@@ -34,6 +35,7 @@ class EventLines:
         self._by_line = stdout is not None
         self._held = ""
         self._at_start = True
+        self._names: dict[str, str] = {}  # of subagents, by their session
 
     def __call__(self, event: Event) -> None:
         if self._face.as_json:
@@ -42,7 +44,12 @@ class EventLines:
             self._stdout.write(encode_event(event).decode() + "\n")
             self._stdout.flush()
             return
-        show = getattr(self, "_" + str(event.__struct_config__.tag), None)
+        kind = str(event.__struct_config__.tag)
+        if event.agent:
+            self._of_agent(kind, event)
+            self._stdout.flush()
+            return
+        show = getattr(self, "_" + kind, None)
         if show is not None:
             show(event)
             self._stdout.flush()
@@ -66,6 +73,33 @@ class EventLines:
         self._face.out(f"  {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out{share}{cost}")
         self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
 
+    # -- subagents ----------------------------------------------------------------------------------------------------
+
+    def _of_agent(self, kind: str, event: Any) -> None:
+        """Lines of a subagent stand to the right, behind its name; what it says stands there once it is whole."""
+        label = self._names.get(event.agent, event.agent.partition("/")[2])
+        if kind == "answer_completed" and event.text.strip():
+            first, *more = event.text.strip().splitlines()
+            said = f"{first[:_ARGUMENT_COLUMNS]}{'…' if more or len(first) > _ARGUMENT_COLUMNS else ''}"
+            self._line(f"    {label}: {said}")
+        elif kind == "tool_started":
+            self._line(f"    {label} · {_call_line(event)}")
+        elif kind == "tool_ended" and event.outcome != "ok":
+            lines = event.output.strip().splitlines()
+            self._line(f"    {label}   {event.outcome}: {lines[0] if lines else ''}")
+        elif kind in ("agent_started", "agent_ended", "retry_scheduled", "hook_raised"):
+            getattr(self, "_" + kind)(event)
+
+    def _agent_started(self, event: Any) -> None:
+        own = event.session.rpartition("/")[2]
+        self._names[event.session] = f"{event.name} {own}" if event.name else own
+        self._line(f"  ↳ {self._names[event.session]} begins ({event.mode})")
+
+    def _agent_ended(self, event: Any) -> None:
+        label = self._names.get(event.session, event.session)
+        tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+        self._line(f"  ↳ {label}: {event.outcome}, {event.steps} step{'s' * (event.steps != 1)}, {tokens:,} tokens")
+
     # -- by the event's name ------------------------------------------------------------------------------------------
 
     def _run_started(self, event: Any) -> None:
@@ -87,18 +121,7 @@ class EventLines:
         self._line(f"(waiting: {getattr(event, 'error', '')})")
 
     def _tool_started(self, event: Any) -> None:
-        said = (
-            event.args.get("command")
-            or event.args.get("path")
-            or event.args.get("query")
-            or event.args.get("pattern")
-            or ""
-        )
-        edits = event.args.get("edits")
-        if isinstance(edits, list):
-            said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
-        text = " ".join(str(said).split())
-        self._line(f"· {event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}")
+        self._line(f"· {_call_line(event)}")
 
     def _tool_ended(self, event: Any) -> None:
         if event.outcome == "ok":
@@ -131,6 +154,16 @@ class EventLines:
         if not self._at_start:
             self._stdout.write("\n")
             self._at_start = True
+
+
+def _call_line(event: Any) -> str:
+    """A call in a line: its tool, and of its arguments the one that says most."""
+    said = next((event.args[name] for name in _TELLING if event.args.get(name)), "")
+    edits = event.args.get("edits")
+    if isinstance(edits, list):
+        said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
+    text = " ".join(str(said).split())
+    return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}"
 
 
 class ConsolePerson:

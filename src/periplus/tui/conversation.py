@@ -22,6 +22,7 @@ from periplus.base.errors import PeriplusError
 if TYPE_CHECKING:
     from periplus.agent.assembly import AgentSession
     from periplus.agent.episodes import Ended
+    from periplus.agent.events import Event
 
 State: TypeAlias = Literal["idle", "running", "asking"]
 Job: TypeAlias = Literal["turn", "resume", "undo", "leave"]
@@ -60,6 +61,7 @@ class Conversation:
         self._worker = threading.Thread(target=self._work, name="agent")
         self._token: CancelToken | None = None
         self._spent = Usage()
+        self._subagents: dict[str, str] = {}  # that run now: names by their sessions
         self._turns = 0
         self.is_over = False
         self.failure: Exception | None = None
@@ -78,10 +80,13 @@ class Conversation:
         spent = self._spent
         share = f" · {100 * spent.cached // spent.prompt_tokens} % cached" if spent.prompt_tokens else ""
         cost = f" · ${spent.cost / 1e6:.4f}" if spent.cost else ""
+        with self._lock:
+            names = [name or session.rpartition("/")[2] for session, name in self._subagents.items()]
+        subagents = f" · {len(names)} subagent{'s' * (len(names) != 1)}: {', '.join(names)[:60]}" if names else ""
         what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": "asks: y, n or a"}[
             self.state
         ]
-        return f"{self._model} · {self._mode} · {what} · {spent.prompt_tokens + spent.completion_tokens:,} tokens{share}{cost}"
+        return f"{self._model} · {self._mode} · {what} · {spent.prompt_tokens + spent.completion_tokens:,} tokens{share}{cost}{subagents}"
 
     # -- what the person does ------------------------------------------------------------------------------------------
 
@@ -120,6 +125,16 @@ class Conversation:
         self._worker.join()
         if self.failure is not None:
             raise self.failure
+
+    def heard(self, event: Event) -> None:
+        """What happens, for the line at the foot; from any thread."""
+        from periplus.agent.events import AgentEnded, AgentStarted
+
+        with self._lock:
+            if isinstance(event, AgentStarted):
+                self._subagents[event.session] = event.name
+            elif isinstance(event, AgentEnded):
+                self._subagents.pop(event.session, None)
 
     # -- what the agent asks, in its thread -----------------------------------------------------------------------------
 

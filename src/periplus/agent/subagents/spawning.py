@@ -160,7 +160,7 @@ class _Crew:
                                safe="Nothing was started.", mend="Do it yourself.")  # fmt: skip
         work = room.session.host.work
         return _Task(
-            session=session, name=" ".join(args.text("name").split()), text=args.text("task"), mode=args.text("mode", "read-only"),
+            session=session, name=_plain(args.text("name")), text=args.text("task"), mode=args.text("mode", "read-only"),
             paths=tuple(dict.fromkeys(work.path(path) for path in args.texts("paths"))),
             max_steps=min(args.integer("max_steps", STEPS), room.begun.settings.number("max_steps")),
             budget_tokens=args.integer("budget_tokens"), deadline_s=args.integer("deadline_s", DEADLINE_S),
@@ -169,37 +169,40 @@ class _Crew:
 
     def _run(self, project: Project, task: _Task, calling: Calling) -> ToolResult:
         begun = self._room.begun
-        watching = {"deadline_s": task.deadline_s, "idle_s": task.idle_s}
         about = " ".join(f"subagent {task.name}: {task.text}".split())[:_SHOWN]
         claims = ChildClaims(
             project, reads=task.reads, paths=task.paths, above=lineage_of(begun.name), about=about,
             ttl_s=task.deadline_s + _CLAIM_S_MORE,
         )  # fmt: skip
         claims.begin()
+        told = {"session": task.session, "name": task.name}
+        outcome, spawned = "failed", Spawned(session=task.session)
+        self._tell(calling, AgentStarted, **told, mode=task.mode, task=task.text)
         try:
             with (
-                calling.token.child() as token,
-                self._another() as client,
-                Watch(begun.world, token, **watching) as watch,
-            ):
-                episodes = self._session(project, client, task, claims, watch, token, calling)
+                calling.token.child() as token, self._another() as client,
+                Watch(begun.world, token, deadline_s=task.deadline_s, idle_s=task.idle_s) as watch,
+            ):  # fmt: skip
+                episodes = self._session(project, client, task, claims, watch, token)
+            outcome, spawned = _outcome(episodes, watch), _spawned(project, task.session, episodes)
         finally:
             claims.end()
-        return self._result(project, task, episodes, watch, calling)
+            self._tell(calling, AgentEnded, **told, outcome=outcome, steps=spawned.steps, usage=spawned.usage)
+        return self._result(task, episodes, outcome, spawned)
 
     def _session(
-        self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken, calling: Calling
-    ) -> Sequence[Episode]:  # fmt: skip
+        self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken
+    ) -> Sequence[Episode]:
         """Run it, or go on with it, and give what it wrote; its trail is sealed then."""
         from periplus.agent.assembly import begin
 
         with begin(project, client, self._begun(task, claims, watch)) as session:
-            if not session.turns or session.is_interrupted:
-                self._tell(calling, AgentStarted, session=task.session, name=task.name, mode=task.mode, task=task.text)
             if session.is_interrupted:
                 session.resume(token=token)
             elif not session.turns:
                 session.turn(task.request, token=token)
+            else:  # it had ended before its report could be written down
+                self._room.session.budget.add(usage_of(session.log.read()))
             return session.log.read()
 
     def _begun(self, task: _Task, claims: ChildClaims, watch: Watch) -> Begun:
@@ -237,14 +240,10 @@ class _Crew:
     def _another(self) -> Iterator[LLMClient]:
         """A client of its own, so that several answer at once; the session's, one at a time, where no other can be opened."""
         room = self._room
-        model = room.begun.settings.text("subagent_model")
         if room.begun.another is None:
-            if model:
-                raise RefusedError(f"the model {model} for subagents cannot be opened here", safe="Nothing was started.",
-                                   mend="Do it yourself; the person may take the setting subagent_model away.")  # fmt: skip
             yield lent_client(room.client, self._client)
             return
-        client = room.begun.another(model)
+        client = room.begun.another(room.begun.settings.text("subagent_model"))
         try:
             yield client
         finally:
@@ -252,36 +251,35 @@ class _Crew:
             if close is not None:
                 close()
 
-    def _result(
-        self, project: Project, task: _Task, episodes: Sequence[Episode], watch: Watch, calling: Calling
-    ) -> ToolResult:
-        from periplus.agent.runlog import session_runs
+    def _result(self, task: _Task, episodes: Sequence[Episode], outcome: str, spawned: Spawned) -> ToolResult:
         from periplus.memory.claims import session_id
 
-        ended = next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
-        outcome = "parked"
-        if ended is None or ended.reason == "aborted":
-            outcome = watch.late or "cancelled"
-        elif ended.reason == "done":
-            outcome = "done"
-        trails = [run.digest for run in session_runs(project, task.session) if run.digest]
-        spawned = Spawned(
-            session=task.session, trail=trails[-1] if trails else "", usage=usage_of(episodes),
-            steps=sum(isinstance(one, Answered) for one in episodes),
-        )  # fmt: skip
         who = task.who[0].upper() + task.who[1:]
         outputs = self._room.session.host.outputs
         text, handle = report_of(who, outcome, episodes, spawned, session_id(task.session), outputs)
-        self._tell(
-            calling,
-            AgentEnded,
-            session=task.session,
-            name=task.name,
-            outcome=outcome,
-            steps=spawned.steps,
-            usage=spawned.usage,
-        )
         return ToolResult(
             outcome=_OUTCOMES.get(outcome, "failed"), output=text, handle=handle, spawned=spawned,
             effects=tuple(one.effect() for one in changes_in(episodes)),
         )  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    """A name as a terminal may show it."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _outcome(episodes: Sequence[Episode], watch: Watch) -> str:
+    ended = next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
+    if ended is None or ended.reason == "aborted":
+        return watch.late or "cancelled"
+    return "done" if ended.reason == "done" else "parked"
+
+
+def _spawned(project: Project, name: str, episodes: Sequence[Episode]) -> Spawned:
+    from periplus.agent.runlog import session_runs
+
+    trails = [run.digest for run in session_runs(project, name) if run.digest]
+    return Spawned(
+        session=name, trail=trails[-1] if trails else "", usage=usage_of(episodes),
+        steps=sum(isinstance(one, Answered) for one in episodes),
+    )  # fmt: skip
