@@ -24,6 +24,10 @@ def sh(command, **more):
     return "shell", {"command": command, **more}
 
 
+def hub(tool, *, server="hub", **arguments):
+    return "mcp", {"server": server, "tool": tool, "arguments": arguments}
+
+
 @pytest.mark.parametrize(
     ("call", "asking", "default", "autonomous"),
     [
@@ -42,6 +46,11 @@ def sh(command, **more):
         (("web_fetch", {"url": "https://x.example"}), "ask", "ask", "allow"),
         (("code", {"code": "1"}), "ask", "ask", "allow"),
         (("mcp_other_tool", {}), "ask", "ask", "allow"),
+        (("mcp", {}), "allow", "allow", "allow"),
+        (("mcp", {"server": "hub", "tool": "get"}), "allow", "allow", "allow"),
+        (("mcp", {"server": "hub", "tool": "get", "arguments": None}), "allow", "allow", "allow"),
+        (("mcp", {"server": "hub", "tool": "get", "arguments": {}}), "ask", "ask", "allow"),
+        (("mcp", {"server": "hub", "tool": "get", "arguments": "{}"}), "ask", "ask", "allow"),
         (sh("ls"), "ask", "ask", "allow"),
         (sh("pytest -q"), "ask", "ask", "allow"),
         (sh("rm -rf build"), "ask", "ask", "allow"),
@@ -106,6 +115,23 @@ def test_modes(call, asking, default, autonomous):
         (["deny read(*.pem)"], ("read", {"path": "keys/a.pem"}), "deny"),
         (["deny read(*.pem)"], ("read", {"path": "a.py"}), "allow"),
         (["allow write(docs/**)"], ("write", {"path": "docs/a.md"}), "allow"),
+        (["allow mcp(hub/*)"], hub("get"), "allow"),
+        (["allow mcp(hub)"], hub("get"), "allow"),
+        (["allow mcp(hub/get_*)"], hub("get_user"), "allow"),
+        (["allow mcp(hub/get_*)"], hub("delete_user"), "ask"),
+        (["allow mcp(hub/get)"], hub("get", server="hub2"), "ask"),
+        (["allow mcp(hub/get)"], hub("get", server="Hub"), "ask"),
+        (["allow mcp(hub/get)"], hub("get/../delete"), "ask"),
+        (["allow mcp(hub/get)"], hub("../other/get"), "ask"),
+        (["allow mcp(hub/*)"], hub("get", server=["hub"]), "ask"),
+        (["allow mcp"], hub("get"), "allow"),
+        (["allow mcp", "deny mcp(hub/delete_*)"], hub("delete_user"), "deny"),
+        (["deny mcp(hub)"], ("mcp", {"server": "hub"}), "deny"),
+        (["deny mcp(hub/get)"], ("mcp", {"server": "hub", "tool": "get"}), "deny"),
+        (["ask mcp(hub/*)", "allow mcp"], hub("get"), "ask"),
+        (["deny *(secrets/**)", "allow mcp"], hub("get", path="secrets/x"), "deny"),
+        (["allow *(src/**)"], hub("get", path="src/x"), "ask"),
+        (["allow mcp(src/**)"], hub("get", path="src/x"), "ask"),
         (["deny web_fetch", "allow web_fetch"], ("web_fetch", {}), "deny"),
         (["ask web_fetch", "allow web_fetch"], ("web_fetch", {}), "ask"),
         (["allow web_fetch"], ("web_fetch", {"url": "https://x.example"}), "allow"),
@@ -125,6 +151,9 @@ def test_rules(rules, call, expected):
         (sh("ls", unsandboxed=True), sh("ls"), "ask"),
         (("web_fetch", {"url": "https://a.example"}), ("web_fetch", {"url": "https://b.example"}), "allow"),
         (("code", {"code": "1"}), ("code", {"code": "2"}), "ask"),
+        (hub("get"), hub("get", path="other"), "allow"),
+        (hub("get"), hub("delete"), "ask"),
+        (hub("get"), hub("get", server="hub2"), "ask"),
         (sh("rm -rf /"), sh("rm -rf /"), "deny"),
     ],
 )  # fmt: skip

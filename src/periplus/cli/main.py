@@ -86,6 +86,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", "let the agent do a task here; every run is a trail", "run"),
     Command("setup", "choose a provider and a model for the agent, once", "setup"),
     Command("models", "which models can answer, and the keys of their providers", "run"),
+    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "servers"),
     Command("trust", "which folders may say how the agent works in them", "run"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute", "user_folder"]
+__all__ = ["configure", "execute", "leave_out_relative_folders", "user_folder"]
 
 import argparse
 import os
@@ -95,7 +95,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    _leave_out_relative_folders()
+    leave_out_relative_folders()
     if arguments.command == "models":
         return _models(face, arguments)
     if arguments.command == "trust":
@@ -103,7 +103,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     return _run(face, arguments)
 
 
-def _leave_out_relative_folders() -> None:
+def leave_out_relative_folders() -> None:
     """A PATH with ``.`` in it would find programs in the folder that is worked in, which may be anybody's: libraries run some
     by name (an SDK runs ``uname``).
     """
@@ -151,7 +151,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         settings = _settings(face, arguments, project)
         if arguments.dry_run:
-            return _dry_run(face, settings, task or "")
+            return _dry_run(face, settings, task or "", project.folder)
         name = _session_name(project, arguments)
         client, model = _client(face, arguments, settings)
         try:
@@ -364,7 +364,8 @@ def _list(face: Face, project: Project) -> int:
     return 0 if found else 1
 
 
-def _dry_run(face: Face, settings: Settings, task: str) -> int:
+def _dry_run(face: Face, settings: Settings, task: str, root: str) -> int:
+    from periplus.agent.mcpclient.opening import gather
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
     from periplus.cli.run_schemas import RunPlanOut
@@ -375,6 +376,7 @@ def _dry_run(face: Face, settings: Settings, task: str) -> int:
         max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
         rules=[str(rule) for rule in settings.rules], request=task.strip(),
         prompt_characters=len(prompt_for(settings.text("instructions"))),
+        servers=[row.name for row in gather(settings, root, face.environment, user_folder(face)).rows],
     )  # fmt: skip
     face.emit(
         out, lambda: [f"{name.replace('_', ' ')}: {visible(str(getattr(out, name)))}" for name in out.__struct_fields__]

@@ -12,6 +12,9 @@ __all__ = [
     "RunPlanOut",
     "RunSessionOut",
     "RunStatsOut",
+    "ServerOut",
+    "ServerProblemOut",
+    "ServersOut",
     "SetupOut",
     "TrustOut",
 ]
@@ -56,6 +59,7 @@ class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
     rules: list[str]
     prompt_characters: int
     request: str
+    servers: list[str] = []
 
 
 class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"):
@@ -113,6 +117,41 @@ class TrustOut(msgspec.Struct, tag_field="schema", tag="periplus.trust/1"):
     folders: list[str]
 
 
+class ServerOut(msgspec.Struct):
+    """An MCP server. ``about`` is what is started or asked; ``state`` is ``not started``, ``ready`` or ``failed``.
+
+    ``withheld`` are tools that are not to be used, with why; ``changed`` those of them that are not what they were, with what they say now.
+    """
+
+    name: str
+    source: str
+    about: str
+    state: str
+    server: str = ""
+    start_ms: int = 0
+    tools: list[str] = []
+    withheld: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    error: str = ""
+
+
+class ServerProblemOut(msgspec.Struct):
+    """A server that is named somewhere and not used."""
+
+    name: str
+    source: str
+    why: str
+    mend: str
+
+
+class ServersOut(msgspec.Struct, tag_field="schema", tag="periplus.servers/1"):
+    """The MCP servers of the agent here. ``untrusted`` are names of servers of the project, which count for nothing until it is trusted."""
+
+    servers: list[ServerOut]
+    problems: list[ServerProblemOut]
+    untrusted: list[str]
+
+
 class SetupOut(msgspec.Struct, tag_field="schema", tag="periplus.setup/1"):
     """What is set, where each comes from, and where the key of each provider that has one is; never a key."""
 
@@ -129,6 +168,9 @@ RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "setup": SetupOut,
     "models list": ModelsOut,
     "models key": ModelKeyOut,
+    "servers list": ServersOut,
+    "servers check": ServersOut,
+    "servers accept": ServersOut,
     "trust list": TrustOut,
     "trust give": TrustOut,
     "trust take": TrustOut,

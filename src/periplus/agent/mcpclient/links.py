@@ -267,6 +267,8 @@ class Link:
                 raise AnswerLostError(f"{why} in the middle of the call") from error
             if error.code in (ANSWER_LOST, -32700):
                 raise AnswerLostError(str(error.message)[:500]) from error
+            if error.message == "Session terminated":
+                self.watch.over("it knows the session no more")  # begun anew at the next use
             raise LinkError(f"it says: {str(error.message)[:2_000]}") from error
         except PeriplusError:
             raise

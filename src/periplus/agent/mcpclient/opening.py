@@ -68,8 +68,9 @@ def open_servers(room: Room) -> Extension | None:
     begun = room.begun
     handed = [row for one in room.brought for row in one.servers]
     found = gather(begun.settings, room.root, begun.environment, begun.config, handed)
-    if not found.rows and not found.problems:
-        return None
+    said = [f"The MCP server {one.name or one.source} is not used: {one.why}" for one in found.problems]
+    if not found.rows:
+        return Extension(said=said) if said else None
     from periplus.agent.mcpclient.pins import Pins
     from periplus.agent.mcpclient.servers import Servers
 
@@ -88,7 +89,7 @@ def open_servers(room: Room) -> Extension | None:
 
     return Extension(
         tools=[mcp_tool(servers, found.problems, keep, lambda text: outputs().keep(text))], pages={"mcp": ServerPages(servers)},
-        facts=lambda: _facts(servers, found.problems), cancel=servers.cancel, close=servers.close,
+        facts=lambda: _facts(servers, found.problems), cancel=servers.cancel, close=servers.close, said=said,
     )  # fmt: skip
 
 

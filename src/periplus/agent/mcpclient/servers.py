@@ -66,6 +66,8 @@ class Standing:
     tools: dict[str, ToolRow] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
+    proposed: dict[str, str] = field(default_factory=dict)
+    """What the changed ones say of themselves now: for the person, never for the model."""
     new: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     asked_for: tuple[str, ...] = ()
@@ -308,6 +310,9 @@ class Servers:
                 else:
                     tools[name] = tool
         held.standing.tools, held.standing.withheld, held.standing.changed = tools, withheld, changed
+        held.standing.proposed = {
+            name: screen_about(str(documents[name].get("description") or "")).text for name in changed
+        }
         held.standing.new = tuple(name for name in fresh if known)
         held.standing.notes = (listing.left_out,) if listing.left_out else ()
 

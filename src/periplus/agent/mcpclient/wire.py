@@ -392,9 +392,7 @@ def _bounded(inner: Any) -> Any:
                 size += len(piece)
                 containers += piece.count(b"{") + piece.count(b"[")
                 if size > MESSAGE_BYTES_MAX or containers > _CONTAINERS_MAX:
-                    raise httpx2.StreamError(
-                        f"it answered with more than {MESSAGE_BYTES_MAX:,} bytes, which are not taken"
-                    )
+                    raise httpx2.StreamError(_TOO_MUCH)
                 yield piece
 
         async def aclose(self) -> None:

@@ -175,6 +175,8 @@ class Permission(Hook):
                 is_hit = bool(hits) and (any(hits) if rule.effect != "allow" else False)
             elif rule.path is not None and name == _SERVERS:
                 target = _target(args)
+                if rule.effect == "allow" and posixpath.normpath(target) != target:
+                    continue  # it would be named within what it is not in
                 # What a stranger's tool is given as a path may be forbidden by it, never allowed.
                 also = paths if rule.effect != "allow" else []
                 is_hit = any(path_matches(one, rule.path) for one in [*([target] if target else []), *also])
