@@ -1,8 +1,8 @@
 """A process that is killed in the middle of a run with a subagent, again and again, and taken up each time.
 
-``python subagent_child.py FOLDER FIRST STEP LAST``: for each call that changes the disk, FIRST and every STEP behind it up to LAST, a fork runs the turn
-and kills itself before that call; another takes it up. A line of JSON says what each came to. Two calls are told of by the last line: how
-many there are in all.
+``python subagent_child.py FOLDER FIRST STEP COUNT``: for each call that changes the disk, FIRST and every STEP behind it, a fork runs the turn and
+kills itself before that call; another takes it up. A line of JSON says what each came to; the last one, how many calls there are in all. With a
+COUNT of 2 two subagents are at work at once, so that which call is which is anybody's guess.
 """
 
 from __future__ import annotations
@@ -56,15 +56,22 @@ class Deadly(Files):
 class Fixed(Voices):
     """Says what follows from what it sees, whoever asks in whichever process."""
 
+    count = 1
+
     def reply(self, client, messages, tools):
         first = max(
             place for place, message in enumerate(messages) if message.role == "user" and "do it" in message.content
         )
         said = sum(message.role == "assistant" for message in messages[first:])
         if any("You are a subagent" in message.content for message in messages):
-            lines = [answer("", edit("a.py", "A = 1", "A = 2")), answer("", call("shell", command=RUN)), "Bumped."]
+            name = next(one for one in "ab" if any(f"<{one}>" in message.content for message in messages))
+            change = edit(f"{name}.py", f"{name.upper()} = 1", f"{name.upper()} = 2")
+            lines = [answer("", change), answer("", call("shell", command=RUN.replace("runs", name))), "Bumped."]
         else:
-            lines = [answer("", spawn("bump", "do it", mode="edit", paths=["a.py", "runs.log"])), "All done."]
+            spawned = [
+                spawn(name, "do it", mode="edit", paths=[f"{name}.py", f"{name}.log"]) for name in "ab"[: self.count]
+            ]
+            lines = [answer("", *spawned), "All done."]
         return lines[min(said, len(lines) - 1)]
 
 
@@ -74,13 +81,15 @@ def run(folder, files):
         was_cut_off = head.session.is_interrupted
         ended = head.session.resume() if was_cut_off else head.turn("do it") if not head.session.turns else None
         spawned = [one for one in head.results() if one.spawned]
-        log = folder / "runs.log"
+        names = "ab"[: Fixed.count]
+        logs = {name: folder / f"{name}.log" for name in names}
         found = {
             "cut_off": was_cut_off, "reason": ended.reason if ended else "done before",
-            "a": (folder / "a.py").read_text(), "runs": log.read_text().count("ran") if log.exists() else 0,
-            "outcomes": [one.outcome for one in spawned], "sessions": sorted(one.spawned.session for one in spawned),
-            "effects": sorted(one["path"] for result in spawned for one in result.effects),
-            "child": [one.outcome for one in head.results("s1/1.1.1")],
+            "files": [(folder / f"{name}.py").read_text() for name in names],
+            "runs": [log.read_text().count("ran") if log.exists() else 0 for log in logs.values()],
+            "outcomes": [one.outcome for one in spawned], "sessions": [one.spawned.session for one in spawned],
+            "effects": [sorted(one["path"] for one in result.effects) for result in spawned],
+            "children": [[one.outcome for one in head.results(f"s1/1.1.{place}")] for place in range(1, len(names) + 1)],
             "claims": len(head.project.work.claims()), "stored": sorted(one.name for one in stored_sessions(head.project)),
         }  # fmt: skip
     with Head(folder, [], voices=Fixed([])) as head:
@@ -112,7 +121,8 @@ def in_a_fork(work):
     return json.loads(said)
 
 
-def main(folder, first, step, last):
+def main(folder, first, step, count):
+    Fixed.count = count
     template = repository(folder / "template")
     with Head(template, []):
         pass
@@ -123,7 +133,7 @@ def main(folder, first, step, last):
         return {"calls": files.calls}
 
     calls = in_a_fork(whole)["calls"]
-    for at in range(first, min(calls, last), step):
+    for at in range(first, calls, step):
         place = copied(template, folder / str(at))
         in_a_fork(lambda at=at, place=place: run(place, Deadly(at)))
         found = in_a_fork(lambda place=place: run(place, Files()))

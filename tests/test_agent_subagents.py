@@ -368,6 +368,62 @@ def test_it_claims_what_it_changes_while_it_works_and_may_have_what_we_claimed(f
         assert [claim.value["text"] for claim in head.project.work.claims()] == ["ours"]
 
 
+def test_one_that_was_cut_off_and_lost_its_claim_is_reported_on_and_does_not_go_on(folder):
+    voices = Voices([answer("", spawn("bump", mode="edit", paths=["a.py", "b.py"]))], bump=[])
+    voices._left["bump"] = iter([answer("", edit("a.py", "A = 1", "A = 2"), usage=spent(300)), Killed()])
+    with pytest.raises(Killed), Head(folder, [], voices=voices) as head:
+        head.turn()
+    with Head(folder, ["Well."], more={"budget_tokens": 10_000}) as head:
+        with Project(head.project.root, BOB) as other:
+            other.work.claim(Asked(("b.py",), text="bob works on it"))
+        assert head.session.resume().text == "Well."
+        (result,) = head.results()
+        assert (result.outcome, [one["path"] for one in result.effects], result.spawned.steps) == (
+            "failed",
+            ["a.py"],
+            1,
+        )
+        assert "does not go on: b.py is claimed by bob" in result.output
+        assert list(head.voices.asked) == [""]
+        assert head.session.budget.spent.tokens >= 300
+
+
+def test_a_person_is_asked_one_thing_at_a_time(folder):
+    both, inside = threading.Barrier(2, timeout=60), []
+
+    class Alone(Yes):
+        def approve(self, call, decision):
+            inside.append(1)
+            assert len(inside) == 1
+            answered = super().approve(call, decision)
+            inside.pop()
+            return answered
+
+    def meet(name):
+        def line(messages, tools):
+            both.wait()
+            return answer("", *(edit(f"{name}.py", f"= {number}", f"= {number + 1}") for number in range(1, 6)))
+
+        return line
+
+    scripts = {"a": [meet("a"), "A."], "b": [meet("b"), "B."]}
+    own = [answer("", *(spawn(name, mode="edit", paths=[f"{name}.py"]) for name in scripts)), "Both."]
+    person = Alone()
+    with Head(folder, own, scripts=scripts, approver=person, more={"mode": "ask"}) as head:
+        assert head.turn().reason == "done"
+        assert [one.outcome for one in head.results()] == ["ok", "ok"]
+        said = {reason.split(" asks: ")[0] for name, reason in person.asked if name == "edit"}
+        assert said == {"the subagent s1/1.1.1", "the subagent s1/1.1.2"}
+
+
+def test_a_name_moves_no_cursor(folder):
+    with Head(
+        folder, [answer("", spawn("x", name="\x1b[2Jall\u202e well")), "Well."], scripts={"x": ["Done."]}
+    ) as head:
+        head.turn()
+        assert head.seen(AgentStarted)[0].name == "[2Jall well"
+
+
 def test_a_program_within_it_claims_as_well(folder):
     script = [
         answer("", call("code", source="print(edit(edits=[{'path': 'a.py', 'old': 'A = 1', 'new': 'A = 2'}]))")),
@@ -695,27 +751,29 @@ def test_the_page_names_every_argument():
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 
 
-@pytest.mark.parametrize("first", [0] if EXHAUSTIVE else [3])
-def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, first):
+@pytest.mark.parametrize(("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 9), (2, 11, 23)])
+def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, count, first, step):
     """A process killed before each call that changes the disk, of its parent's and of its own; see ``subagent_child``."""
     program = Path(__file__).with_name("subagent_child.py")
-    words = [sys.executable, os.fspath(program), os.fspath(tmp_path), str(first), "1" if EXHAUSTIVE else "9", "100000"]
+    words = [sys.executable, os.fspath(program), os.fspath(tmp_path), str(first), str(step), str(count)]
     environment = {**os.environ, "PYTHONPATH": os.fspath(program.parent)}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     *rows, last = map(json.loads, done.stdout.splitlines())
     assert last["calls"] > 100
-    assert len(rows) == len(range(first, last["calls"], 1 if EXHAUSTIVE else 9))
+    assert len(rows) == len(range(first, last["calls"], step))
+    names = [f"s1/1.1.{place}" for place in range(1, count + 1)]
     for row in rows:
         assert row["reason"] in ("done", "done before"), row
-        assert row["a"] == "A = 2\n", row
+        assert row["files"] == ["A = 2\n", "B = 2\n"][:count], row
         # The command ran once, or nobody knows and it was not run again.
-        assert row["child"] in (["ok", "ok"], ["ok", "indeterminate"]), row
-        assert row["runs"] == 1 or (row["runs"] == 0 and row["child"][1] == "indeterminate"), row
-        # One subagent, one report, nothing claimed any more; all is undone with the turn.
-        assert (row["outcomes"], row["sessions"], row["claims"]) == (["ok"], ["s1/1.1.1"], 0), row
-        assert row["stored"] == ["s1", "s1/1.1.1"], row
-        assert "a.py" in row["undone"], row
+        for outcomes, runs in zip(row["children"], row["runs"], strict=True):
+            assert outcomes in (["ok", "ok"], ["ok", "indeterminate"]), row
+            assert runs == 1 or (runs == 0 and outcomes[1] == "indeterminate"), row
+        # Each began once and is reported on once, with what it changed; nothing is claimed any more; all is undone with the turn.
+        assert (row["outcomes"], row["sessions"], row["claims"]) == (["ok"] * count, names, 0), row
+        assert row["stored"] == ["s1", *names], row
+        assert {"a.py", "b.py"} & {*row["undone"]} == {"a.py", "b.py"} - ({"b.py"} if count == 1 else set()), row
     assert any(row["cut_off"] for row in rows)
 
 

@@ -61,9 +61,9 @@ def usage_of(episodes: Sequence[Episode]) -> Usage:
 
 
 def report_of(
-    who: str, outcome: str, episodes: Sequence[Episode], spawned: Spawned, item_id: str, outputs: Outputs | None
-) -> tuple[str, str]:
-    """The report, and the handle of the last answer where it is too long to stand in it."""
+    who: str, outcome: str, episodes: Sequence[Episode], spawned: Spawned, item_id: str, outputs: Outputs | None, note: str = ""
+) -> tuple[str, str]:  # fmt: skip
+    """The report, and the handle of the last answer where it is too long to stand in it. ``note`` is what else there is to say."""
     ended = next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
     usage = spawned.usage
     cost = f", ${usage.cost / 1e6:.4f}" if usage.cost else ""
@@ -71,6 +71,7 @@ def report_of(
     lines = [f"{who} {_HOW[outcome]}; {steps}, {usage.prompt_tokens + usage.completion_tokens:,} tokens{cost}."]
     if ended is not None and ended.note and outcome in ("parked", "cancelled"):
         lines.append(ended.note)
+    lines += [note] if note else []
     changed = changes_in(episodes)
     if changed:
         more = f" and {len(changed) - _PATHS_SHOWN:,} more" if len(changed) > _PATHS_SHOWN else ""

@@ -32,9 +32,9 @@ from periplus.agent.subagents.claims import ChildClaims
 from periplus.agent.subagents.lending import LentHook, OnlyReading, Person, lent_client
 from periplus.agent.subagents.names import child_name, lineage_of
 from periplus.agent.subagents.report import changes_in, report_of, usage_of
-from periplus.agent.subagents.watch import Watch
+from periplus.agent.subagents.watch import Late, Watch
 from periplus.agent.tools.table import Arguments, Parameter, Tool
-from periplus.base.errors import RefusedError, UsageError
+from periplus.base.errors import ClaimedError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from periplus.agent.assembly import Begun
@@ -174,7 +174,10 @@ class _Crew:
             project, reads=task.reads, paths=task.paths, above=lineage_of(begun.name), about=about,
             ttl_s=task.deadline_s + _CLAIM_S_MORE,
         )  # fmt: skip
-        claims.begin()
+        try:
+            claims.begin()
+        except ClaimedError as error:
+            return self._kept_out(project, task, error)
         told = {"session": task.session, "name": task.name}
         outcome, spawned = "failed", Spawned(session=task.session)
         self._tell(calling, AgentStarted, **told, mode=task.mode, task=task.text)
@@ -184,11 +187,24 @@ class _Crew:
                 Watch(begun.world, token, deadline_s=task.deadline_s, idle_s=task.idle_s) as watch,
             ):  # fmt: skip
                 episodes = self._session(project, client, task, claims, watch, token)
-            outcome, spawned = _outcome(episodes, watch), _spawned(project, task.session, episodes)
+            outcome, spawned = _outcome(episodes, watch.late), _spawned(project, task.session, episodes)
         finally:
             claims.end()
             self._tell(calling, AgentEnded, **told, outcome=outcome, steps=spawned.steps, usage=spawned.usage)
         return self._result(task, episodes, outcome, spawned)
+
+    def _kept_out(self, project: Project, task: _Task, error: ClaimedError) -> ToolResult:
+        """Somebody else has what it is to change. One that had begun before a crash is reported on all the same. Raises ``error``."""
+        from periplus.agent.runlog import StoreLog
+
+        episodes = StoreLog(project, task.session).read()
+        if not episodes:
+            raise error
+        is_over = _end_of(episodes) is not None
+        spawned = _spawned(project, task.session, episodes)
+        self._room.session.budget.add(spawned.usage)
+        note = "" if is_over else f"It was cut off, and does not go on: {error}"
+        return self._result(task, episodes, _outcome(episodes) if is_over else "parked", spawned, note)
 
     def _session(
         self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken
@@ -251,12 +267,14 @@ class _Crew:
             if close is not None:
                 close()
 
-    def _result(self, task: _Task, episodes: Sequence[Episode], outcome: str, spawned: Spawned) -> ToolResult:
+    def _result(
+        self, task: _Task, episodes: Sequence[Episode], outcome: str, spawned: Spawned, note: str = ""
+    ) -> ToolResult:
         from periplus.memory.claims import session_id
 
         who = task.who[0].upper() + task.who[1:]
         outputs = self._room.session.host.outputs
-        text, handle = report_of(who, outcome, episodes, spawned, session_id(task.session), outputs)
+        text, handle = report_of(who, outcome, episodes, spawned, session_id(task.session), outputs, note)
         return ToolResult(
             outcome=_OUTCOMES.get(outcome, "failed"), output=text, handle=handle, spawned=spawned,
             effects=tuple(one.effect() for one in changes_in(episodes)),
@@ -268,10 +286,14 @@ def _plain(text: str) -> str:
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
-def _outcome(episodes: Sequence[Episode], watch: Watch) -> str:
-    ended = next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
+def _end_of(episodes: Sequence[Episode]) -> Ended | None:
+    return next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
+
+
+def _outcome(episodes: Sequence[Episode], late: Late = "") -> str:
+    ended = _end_of(episodes)
     if ended is None or ended.reason == "aborted":
-        return watch.late or "cancelled"
+        return late or "cancelled"
     return "done" if ended.reason == "done" else "parked"
 
 

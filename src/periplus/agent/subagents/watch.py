@@ -6,7 +6,7 @@ person is asked neither clock runs: nobody else is to answer for how long that t
 
 from __future__ import annotations
 
-__all__ = ["Watch"]
+__all__ = ["Late", "Watch"]
 
 import threading
 from collections.abc import Iterator
