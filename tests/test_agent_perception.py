@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,11 +16,16 @@ from periplus.agent.assembly import Begun, begin
 from periplus.agent.episodes import Answered, Noted
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.perception import find_root, kind_of
+from periplus.agent.perception.mapping import MapPages
 from periplus.agent.perception.neutral import NEUTRALISED, made_harmless
+from periplus.agent.perception.ranking import Task
+from periplus.agent.perception.symbols import SymbolPages
+from periplus.agent.perception.tree import Bounds, look_at
 from periplus.agent.sandbox import Unconfined
 from periplus.agent.settings import SETTINGS, Settings
 from periplus.agent.tape.prefix import serialised
 from periplus.base.clock import FixedClock
+from periplus.base.errors import NotFoundError
 from periplus.project import Project
 from recorder_support import WRITER
 
@@ -464,3 +470,207 @@ def test_how_git_stands_is_a_line_and_what_the_repository_says_of_itself_is_quot
         git(seat.folder, "checkout", "-q", "--detach")
         at.turn("go on")
         assert "git: no branch (detached), at " in at.seen()
+
+
+# -- map and symbols -----------------------------------------------------------------------------------------------------
+
+CODE = {
+    "README.md": "# Shop\n",
+    "pyproject.toml": "[tool.pytest.ini_options]\n",
+    "shop/cart.py": "class Cart:\n    def add(self, item):\n        return item\n\n    def total(self):\n        return 0\n\n\ndef empty():\n    return Cart()\n",
+    "shop/api/limits.py": "from shop.cart import Cart\n\nLIMIT = 3\n\n\ndef limited(cart: Cart):\n    return cart.total() < LIMIT\n",
+    "shop/api/index.py": "from shop.cart import Cart\n\nCart().add(1)\n",
+    "web/main.ts": "export class Cart { total() { return 1 } }\n",
+    "docs/cart.md": "A Cart has a total.\n",
+    "node_modules/x/cart.py": "class Cart: pass\n",
+    "out/cart.py": "class Cart: pass\n",
+    ".gitignore": "out/\n.periplus/\n",
+}  # fmt: skip
+
+
+def map_of(folder, task="", **options):
+    return MapPages(os.fspath(folder), lambda: Task(task), **options)
+
+
+def laid(tmp_path, files=None):
+    for name, text in (files or CODE).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_map_ranks_files_for_the_request_and_names_what_they_define(tmp_path):
+    text = map_of(laid(tmp_path), "the limits of the api are too low").read("@periplus/map/index.md")
+    likely = text[text.index("## Likely") : text.index("## Folders")].splitlines()
+    assert likely[1].startswith("shop/api/limits.py 97 bytes: function limited 6-7 [named like the task]")
+    assert "shop/api/index.py" in likely[2]
+    assert "shop/ 3 files, mostly .py: @periplus/map/shop.md" in text
+    assert "README.md 7 bytes" in text
+    assert "node_modules" not in text
+    assert "out/" not in text
+    page = map_of(tmp_path).read("@periplus/map/shop.md")
+    assert "shop/cart.py 129 bytes: class Cart 1-6 (add, total), function empty 9-10" in page
+    assert "shop/api/ 2 files, mostly .py: @periplus/map/shop/api.md" in page
+
+
+def test_pages_of_the_map_are_listed_searched_and_nothing_else_is_one(tmp_path):
+    pages = map_of(laid(tmp_path, CODE | {"index/a.py": "def inside(): pass\n"}))
+    handles = [page.handle for page in pages.list("@periplus/map/")]
+    assert handles == [
+        f"@periplus/map/{name}.md" for name in ("index", "docs", "index/index", "shop", "shop/api", "web")
+    ]
+    assert "function inside" in pages.read("@periplus/map/index/index.md")
+    assert next(one.text for one in pages.search("class Cart", "@periplus/map/shop.md")).startswith("shop/cart.py")
+    assert [page.handle for page in pages.list("@periplus/")] == ["@periplus/map/index.md"]
+    assert pages.search("Cart", "@periplus/") == []
+    for wrong in ("nowhere.md", "../x.md", "shop/cart.py.md", "shop", "/etc.md", ".git.md", "a\0b.md", ".md"):
+        with pytest.raises(NotFoundError):
+            pages.read(f"@periplus/map/{wrong}")
+
+
+def test_the_map_of_a_session_knows_what_earlier_work_says(tmp_path):
+    seat = Seat(tmp_path, CODE)
+    git(seat.folder, "init", "-q", "-b", "main")
+    git(seat.folder, "add", "-A")
+    git(seat.folder, "commit", "-q", "-m", "all of it")
+    for number in range(3):
+        for name in ("shop/cart.py", "web/main.ts"):
+            with open(seat.folder / name, "a") as file:
+                file.write(f"// {number}\n" if name.endswith("ts") else f"# {number}\n")
+        git(seat.folder, "commit", "-q", "-am", "rounding of sums")
+    with Project(os.fspath(seat.folder / ".periplus"), WRITER, clock=FixedClock(step_ms=1)) as project:
+        project.import_git(os.fspath(seat.folder))
+    script = [
+        answer("", call("read", path="shop/cart.py")),
+        answer("", call("read", path="@periplus/map/index.md"), call("list", path="@periplus/symbols/Car")),
+        answer(
+            "",
+            call("read", path="@periplus/symbols/Cart.total.md"),
+            call("search", pattern="limited", path="@periplus/symbols/l"),
+        ),
+        "Done.",
+    ]
+    with seat.session(*script) as at:
+        at.turn("rounding of sums is wrong")
+        results = [one.content for one in at.client.requests[-1][0] if one.role == "tool"]
+        likely = results[1][results[1].index("## Likely") :].splitlines()
+        assert "shop/cart.py" in likely[1]
+        assert "worked on in this session" in likely[1]
+        assert "web/main.ts" in likely[2]
+        assert "named like the task" not in likely[2]
+        assert "@periplus/symbols/Cart.total.md" in results[2]
+        assert "function Cart.total" in results[3]
+        assert "shop/api/limits.py:6" in results[4]
+        system = at.client.requests[0][0][0].content
+        assert "@periplus/map/index.md" in system
+        first = at.seen(0)
+        assert "files: 8 files; read(path='@periplus/map/index.md')" in first
+        assert "project: python (pyproject.toml); its files name as checks: `pytest`" in first
+    with seat.session("Done.") as later:
+        later.turn("more")
+        assert later.seen().count("its files name as checks") == 1
+
+
+def test_a_name_has_a_page_with_its_definitions_and_uses(tmp_path):
+    pages = SymbolPages(os.fspath(laid(tmp_path)))
+    text = pages.read("@periplus/symbols/Cart.md")
+    assert "## Defined (2)" in text
+    assert "shop/cart.py:1-6 class Cart\n    class Cart:\n" in text
+    assert "web/main.ts:1-1 class Cart" in text
+    uses = text[text.index("## Used") :]
+    assert uses.startswith("## Used, as a word (6 lines in 4 files)")
+    assert "shop/api/limits.py\n  1: from shop.cart import Cart\n  6: def limited(cart: Cart):\n" in uses
+    assert uses.index("shop/cart.py") < uses.index("docs/cart.md")
+    member = pages.read("@periplus/symbols/Cart.total.md")
+    assert "shop/cart.py:5-6 function Cart.total" in member
+    assert "limits.py\n  7: return cart.total() < LIMIT" in member
+    assert "docs/cart.md" not in member
+    assert pages.read("@periplus/symbols/Cart::total.md") == member
+    with pytest.raises(NotFoundError, match="stands in none of the 8 files"):
+        pages.read("@periplus/symbols/Basket.md")
+    for wrong in ("", " ", "a b", "x" * 201, "(", "Cart.", "../a"):
+        with pytest.raises(NotFoundError):
+            pages.read(f"@periplus/symbols/{wrong}.md")
+    assert [page.handle for page in pages.list("@periplus/symbols/")] == ["@periplus/symbols/NAME.md"]
+    assert [page.title for page in pages.list("@periplus/symbols/lim")] == ["function in shop/api/limits.py:6"]
+    assert pages.search("class", "@periplus/") == []
+
+
+def test_without_a_parser_what_looks_like_a_definition_is_said_to(tmp_path):
+    laid(
+        tmp_path,
+        {
+            "a.py": "def broken(:\n" * 3,
+            "b.lua": "function helper()\nend\nhelper()\n",
+            "c.py": b"\xff def helper(): pass\n".decode("latin-1"),
+        },
+    )
+    (tmp_path / "c.py").write_bytes(b"\xff\ndef helper(): pass\n")
+    text = SymbolPages(os.fspath(tmp_path)).read("@periplus/symbols/helper.md")
+    assert "c.py:2 looks like it (it is not UTF-8 (byte 0))" in text
+    assert "b.lua:1 looks like it" in text
+    assert "b.lua\n  3: helper()" in text
+
+
+def test_a_tree_is_seen_within_its_bounds_and_what_was_not_is_named(tmp_path):
+    for name in ("many", "deep/" + "/".join("abcdefghij"), "plain"):
+        (tmp_path / name).mkdir(parents=True)
+    for number in range(60):
+        (tmp_path / "many" / f"f{number}").touch()
+    (tmp_path / "plain" / "x.py").touch()
+    (tmp_path / "deep" / "y.py").touch()
+    (tmp_path / "link").symlink_to("/")
+    os.mkfifo(tmp_path / "plain" / "pipe")
+    tree = look_at(os.fspath(tmp_path), "", Bounds(folder_entries=50, depth=4))
+    assert [entry.path for entry in tree.files] == ["deep/y.py", "plain/x.py"]
+    assert tree.unseen == ["many/ has more entries than are looked at", "deep/a/b/c/ lies over 4 folders deep"]
+    assert look_at(os.fspath(tmp_path), "", Bounds(entries=20)).stopped == "over 20 entries"
+    ticks = iter(range(1000))
+    stopped = look_at(os.fspath(tmp_path), "", Bounds(seconds=3), monotonic_s=lambda: next(ticks))
+    assert stopped.stopped == "over 3 s"
+    page = map_of(tmp_path, bounds=Bounds(folder_entries=50)).read("@periplus/map/index.md")
+    assert "not seen: many/ has more entries than are looked at" in page
+
+
+def test_rules_of_a_hostile_gitignore_do_not_hang_a_walk(tmp_path):
+    (tmp_path / ".gitignore").write_text("".join(f"{'**/' * 40}*a*b*c*{at}*\n" for at in range(2_000)))
+    for number in range(300):
+        (tmp_path / ("abc" * 40 + f"{number}")).touch()
+    begun = time.monotonic()
+    tree = look_at(os.fspath(tmp_path), "", Bounds(seconds=1.0))
+    assert tree.files
+    assert time.monotonic() - begun < 60
+
+
+def huge(tmp_path, folders, files):
+    for at in range(folders):
+        folder = tmp_path / f"part{at % 10}" / f"d{at}"
+        folder.mkdir(parents=True)
+        for number in range(files):
+            os.close(os.open(folder / f"file{number}.py", os.O_CREAT | os.O_WRONLY))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("folders", "files"), [(60, 100)] + [(1_000, 200)] * bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
+)
+def test_a_huge_tree_hangs_no_turn(tmp_path, folders, files):
+    seat = Seat(tmp_path, {"AGENTS.md": "Small steps.\n"})
+    huge(seat.folder, folders, files)
+    script = [
+        answer("", call("read", path="@periplus/map/index.md"), call("read", path="@periplus/symbols/Cart.md")),
+        "Done.",
+    ]
+    begun = time.monotonic()
+    with seat.session(*script) as at:
+        at.turn("go on")
+        spent = time.monotonic() - begun
+        results = [one for one in at.client.requests[-1][0] if one.role == "tool"]
+    assert "Small steps." in at.seen(0)
+    assert (
+        f"{min(folders * files + 1, 30_000):,} files"[:3] in results[0].content
+        or "the walk stopped here" in results[0].content
+    )
+    assert ("the walk stopped" in results[0].content) is (folders * files > 30_000)
+    assert results[1].outcome == "failed"
+    assert spent < 120  # of which the pages may take their seconds; the bound is for a machine under load

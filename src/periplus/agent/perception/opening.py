@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["open_perception"]
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.agent.contracts import Stop
@@ -11,7 +12,10 @@ from periplus.agent.extension import Extension
 from periplus.agent.hooks import Hook
 from periplus.agent.perception.git import git_fact
 from periplus.agent.perception.instructions import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
-from periplus.agent.perception.root import kind_of
+from periplus.agent.perception.mapping import MapPages, overview
+from periplus.agent.perception.ranking import Task
+from periplus.agent.perception.root import is_home, kind_of
+from periplus.agent.perception.symbols import SymbolPages
 from periplus.agent.tape.notes import Fact, InstructionsNote, noted
 from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
@@ -19,16 +23,29 @@ from periplus.base.errors import PeriplusError
 if TYPE_CHECKING:
     from periplus.agent.extension import Room
     from periplus.agent.tape.state import TapeState
+    from periplus.agent.tools.pages import PageSource
 
 _SHARE: Final = 8  # of the tape's budget, at most one part in so many is instructions
 _TOKEN_CHARACTERS: Final = 4
 _RULES_TOKENS: Final = 50_000
+_OVERVIEW_CONTEXT: Final = 16_000
+_TASK_CHARACTERS: Final = 2_000
+_VOTING: Final = 10
+_VOTES: Final = 40
+_PROMPT: Final = """
+# Pages of the project as it is now
+`@periplus/map/index.md` ranks its files for the request, with what they define (`@periplus/map/src.md`: of a folder); `@periplus/symbols/NAME.md` has where a name is defined and used.
+"""
 
 
 def open_perception(room: Room) -> Extension:
+    """All of it; in the home folder, which is no project, how git stands and nothing else."""
+    if is_home(room.root, room.begun.home):
+        return Extension(facts=lambda: [fact for fact in [git_fact(room.root)] if fact is not None])
     folder = Confined(room.root)
     seen = _Perception(room, folder)
-    return Extension(hooks=[seen.hook], facts=seen.facts, close=folder.close)
+    pages: dict[str, PageSource] = {"map": MapPages(room.root, seen.task), "symbols": SymbolPages(room.root)}
+    return Extension(hooks=[seen.hook], facts=seen.facts, prompt=_PROMPT, pages=pages, close=folder.close)
 
 
 class _Perception:
@@ -48,7 +65,29 @@ class _Perception:
         kind = kind_of(self._room.root).line()
         if kind and _said(state, "project") != kind:
             found.append(Fact("project", kind))
+        is_first = state.turn <= 1
+        if is_first and self._room.begun.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
+            text, quoted = overview(self._room.root)
+            found += [Fact("files", text, quoted)] if text else []
         return [fact for fact in found if fact is not None]
+
+    def task(self) -> Task:
+        """What is being worked on, as files are ranked by it."""
+        state = self._room.session.tape.state
+        text = state.turns[-1].request.text[:_TASK_CHARACTERS] if state.turns else ""
+        active = tuple(path for path in state.topics.current.active_files if not path.startswith("@"))
+        return Task(text, active, self._votes(text, active[-_VOTING:]))
+
+    def _votes(self, text: str, active: Sequence[str]) -> dict[str, tuple[float, str]]:
+        """What commits and earlier sessions say of it: files that were changed for the like, or together with these."""
+        if not text.strip() and not active:
+            return {}
+        try:
+            files = self._room.project.related(active, text, limit=_VOTES).files
+        except PeriplusError:
+            return {}  # a path that memory has no name for, a store that is busy: the names of files have to do
+        best = max((one.score for one in files), default=0)
+        return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
 
     def _path(self, path: str) -> str:
         return self._room.session.host.work.path(path)  # the host is opened after its extensions

@@ -6,7 +6,7 @@ files say only names that are known here are taken (``test``, not any script), s
 
 from __future__ import annotations
 
-__all__ = ["MARKERS", "Kind", "ProjectKind", "find_root", "kind_of"]
+__all__ = ["MARKERS", "Kind", "ProjectKind", "find_root", "is_home", "kind_of"]
 
 import os
 import re
@@ -63,10 +63,9 @@ def find_root(start: str, home: str) -> str:
     """The project that ``start`` lies in: the nearest folder above it (or itself) that is a repository, else the highest that has a
     marker file. Never the home folder, nor what lies above it, nor the root of the system; empty where there is none.
     """
-    barred = _above(os.path.realpath(home)) if home else {"/"}
     at, marked = os.path.realpath(start), ""
     for _ in range(_LEVELS_MAX):
-        if at in barred:
+        if is_home(at, home):
             break
         if any(os.path.lexists(os.path.join(at, name)) for name in _REPOSITORY):
             return at
@@ -74,6 +73,11 @@ def find_root(start: str, home: str) -> str:
             marked = at
         at = os.path.dirname(at)
     return marked
+
+
+def is_home(folder: str, home: str) -> bool:
+    """Whether a folder is the home folder, or holds it: no project, whatever lies in it."""
+    return os.path.realpath(folder) in (_above(os.path.realpath(home)) if home else {"/"})
 
 
 def _above(folder: str) -> set[str]:
