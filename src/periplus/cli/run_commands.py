@@ -366,21 +366,29 @@ def _list(face: Face, project: Project) -> int:
 
 def _dry_run(face: Face, settings: Settings, task: str, root: str) -> int:
     from periplus.agent.mcpclient.opening import gather
+    from periplus.agent.perception import perceived
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
     from periplus.cli.run_schemas import RunPlanOut
 
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
+    seen = perceived(root, face.home)
     out = RunPlanOut(
         model=settings.text("model"), mode=settings.mode, sandbox=sandbox.layer, sandbox_about=sandbox.about,
         max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
         rules=[str(rule) for rule in settings.rules], request=task.strip(),
-        prompt_characters=len(prompt_for(settings.text("instructions"))),
+        prompt_characters=len(prompt_for(settings.text("instructions"))), root=seen.root,
+        kinds=[kind.name for kind in seen.kind.kinds], checks=list(seen.kind.checks),
+        instructions=[one.path for one in seen.instructions],
         servers=[row.name for row in gather(settings, root, face.environment, user_folder(face)).rows],
     )  # fmt: skip
-    face.emit(
-        out, lambda: [f"{name.replace('_', ' ')}: {visible(str(getattr(out, name)))}" for name in out.__struct_fields__]
-    )
+
+    def lines() -> list[str]:
+        values = {name: getattr(out, name) for name in out.__struct_fields__}
+        told = {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in values.items()}
+        return [f"{name.replace('_', ' ')}: {visible(text)}" for name, text in told.items()]
+
+    face.emit(out, lines)
     return 0
 
 

@@ -47,7 +47,9 @@ class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
 
 
 class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
-    """What a run would do; nothing was sent."""
+    """What a run would do; nothing was sent, nothing was run. ``kinds`` of project and ``checks`` are what its own files say;
+    ``instructions`` are the files of its first folder that the model would be told.
+    """
 
     model: str
     mode: str
@@ -59,6 +61,10 @@ class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
     rules: list[str]
     prompt_characters: int
     request: str
+    root: str
+    kinds: list[str]
+    checks: list[str]
+    instructions: list[str]
     servers: list[str] = []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Kind", "find_root", "kind_of", "open_perception"]
+__all__ = ["Kind", "Perceived", "find_root", "kind_of", "open_perception", "perceived"]
 
-from periplus.agent.perception.opening import open_perception
+from periplus.agent.perception.opening import Perceived, open_perception, perceived
 from periplus.agent.perception.root import Kind, find_root, kind_of

@@ -82,9 +82,11 @@ class InstructionReader:
         *,
         path_of: Callable[[str], str],
         memory: Callable[[], frozenset[str]] = frozenset,
+        unread: Callable[[str], bool] = lambda _: False,
         characters_max: int = 2 * FILE_CHARACTERS_MAX,
     ) -> None:
         self._folder, self._path_of, self._memory, self._characters_max = folder, path_of, memory, characters_max
+        self._unread = unread
         self._entered: set[str] = set()
         self._spelled: set[str] = set()
         self._is_new_turn = True
@@ -175,6 +177,8 @@ class InstructionReader:
         entry = self._folder.stat(path)
         if entry is None or entry.kind == "folder":
             return None
+        if self._unread(path):
+            return _Read("kept back", remark="a rule keeps it from being read")
         if entry.kind == "link":
             target = os.readlink(os.path.join(self._folder.root, path))  # a word, not followed
             return _Read("link", remark="it is a link, and was not followed", target=target)

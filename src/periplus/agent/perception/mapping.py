@@ -43,16 +43,17 @@ class MapPages:
     """Satisfies ``tools.pages.PageSource``. ``task`` is asked when a page is read."""
 
     def __init__(
-        self, root: str, task: Callable[[], Task], *, bounds: Bounds | None = None,
+        self, root: str, task: Callable[[], Task], *, bounds: Bounds | None = None, unread: Callable[[str], bool] = lambda _: False,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._root, self._task, self._bounds, self._monotonic_s = root, task, bounds or Bounds(), monotonic_s
+        self._unread = unread
 
     def list(self, prefix: str) -> Sequence[Page]:
         index = Page(f"{MAP_ROOT}{_INDEX}.md", "what lies where, the likeliest files of the task first")
         if not prefix.startswith(MAP_ROOT):
             return [index] if index.handle.startswith(prefix) else []
-        tree = look_at(self._root, "", self._bounds, monotonic_s=self._monotonic_s)
+        tree = look_at(self._root, "", self._bounds, unread=self._unread, monotonic_s=self._monotonic_s)
         pages = [
             Page(_handle(path), f"{count:,} file{'s' * (count != 1)}") for path, count in tree.counts.items() if path
         ]
@@ -61,7 +62,7 @@ class MapPages:
     def read(self, handle: str) -> str:
         folder = _folder_of(handle)
         try:
-            tree = look_at(self._root, folder, self._bounds, monotonic_s=self._monotonic_s)
+            tree = look_at(self._root, folder, self._bounds, unread=self._unread, monotonic_s=self._monotonic_s)
         except PeriplusError as error:
             raise NotFoundError(
                 f"no page {handle}: {error}", mend=f"list(path='{MAP_ROOT}') shows what there is."
@@ -124,10 +125,10 @@ class MapPages:
                 yield f"{entry.path} {entry.size:,} bytes{what}{why}"
 
 
-def overview(root: str) -> tuple[str, str]:
+def overview(root: str, unread: Callable[[str], bool] = lambda _: False) -> tuple[str, str]:
     """For the first tail of a session: how much there is, and its uppermost folders (or all files of a small project)."""
     try:
-        tree = look_at(root, "", OVERVIEW_BOUNDS)
+        tree = look_at(root, "", OVERVIEW_BOUNDS, unread=unread)
     except PeriplusError:
         return "", ""
     if not tree.files:
@@ -185,6 +186,8 @@ def _unseen(tree: Tree) -> list[str]:
     lines = [f"not seen: {one}" for one in tree.unseen[:8]]
     if len(tree.unseen) > len(lines):
         lines.append(f"not seen: {len(tree.unseen) - len(lines):,} folders more")
+    if tree.kept_back:
+        lines.append(f"not shown: {tree.kept_back:,} entries that a rule keeps from being read")
     if tree.stopped:
         lines.append(
             f"the walk stopped here: {tree.stopped}; what lies deeper is not counted, its folders have pages of their own"

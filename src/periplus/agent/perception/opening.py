@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["open_perception"]
+__all__ = ["Perceived", "open_perception", "perceived"]
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import Stop
 from periplus.agent.extension import Extension
@@ -14,9 +14,10 @@ from periplus.agent.perception.git import git_fact
 from periplus.agent.perception.instructions import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
 from periplus.agent.perception.mapping import MapPages, overview
 from periplus.agent.perception.ranking import Task
-from periplus.agent.perception.root import is_home, kind_of
+from periplus.agent.perception.root import Kind, find_root, is_home, kind_of
 from periplus.agent.perception.symbols import SymbolPages
-from periplus.agent.tape.notes import Fact, InstructionsNote, noted
+from periplus.agent.tape.instructions import Instructions
+from periplus.agent.tape.notes import Fact, InstructionFile, InstructionsNote, noted
 from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
 
@@ -38,13 +39,33 @@ _PROMPT: Final = """
 """
 
 
+class Perceived(NamedTuple):
+    """What a session would be told of a folder at its first step. ``root`` is that of the project; nothing was run."""
+
+    root: str
+    kind: Kind
+    instructions: tuple[InstructionFile, ...]
+
+
+def perceived(folder: str, home: str) -> Perceived:
+    """Look, as a session in ``folder`` would."""
+    if is_home(folder, home):
+        return Perceived(folder, Kind(), ())
+    with Confined(folder) as held:
+        files = InstructionReader(held, path_of=str).due(Instructions())
+    return Perceived(find_root(folder, home) or folder, kind_of(folder), files)
+
+
 def open_perception(room: Room) -> Extension:
     """All of it; in the home folder, which is no project, how git stands and nothing else."""
     if is_home(room.root, room.begun.home):
         return Extension(facts=lambda: [fact for fact in [git_fact(room.root)] if fact is not None])
     folder = Confined(room.root)
     seen = _Perception(room, folder)
-    pages: dict[str, PageSource] = {"map": MapPages(room.root, seen.task), "symbols": SymbolPages(room.root)}
+    pages: dict[str, PageSource] = {
+        "map": MapPages(room.root, seen.task, unread=seen.unread),
+        "symbols": SymbolPages(room.root, unread=seen.unread),
+    }
     return Extension(hooks=[seen.hook], facts=seen.facts, prompt=_PROMPT, pages=pages, close=folder.close)
 
 
@@ -53,7 +74,7 @@ class _Perception:
         self._room = room
         budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
         reader = InstructionReader(
-            folder, path_of=self._path, memory=self._memory_lines,
+            folder, path_of=self._path, memory=self._memory_lines, unread=self.unread,
             characters_max=min(2 * FILE_CHARACTERS_MAX, budget),
         )  # fmt: skip
         self.hook = _Telling(room, reader)
@@ -65,9 +86,9 @@ class _Perception:
         kind = kind_of(self._room.root).line()
         if kind and _said(state, "project") != kind:
             found.append(Fact("project", kind))
-        is_first = state.turn <= 1
+        is_first = state.turn == 0  # the request is not taken yet
         if is_first and self._room.begun.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
-            text, quoted = overview(self._room.root)
+            text, quoted = overview(self._room.root, self.unread)
             found += [Fact("files", text, quoted)] if text else []
         return [fact for fact in found if fact is not None]
 
@@ -88,6 +109,9 @@ class _Perception:
             return {}  # a path that memory has no name for, a store that is busy: the names of files have to do
         best = max((one.score for one in files), default=0)
         return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
+
+    def unread(self, path: str) -> bool:
+        return self._room.session.host.work.unread(path)
 
     def _path(self, path: str) -> str:
         return self._room.session.host.work.path(path)  # the host is opened after its extensions

@@ -54,8 +54,7 @@ def ranked(files: Sequence[Entry], task: Task) -> list[Ranked]:
         score += _BESIDE * (path.rpartition("/")[0] in beside)
         reasons = [
             "worked on in this session" if path in active else "",
-            "named like the task" if words else "",
-            why,
+            why or ("named like the task" if words else ""),
         ]
         rows.append(Ranked(entry, score, "; ".join(reason for reason in reasons if reason)))
     return sorted(rows, key=lambda row: (-row.score, row.entry.path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = ["SYMBOLS_ROOT", "SearchBounds", "SymbolPages"]
 
+import posixpath
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -81,9 +82,11 @@ class SymbolPages:
     """Satisfies ``tools.pages.PageSource``."""
 
     def __init__(
-        self, root: str, bounds: SearchBounds | None = None, *, monotonic_s: Callable[[], float] = time.monotonic
-    ) -> None:
+        self, root: str, bounds: SearchBounds | None = None, *, unread: Callable[[str], bool] = lambda _: False,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._root, self._bounds, self._monotonic_s = root, bounds or SearchBounds(), monotonic_s
+        self._unread = unread
 
     def list(self, prefix: str) -> Sequence[Page]:
         begun = prefix.removeprefix(SYMBOLS_ROOT).removesuffix(".md")
@@ -146,13 +149,15 @@ class SymbolPages:
         from periplus.agent.tools.texts import is_binary
 
         deadline = self._monotonic_s() + self._bounds.seconds
-        tree = look_at(self._root, "", self._bounds.walk, monotonic_s=self._monotonic_s)
+        tree = look_at(self._root, "", self._bounds.walk, unread=self._unread, monotonic_s=self._monotonic_s)
         looked.notes += [f"not seen: {one}" for one in tree.unseen[:5]]
         if tree.stopped:
             looked.notes.append(f"not every file was seen: the walk stopped at {tree.stopped}")
         left = self._bounds.bytes
         with Confined(self._root) as held:
             for entry in tree.files:
+                if posixpath.basename(entry.path).startswith("."):
+                    continue  # settings and secrets, not code
                 if entry.size > self._bounds.file_bytes:
                     looked.large += 1
                     continue
@@ -275,8 +280,12 @@ class _PageOf:
         if shown < total:
             pattern = rf"\b{re.escape(self.last)}\b"
             rows.append(left_out(total - shown, "lines", f"search(pattern={pattern!r})"))
-        return [f"## Used, as a word ({total:,} lines in {files:,} files)", *rows]
+        return [f"## Used, as a word ({_many(total, 'line')} in {_many(files, 'file')})", *rows]
 
 
 def _line(text: str) -> str:
     return one_line(text[:1_000], LINE_CHARACTERS)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

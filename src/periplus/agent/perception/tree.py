@@ -42,6 +42,8 @@ class Tree:
     counts: dict[str, int] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
     stopped: str = ""
+    kept_back: int = 0
+    """Entries that a rule keeps from being read."""
 
     def inner(self, folder: str) -> list[str]:
         """The folders that lie in ``folder`` itself."""
@@ -56,9 +58,14 @@ class _Waiting(NamedTuple):
 
 
 def look_at(
-    root: str, folder: str = "", bounds: Bounds | None = None, *, monotonic_s: Callable[[], float] = time.monotonic
+    root: str,
+    folder: str = "",
+    bounds: Bounds | None = None,
+    *,
+    unread: Callable[[str], bool] = lambda _: False,
+    monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Tree:
-    """What lies in ``folder`` of the project ``root``. Raises NotFoundError, ConfinementError for a folder that is none."""
+    """What lies in ``folder`` of the project ``root``, but for what ``unread`` says is kept back. Raises NotFoundError, ConfinementError for a folder that is none."""
     bounds = bounds or Bounds()
     deadline = monotonic_s() + bounds.seconds
     tree = Tree()
@@ -81,7 +88,9 @@ def look_at(
                 names = tuple(entry.path.split("/"))
                 if at.ignores.leaves_out(names, is_folder=entry.kind == "folder"):
                     continue
-                if entry.kind == "file":
+                if unread(entry.path):
+                    tree.kept_back += 1
+                elif entry.kind == "file":
                     tree.files.append(entry)
                     _count(tree.counts, entry.path, folder)
                 elif entry.kind == "folder" and len(names) >= bounds.depth:
