@@ -14,7 +14,7 @@ from periplus.agent.contracts import AssistantMessage, Message, ModelError, Stre
 from periplus.agent.episodes import Answered, Ended, Noted, Requested, Resulted
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient, answer, call
-from periplus.agent.observation import Ledger, RequestBook, cost_text, kept_characters
+from periplus.agent.observation import Ledger, RequestBook, Spending, cost_text, kept_characters
 from periplus.agent.tape.prefix import serialised
 
 
@@ -261,3 +261,26 @@ def test_what_is_kept_is_a_prefix(before, now):
         one, other, count = before[len(whole)], now[len(whole)], rest[0]
         assert one[:count] == other[:count]
         assert one[count : count + 1] != other[count : count + 1]
+
+
+def test_what_is_spent_is_told_while_it_is_spent(tmp_path):
+    spending = Spending()
+    assert (spending.short(), spending.lines()[-1]) == ("0 tokens", "cost: nothing")
+    bench = Bench(tmp_path, [costing("One.", 12_000, cached=50), costing("Two.", 0, cached=90)], context=tape)
+    bench.turn("First")
+    for event in bench.events:
+        spending.take(event)
+    assert spending.short() == "110 tokens · 50 % cached · $0.0120"
+    bench.events.clear()
+    bench.turn("Second")
+    for event in bench.events:
+        spending.take(event)
+        spending.take(msgspec.structs.replace(event, agent="s1/spy"))
+    assert spending.short() == "330 tokens · 76 % cached · over $0.0120"
+    assert spending.lines() == [
+        "3 calls of the model, 0.0 s, 0 retried",
+        "tokens: 70 fresh, 230 from the cache (76 % of the prompt), 30 out",
+        "cost: $0.0120 and 2 calls of unknown price",
+        "of that subagents: 1 calls, price not known",
+        "prefix that survived from turn to turn: 100.0 % on the average",
+    ]

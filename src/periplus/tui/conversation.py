@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from periplus.agent.cancel import CancelToken
-from periplus.agent.contracts import Answer, ToolCall, ToolDecision, Usage
+from periplus.agent.contracts import Answer, ToolCall, ToolDecision
+from periplus.agent.observation import Spending
 from periplus.base.errors import PeriplusError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "/help": "what can be typed",
     "/undo": "take back what the last turn that changed files did to them",
     "/stop": "stop the turn that runs (or Esc)",
+    "/stats": "what the calls of the model cost: tokens, the cache, price, time",
     "/status": "what was spent, and where this session is kept",
     "/quit": "end the session (or Ctrl-D)",
 }
@@ -60,7 +62,7 @@ class Conversation:
         self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="agent")
         self._token: CancelToken | None = None
-        self._spent = Usage()
+        self._spending = Spending()
         self._subagents: dict[str, str] = {}  # that run now: names by their sessions
         self._turns = 0
         self.is_over = False
@@ -77,16 +79,14 @@ class Conversation:
 
     def status(self) -> str:
         """The line at the foot."""
-        spent = self._spent
-        share = f" · {100 * spent.cached // spent.prompt_tokens} % cached" if spent.prompt_tokens else ""
-        cost = f" · ${spent.cost / 1e6:.4f}" if spent.cost else ""
         with self._lock:
+            spent = self._spending.short()
             names = [name or session.rpartition("/")[2] for session, name in self._subagents.items()]
         subagents = f" · {len(names)} subagent{'s' * (len(names) != 1)}: {', '.join(names)[:60]}" if names else ""
         what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": "asks: y, n or a"}[
             self.state
         ]
-        return f"{self._model} · {self._mode} · {what} · {spent.prompt_tokens + spent.completion_tokens:,} tokens{share}{cost}{subagents}"
+        return f"{self._model} · {self._mode} · {what} · {spent}{subagents}"
 
     # -- what the person does ------------------------------------------------------------------------------------------
 
@@ -131,6 +131,7 @@ class Conversation:
         from periplus.agent.events import AgentEnded, AgentStarted
 
         with self._lock:
+            self._spending.take(event)
             if isinstance(event, AgentStarted):
                 self._subagents[event.session] = event.name
             elif isinstance(event, AgentEnded):
@@ -220,7 +221,6 @@ class Conversation:
 
     def _ended(self, ended: Ended) -> None:
         self._turns += 1
-        self._spent += ended.usage
         if ended.reason != "done" or ended.note:
             self._say(f"— {ended.reason}{': ' + ended.note if ended.note else ''}")
 
@@ -234,6 +234,11 @@ class Conversation:
             self.is_over = True
         elif name == "/stop":
             self.stop()
+        elif name == "/stats":
+            with self._lock:
+                lines = self._spending.lines()
+            for line in lines:
+                self._say(line)
         elif name == "/status":
             self._say(f"session {self._name}, {self._turns} turn{'s' * (self._turns != 1)} here · {self.status()}")
         elif name == "/undo":

@@ -7,6 +7,7 @@ __all__ = [
     "Ledger",
     "RequestBook",
     "Seen",
+    "Spending",
     "Totals",
     "TurnMetrics",
     "call_metrics",
@@ -14,5 +15,13 @@ __all__ = [
     "kept_characters",
 ]
 
-from periplus.agent.observation.metrics import CallMetrics, Ledger, Totals, TurnMetrics, call_metrics, cost_text
+from periplus.agent.observation.metrics import (
+    CallMetrics,
+    Ledger,
+    Spending,
+    Totals,
+    TurnMetrics,
+    call_metrics,
+    cost_text,
+)
 from periplus.agent.observation.requests import RequestBook, Seen, kept_characters

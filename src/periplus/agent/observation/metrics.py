@@ -6,14 +6,15 @@ says how many of its calls had no price, so that nobody takes a part for the who
 
 from __future__ import annotations
 
-__all__ = ["CallMetrics", "Ledger", "Totals", "TurnMetrics", "call_metrics", "cost_text"]
+__all__ = ["CallMetrics", "Ledger", "Spending", "Totals", "TurnMetrics", "call_metrics", "cost_text"]
 
 from typing import Final
 
 import msgspec
 
-from periplus.agent.contracts import FinishReason, StopReason
+from periplus.agent.contracts import FinishReason, StopReason, Usage
 from periplus.agent.episodes import Answered, Ended, Episode, Requested, Resulted
+from periplus.agent.events import AnswerCompleted, Event
 
 FIRST_TOKEN: Final = "first_token_ms"  # noqa: S105 - the name of a measure
 _REQUEST_CHARACTERS: Final = 200
@@ -88,16 +89,70 @@ class TurnMetrics(msgspec.Struct, kw_only=True):
 
 
 def call_metrics(answered: Answered) -> CallMetrics:
-    usage, measures = answered.message.usage, answered.measures
+    message = answered.message
+    return _metrics(answered, message.usage, message.finish_reason, message.model)
+
+
+def _metrics(
+    one: Answered | AnswerCompleted, usage: Usage, finish_reason: FinishReason, model: str = ""
+) -> CallMetrics:
+    measures = one.measures
     return CallMetrics(
-        turn=answered.turn, step=answered.step, model=answered.message.model, fresh=usage.fresh, cached=usage.cached,
-        cache_written=usage.cache_written, output=usage.completion_tokens, reasoning=usage.reasoning, cost=usage.cost or None,
-        latency_ms=answered.latency_ms, first_token_ms=measures.get(FIRST_TOKEN), retries=answered.retries,
+        turn=one.turn, step=one.step, model=model, fresh=usage.fresh, cached=usage.cached, cache_written=usage.cache_written,
+        output=usage.completion_tokens, reasoning=usage.reasoning, cost=usage.cost or None, latency_ms=one.latency_ms,
+        first_token_ms=measures.get(FIRST_TOKEN), retries=one.retries,
         survival=measures.get("survival_millionths") if measures.get("previous_bytes") else None,
         boundary=bool(measures.get("is_boundary")), fold=bool(measures.get("is_fold")),
-        request_bytes=measures.get("request_bytes", 0), common_bytes=measures.get("common_bytes", 0),
-        finish_reason=answered.message.finish_reason,
+        request_bytes=measures.get("request_bytes", 0), common_bytes=measures.get("common_bytes", 0), finish_reason=finish_reason,
     )  # fmt: skip
+
+
+class Spending:
+    """What is spent while it is spent: give it the events of a run, those of its subagents too. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self.of_subagents = Totals()
+        self._survivals = [0, 0]
+
+    def take(self, event: Event) -> None:
+        if not isinstance(event, AnswerCompleted):
+            return
+        call = _metrics(event, event.usage, event.finish_reason)
+        self.totals = self.totals.with_call(call)
+        if event.agent:
+            self.of_subagents = self.of_subagents.with_call(call)
+        elif call.boundary and not call.fold and call.survival is not None:
+            self._survivals[0] += 1
+            self._survivals[1] += call.survival
+
+    def short(self) -> str:
+        """For the line at the foot: tokens, the share of the cache, what it cost."""
+        sums = self.totals
+        if not sums.calls:
+            return "0 tokens"
+        share = f" · {int(100 * sums.cached_share)} % cached" if sums.cached_share is not None else ""
+        known = f"{'over ' if sums.unpriced else ''}${sums.cost / 1e6:.4f}"
+        cost = "price not known" if sums.unpriced == sums.calls else known
+        return f"{sums.fresh + sums.cached + sums.output:,} tokens{share} · {cost}"
+
+    def lines(self) -> list[str]:
+        """For who asks for more."""
+        sums, below = self.totals, self.of_subagents
+        share = f" ({int(100 * sums.cached_share)} % of the prompt)" if sums.cached_share is not None else ""
+        found = [
+            f"{sums.calls:,} call{'s' * (sums.calls != 1)} of the model, {sums.latency_ms / 1000:.1f} s, {sums.retries:,} retried",
+            f"tokens: {sums.fresh:,} fresh, {sums.cached:,} from the cache{share}, {sums.output:,} out",
+            f"cost: {cost_text(sums.cost, sums.unpriced, sums.calls)}",
+        ]
+        if below.calls:
+            found.append(
+                f"of that subagents: {below.calls:,} calls, {cost_text(below.cost, below.unpriced, below.calls)}"
+            )
+        if self._survivals[0]:
+            mean = self._survivals[1] / self._survivals[0]
+            found.append(f"prefix that survived from turn to turn: {mean / 10_000:.1f} % on the average")
+        return found
 
 
 class Ledger:

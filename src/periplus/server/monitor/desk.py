@@ -60,6 +60,8 @@ class Growing:
         self._characters = 0
 
     def take(self, event: Event) -> None:
+        if event.agent:
+            return  # a subagent's: it has a session of its own
         kind = event.__struct_config__.tag
         with self._lock:
             if kind in ("step_started", "answer_completed", "answer_restarted", "turn_ended"):
