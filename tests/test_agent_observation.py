@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
@@ -16,6 +20,8 @@ from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.observation import Ledger, RequestBook, Spending, cost_text, kept_characters
 from periplus.agent.tape.prefix import serialised
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def ledger_of(episodes):
@@ -119,7 +125,21 @@ def test_a_run_tells_what_it_cost_as_a_table_and_as_json(shell):  # noqa: F811 -
     pytest.importorskip("openai")
     with FakeProvider(says("I look.", READS), says("Wrong.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
         use(shell, fake)
-        shell("run", "make it\x1b[31m add", "--session", "one", "--allow", "shell(python3 -c)", "--oracle", CHECK)
+        told = shell(
+            "run",
+            "make it\x1b[31m add",
+            "--session",
+            "one",
+            "--allow",
+            "shell(python3 -c)",
+            "--oracle",
+            CHECK,
+            "--json",
+        )
+    checker = jsonschema.Draft202012Validator(json.loads((DOCS / "reference/events.schema.json").read_text()))
+    for line in told.lines:
+        checker.validate(json.loads(line))
+    assert json.loads(told.lines[-1])["event"] == "turn_ended"
     told = shell("run", "--stats")
     assert "\x1b" not in told.out
     assert max(map(len, told.lines)) <= 78, told.out

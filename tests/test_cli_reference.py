@@ -7,11 +7,14 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from cli_support import PERIPLUS
+from periplus.agent.events import Event
 from periplus.cli.entity_reference import FIELDS, entity_reference
+from periplus.cli.event_reference import event_reference
 from periplus.cli.main import COMMANDS, leaves, make_parser
 from periplus.cli.python_reference import PARTS, python_reference
 from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, write_reference
@@ -23,7 +26,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 
 def test_the_reference_is_current(tmp_path):
     write_reference(os.fspath(tmp_path))
-    for name in ("cli.md", "json.md", "entities.md", "python.md"):
+    for name in ("cli.md", "json.md", "entities.md", "python.md", "events.md", "events.schema.json"):
         current = (DOCS / name).read_text()
         assert current == (tmp_path / name).read_text(), "run: python -m periplus.cli.reference docs/reference"
 
@@ -46,6 +49,17 @@ def test_every_type_state_transition_cascade_and_field_stands_in_the_reference_o
             assert f"becomes {cascade.to} with it" in part
         for name in set(row.schema.__struct_fields__) - set(Common.__struct_fields__):
             assert f"| `{name}` | " in part
+
+
+def test_every_event_says_what_it_is_and_what_each_of_its_fields_holds():
+    text = event_reference()
+    for one in get_args(Event):
+        assert one.__doc__, one.__name__
+        (part,) = (part for part in text.split("\n## ") if part.startswith(f"{one.__struct_config__.tag}\n"))
+        common = {"turn", "step", "agent"}
+        assert all(f"\n| `{name}` | " in part for name in set(one.__struct_fields__) - common)
+    for anchor in re.findall(r"\(#(\w+)\)", text):
+        assert f"\n## {anchor}\n" in text
 
 
 @pytest.mark.parametrize("part", [part for _, _, part in PARTS], ids=lambda part: part.__name__)

@@ -61,6 +61,8 @@ class RunStarted(_Base, frozen=True, kw_only=True, tag="run_started"):
 
 
 class TurnStarted(_Base, frozen=True, kw_only=True, tag="turn_started"):
+    """A turn begins with what the person asks for."""
+
     request: str
 
 
@@ -78,10 +80,14 @@ class StepStarted(_Base, frozen=True, kw_only=True, tag="step_started"):
 
 
 class TextGrown(_Base, frozen=True, kw_only=True, tag="text_grown"):
+    """A piece of the answer's text, as it comes."""
+
     text: str
 
 
 class ReasoningGrown(_Base, frozen=True, kw_only=True, tag="reasoning_grown"):
+    """A piece of what the model thinks, where the provider tells it."""
+
     text: str
 
 
@@ -90,12 +96,19 @@ class AnswerRestarted(_Base, frozen=True, kw_only=True, tag="answer_restarted"):
 
 
 class RetryScheduled(_Base, frozen=True, kw_only=True, tag="retry_scheduled"):
+    """The provider could not answer; it is asked again in ``wait_ms``."""
+
     attempt: int
     wait_ms: int
     error: str
 
 
 class AnswerCompleted(_Base, frozen=True, kw_only=True, tag="answer_completed"):
+    """The model has answered. ``calls`` is how many calls it asks for; ``usage`` is of this request, its ``cost`` in millionths of a dollar and 0 where
+    the price is not known. ``measures`` has ``request_bytes``, ``common_bytes`` with the request before, ``survival_millionths``,
+    ``first_token_ms`` and what else was measured.
+    """
+
     text: str
     calls: int
     usage: Usage
@@ -106,6 +119,8 @@ class AnswerCompleted(_Base, frozen=True, kw_only=True, tag="answer_completed"):
 
 
 class PermissionAsked(_Base, frozen=True, kw_only=True, tag="permission_asked"):
+    """The person is asked whether a call may run."""
+
     call_id: str
     name: str
     args: dict[str, Any]
@@ -113,11 +128,15 @@ class PermissionAsked(_Base, frozen=True, kw_only=True, tag="permission_asked"):
 
 
 class PermissionDecided(_Base, frozen=True, kw_only=True, tag="permission_decided"):
+    """What the person said; ``always`` holds for the rest of the session."""
+
     call_id: str
     answer: Answer
 
 
 class ToolStarted(_Base, frozen=True, kw_only=True, tag="tool_started"):
+    """A call runs."""
+
     call_id: str
     name: str
     args: dict[str, Any]
@@ -156,12 +175,16 @@ class AgentEnded(_Base, frozen=True, kw_only=True, tag="agent_ended"):
 
 
 class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
+    """Something was said to the model in the middle of the turn: by the person who steers it, or by a hook. ``quoted`` is what others said."""
+
     source: str
     text: str
     quoted: str = ""
 
 
 class HookRaised(_Base, frozen=True, kw_only=True, tag="hook_raised"):
+    """A hook failed. ``is_closed``: what it had to decide was refused because of that."""
+
     hook: str
     seam: str
     error: str
@@ -173,6 +196,8 @@ class ContextFolded(_Base, frozen=True, kw_only=True, tag="context_folded"):
 
 
 class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
+    """The turn is over. ``text`` is the model's last word; ``note`` says why it was parked. ``usage`` is that of the turn."""
+
     reason: StopReason
     note: str
     text: str

@@ -20,6 +20,7 @@ import msgspec
 from periplus.cli.connect_schemas import CONNECT_SCHEMAS
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.entity_reference import entity_reference
+from periplus.cli.event_reference import event_reference, event_schema_text
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
@@ -210,6 +211,7 @@ def write_reference(folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     files = {
         "cli.md": cli_reference(), "json.md": json_reference(), "entities.md": entity_reference(), "python.md": python_reference(),
+        "events.md": event_reference(), "events.schema.json": event_schema_text(),
     }  # fmt: skip
     for name, text in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
