@@ -587,6 +587,7 @@ def test_wrong_arguments_start_nothing(folder):
         spawn("x", paths=["../up"]),
         spawn("x", deadline_s=0),
         spawn("x", model="big"),
+        spawn("x", mode="edit", paths=["src/*.py"]),
     ]
     with Head(folder, [answer("", *wrong), "Well."], more={"mode": "autonomous"}) as head:
         head.turn()
@@ -594,7 +595,9 @@ def test_wrong_arguments_start_nothing(folder):
         said = [one.output for one in head.results()]
         assert all(
             word in text
-            for word, text in zip(("task is missing", "mode is 'all'", "up", "deadline_s", "model"), said, strict=True)
+            for word, text in zip(
+                ("task is missing", "mode is 'all'", "up", "deadline_s", "model", "patterns"), said, strict=True
+            )
         )
         assert head.seen(AgentStarted) == []
 
@@ -694,7 +697,7 @@ def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        assert hangs.begun.wait(60)
+        assert hangs.begun.wait(120)
         run.kill()
         run.communicate()
         hangs.over.set()
@@ -719,9 +722,9 @@ def test_ctrl_c_stops_it(shell):
         run = shell.start(
             "run", "what does it do?", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        assert hangs.begun.wait(60)
+        assert hangs.begun.wait(120)
         run.send_signal(signal.SIGINT)
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=120)
         hangs.over.set()
     assert run.returncode == 130, out
     assert "reader 1.1.1: cancelled" in out.decode()
@@ -751,7 +754,9 @@ def test_the_page_names_every_argument():
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 
 
-@pytest.mark.parametrize(("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 9), (2, 11, 23)])
+@pytest.mark.parametrize(
+    ("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 13), (2, 11, 29)]
+)
 def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, count, first, step):
     """A process killed before each call that changes the disk, of its parent's and of its own; see ``subagent_child``."""
     program = Path(__file__).with_name("subagent_child.py")

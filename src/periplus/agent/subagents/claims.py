@@ -10,9 +10,7 @@ from __future__ import annotations
 __all__ = ["ChildClaims"]
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import ClaimedError, RefusedError
@@ -35,7 +33,6 @@ class ChildClaims:
         self._project, self._reads, self._paths = project, reads, tuple(paths)
         self._above = frozenset(session_id(name) for name in above)
         self._about, self._ttl_s = about, ttl_s
-        self._thread = threading.get_ident()
         self._held: list[str] = []
 
     def begin(self) -> None:
@@ -44,7 +41,7 @@ class ChildClaims:
             return
         try:
             for path in self._paths:
-                self._claim(self._project, path)
+                self._claim(path)
         except BaseException:  # whatever it is: what was claimed by then is let go
             self.end()
             raise
@@ -61,11 +58,10 @@ class ChildClaims:
                 f"not among the paths that this subagent was given: {', '.join(outside[:_SHOWN])}", safe="Nothing was changed.",
                 mend=f"It may change {', '.join(self._paths[:_SHOWN])}; report what else would have to be changed.",
             )  # fmt: skip
-        with self._at_hand() as project:
-            self._refuse_claimed(project, paths)
-            for path in paths:
-                if not _lies_in(path, self._held):
-                    self._claim(project, path)
+        self._refuse_claimed(paths)
+        for path in paths:
+            if not _lies_in(path, self._held):
+                self._claim(path)
 
     def end(self) -> None:
         """Let go of everything."""
@@ -75,21 +71,9 @@ class ChildClaims:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _at_hand(self) -> Iterator[Project]:
-        """The project for the thread that asks: programs call tools from threads of their own, and a store is of one thread."""
-        if threading.get_ident() == self._thread:
-            yield self._project
-            return
-        from periplus.project import Project
-
-        held = self._project
-        with Project(held.root, held.writer, clock=held.journal.clock, files=held.journal.files) as own:
-            yield own
-
-    def _refuse_claimed(self, project: Project, paths: Sequence[str]) -> None:
+    def _refuse_claimed(self, paths: Sequence[str]) -> None:
         for begin in range(0, len(paths), _CHECKED_AT_ONCE):
-            for one in project.work.check(paths[begin : begin + _CHECKED_AT_ONCE]).blocked:
+            for one in self._project.work.check(paths[begin : begin + _CHECKED_AT_ONCE]).blocked:
                 value = one.entity.value
                 if str(value.get("session", "")) not in self._above:
                     raise ClaimedError(
@@ -98,21 +82,21 @@ class ChildClaims:
                         claims=(one.entity.item_id,), safe="Nothing was changed.", mend="Leave it alone, and report it.",
                     )  # fmt: skip
 
-    def _claim(self, project: Project, path: str) -> None:
+    def _claim(self, path: str) -> None:
         from periplus.memory.claims import Asked
         from periplus.memory.scopes import escaped
 
-        is_folder = os.path.isdir(os.path.join(project.folder, path))
+        is_folder = os.path.isdir(os.path.join(self._project.folder, path))
         scope = path if path == "." else f"{escaped(path)}/" if is_folder else escaped(path)
         try:
-            project.work.claim(Asked((scope,), text=self._about, ttl_s=self._ttl_s))
+            self._project.work.claim(Asked((scope,), text=self._about, ttl_s=self._ttl_s))
         except ClaimedError as error:
-            if not all(self._is_lent(project, claim) for claim in error.claims):
+            if not all(self._is_lent(claim) for claim in error.claims):
                 raise
         self._held.append(path)
 
-    def _is_lent(self, project: Project, claim_id: str) -> bool:
-        claim = project.journal.get("claim", claim_id)
+    def _is_lent(self, claim_id: str) -> bool:
+        claim = self._project.journal.get("claim", claim_id)
         return claim is not None and str(claim.value.get("session", "")) in self._above
 
 
