@@ -155,7 +155,31 @@ def main():
     for line in sys.stdin:
         message = json.loads(line)
         method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
-        if method == "initialize":
+        if MODE == "newer" and method == "initialize":
+            error = {
+                "code": -32022,
+                "message": "no such version",
+                "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+            }
+            out({"jsonrpc": "2.0", "id": number, "error": error})
+        elif MODE == "newer" and method == "server/discover":
+            answer(number, {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete", "ttlMs": 0,
+                            "cacheScope": "private"})  # fmt: skip
+        elif MODE == "newer" and method == "tools/list":
+            answer(number, {"tools": tools(), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+        elif MODE == "newer" and method == "tools/call" and params["name"] == "look":
+            form = {
+                "method": "elicitation/create",
+                "params": {
+                    "mode": "form",
+                    "message": "your password?",
+                    "requestedSchema": {"type": "object", "properties": {}},
+                },
+            }
+            answer(number, {"resultType": "input_required", "inputRequests": {"a": form}})
+        elif MODE == "newer" and method == "tools/call":
+            said(number, "newer", resultType="complete")
+        elif method == "initialize":
             answer(number, {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
                             "serverInfo": {"name": f"raw {MODE}", "version": "1"}})  # fmt: skip
         elif method == "tools/list" and MODE == "pages":

@@ -20,17 +20,20 @@ from cli_support import PERIPLUS, Shell
 from mcp_support import Served
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import ToolSchema
+from periplus.agent.extension import Extension
 from periplus.agent.mcpclient import ServerRow
 from periplus.agent.mcpclient.config import Configured, configured, project_servers, user_servers
 from periplus.agent.mcpclient.links import AnswerLostError, LinkError
-from periplus.agent.mcpclient.opening import ServerPages, mcp_tool
+from periplus.agent.mcpclient.names import is_tool_name, lookalike
+from periplus.agent.mcpclient.opening import ServerPages, mcp_tool, open_servers
 from periplus.agent.mcpclient.pins import PINS_FILE, Pins
-from periplus.agent.mcpclient.screening import clean, is_tool_name, lookalike, orders_in, screen_about
+from periplus.agent.mcpclient.screening import clean, digest_of_tool, orders_in, screen_about
 from periplus.agent.mcpclient.servers import Servers, server_environment
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.settings import load_settings
 from periplus.agent.tools.table import check_arguments, schema_of
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from support import Stop, StoppingFiles
 
 pytest.importorskip("mcp")
 import mcp
@@ -495,6 +498,35 @@ def test_another_server_under_an_old_name_begins_anew_and_new_tools_are_named(tm
         pins.held(one)
 
 
+def test_what_was_agreed_to_is_kept_whole_or_not_at_all(tmp_path):
+    row = ServerRow("s", ("a",))
+    old, new = {"t": "1"}, {"t": "1", "u": "2"}
+    counting = StoppingFiles(-1)
+    Pins(os.fspath(tmp_path), counting).keep(row, old)
+    assert len(counting.calls) > 4
+    for at in range(len(counting.calls)):
+        for share in (0.0, 0.5):
+            Pins(os.fspath(tmp_path)).keep(row, old)
+            with pytest.raises(Stop):
+                Pins(os.fspath(tmp_path), StoppingFiles(at, share)).keep(row, new)
+            assert Pins(os.fspath(tmp_path)).held(row) in (old, new)
+            Pins(os.fspath(tmp_path)).keep(row, new)
+            assert Pins(os.fspath(tmp_path)).held(row) == new
+
+
+def test_a_tool_is_known_by_what_is_shown_of_it():
+    one = {"name": "a", "description": "b", "inputSchema": {"type": "object", "properties": {}}}
+    assert digest_of_tool(one) == digest_of_tool(dict(reversed(one.items())) | {"_meta": {"now": 3}, "icons": []})
+    for field, value in (
+        ("name", "A"),
+        ("description", "b "),
+        ("inputSchema", {}),
+        ("title", "t"),
+        ("annotations", {"readOnlyHint": True}),
+    ):
+        assert digest_of_tool(one | {field: value}) != digest_of_tool(one)
+
+
 # -- screening
 
 
@@ -680,6 +712,25 @@ def test_a_file_of_a_project_that_is_a_link_is_not_followed(tmp_path):
 # -- in a session
 
 
+def test_a_server_that_somebody_else_brings(tmp_path):
+    place = Place(tmp_path)
+    rows = [
+        row_of(tmp_path),
+        ServerRow("S", ("x",), source="the plugin p"),
+        ServerRow("k", ("x",), environment={"A": "${HOME}"}),
+    ]
+    extensions = [lambda _: Extension(servers=rows), open_servers]
+    with place.session([answer("", call("mcp")), "Done."], extensions=extensions) as session:
+        session.turn("look")
+        (listed,) = results(session)
+        assert session.said == (
+            "The MCP server S is not used: its name looks like that of s, which test gave",
+            "The MCP server k is not used: environment A asks for ${HOME}, which is not there, or not for it",
+        )
+    assert "s (raw plain 1): 4 tools" in listed.content
+    assert "S: not used: its name looks like that of s" in listed.content
+
+
 def row_of(place, mode="plain", **more):
     return ServerRow("s", (sys.executable, CHILD, mode, os.fspath(place / "log")), source="test", **more)
 
@@ -817,6 +868,21 @@ def test_our_own_server_is_one(tmp_path):
         listed, called = results(session)
     assert "memory (periplus" in listed.content
     assert called.outcome == "failed"
+
+
+def test_a_server_of_the_newer_generation_only(bench):
+    one = bench("newer")
+    assert "4 tools" in one().output
+    assert one(server="s", tool="write", arguments={}).output == "newer"
+    asked = one(server="s", tool="look", arguments={})
+    assert (asked.outcome, "asks for something in return" in asked.output) == ("failed", True)
+
+
+def test_after_the_session_nothing_is_started(bench):
+    one = bench()
+    one.servers.close()
+    assert "the session has ended" in one(server="s", tool="echo", arguments={}).output
+    assert one.lines() == []
 
 
 def test_errors_are_of_one_tree():

@@ -27,10 +27,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
+from periplus.agent.mcpclient.names import lookalike
 from periplus.agent.mcpclient.rows import CALL_SECONDS, CALL_SECONDS_MAX, Problem, ServerRow
-from periplus.agent.mcpclient.screening import lookalike
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.files import read_plain
 
@@ -256,6 +255,8 @@ def _check_row(row: ServerRow, *, is_whole: bool = False) -> None:
 
 
 def _check_url(row: ServerRow) -> None:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(row.url)
         host = parts.hostname or ""

@@ -7,7 +7,7 @@ __all__ = ["Answer", "AnswerLostError", "Asked", "Link", "LinkError", "LinkThrea
 import asyncio
 import logging
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -70,10 +70,14 @@ class LinkThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._asked: set[Future[Any]] = set()
+        self._is_closed = False
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """What ``work`` gives, or raises. Raises concurrent.futures.CancelledError where it was cancelled."""
         with self._lock:
+            if self._is_closed:
+                work.close()
+                raise LinkError("the session has ended", safe="Nothing was called.")
             future = asyncio.run_coroutine_threadsafe(work, self._begun())
             self._asked.add(future)
         try:
@@ -88,11 +92,18 @@ class LinkThread:
         for future in asked:
             future.cancel()
 
+    def soon(self, work: Callable[[], None]) -> None:
+        """Have ``work`` done by the thread; nobody waits for it."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(work)
+
     def close(self) -> None:
         self.cancel()
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
+            self._is_closed = True
         if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(_settled(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
@@ -191,15 +202,18 @@ class Link:
             await asyncio.wait([self._task], timeout=_END_SECONDS)
 
     def kill(self) -> None:
-        """End it now: its process is gone before anything is waited for."""
+        """Its process is gone when this returns; from any thread."""
         import os
         import signal
         from contextlib import suppress
 
-        if self.watch.pid and not (self._task is None or self._task.done()):
+        if self.watch.pid:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.watch.pid, signal.SIGKILL)
         self.watch.over("it was ended")
+
+    def finish(self) -> None:
+        """Let its task come to its end; in the thread of links."""
         self._closing.set()
 
     async def tools(self) -> ToolListing:
@@ -226,19 +240,24 @@ class Link:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
         """Raises LinkError; AnswerLostError where the call was sent and nobody knows what became of it."""
-        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult
+        from pydantic import TypeAdapter
 
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        adapter = TypeAdapter(CallToolResult | InputRequiredResult)
         self.in_flight += 1
         try:
             result = await self._sent(
-                self._session.send_request(
-                    request, CallToolResult, request_read_timeout_seconds=self._asked.row.timeout_s
-                ),
+                self._session.send_request(request, adapter, request_read_timeout_seconds=self._asked.row.timeout_s),
                 self._asked.row.timeout_s + 5.0,
             )
         finally:
             self.in_flight -= 1
+        if not isinstance(result, CallToolResult):
+            raise LinkError(
+                "it asks for something in return (a form, the model), which it does not get here",
+                safe="Nothing was sent to it.",
+            )
         return Answer(
             [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in result.content],
             result.structured_content, bool(result.is_error),

@@ -7,19 +7,16 @@ a phrase that gives orders is taken out, and said to be. An answer is data that 
 stays as it is, and the phrases are named in front of it. From both goes what no eye sees (control characters, marks of writing
 direction, tags, zero width), with a mark where it stood; what models take for the frame of a conversation is broken up.
 
-A tool is known by a digest over all that the server says of it. Names are plain ASCII; two that look alike cannot both be called.
+A tool is known by a digest over what of it the model is shown, and what its calls are scheduled by.
 """
 
 from __future__ import annotations
 
 __all__ = [
     "ABOUT_CHARS_MAX",
-    "NAME_CHARS_MAX",
     "Screened",
     "clean",
     "digest_of_tool",
-    "is_tool_name",
-    "lookalike",
     "orders_in",
     "screen_about",
     "screen_schema",
@@ -29,10 +26,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
+from periplus.agent.mcpclient.names import NAME_CHARS_MAX
+
 ABOUT_CHARS_MAX: Final = 4_000
-NAME_CHARS_MAX: Final = 128
 _LOOKED_AT_MAX: Final = 200_000
 _DEPTH_MAX: Final = 24
 _TAKEN_OUT: Final = "⟨left out: it reads like an order to the model⟩"
@@ -48,21 +47,17 @@ _FRAME: Final = re.compile(
     r"<\|(?=[a-z_]{2,32}+\|>)|<(?=/?(?:system|assistant|user|tool_result|data|context)\b)", re.IGNORECASE
 )
 _GAP: Final = r"[\s\W_]{1,12}+"
-_ORDERS: Final = tuple(
-    (name, re.compile(pattern.replace(" ", _GAP), re.IGNORECASE))
-    for name, pattern in (
-        ("forget what you were told", r"\b(?:ignore|disregard|forget|override|bypass) (?:(?:all|any|the|your|these|those|of|every) ){0,4}(?:previous|prior|above|earlier|preceding|former|system|other|foregoing)(?: \w{1,20}+){0,2} (?:instruction|prompt|rule|direction|message|guideline|command|context)s?\b"),
-        ("forget what you were told", r"\b(?:ignore|disregard|forget) (?:everything|all|anything) (?:above|before|previous|you|that)\b"),
-        ("keep it from the person", r"\b(?:do not|don.?t|never|must not|without) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|reveal|revealing|show|showing|ask|asking|disclose|disclosing|alert|alerting)(?: \w{1,16}+){0,3} (?:user|person|human|operator|developer)\b"),
-        ("be another", r"\b(?:you are now|from now on you|act as if you|pretend to be|new (?:system )?instructions?)\b"),
-        ("a frame of importance", r"<\s{0,3}/?\s{0,3}(?:important|system|instructions?|secret|critical)\s{0,3}>"),
-        ("call this first", r"\b(?:you must|always|you need to|be sure to|before (?:using|calling|you)) (?:\w{1,16}+ ){0,4}(?:call|invoke|use|run|read|execute) (?:this|these|the following|that|it)\b(?: \w{1,16}+){0,6} (?:first|before|every|any other|all other|each)\b"),
-        ("hand over secrets", r"(?:~|\$HOME|/home/\w{1,32}+|/root)/\.(?:ssh|aws|config|netrc|gnupg|kube|cursor|claude)\b|\bid_(?:rsa|ed25519|ecdsa)\b"),
-        ("hand over secrets", r"\b(?:send|post|upload|forward|exfiltrate|leak|include|pass|print|reveal|repeat) (?:\w{1,16}+ ){0,5}(?:api keys?|passwords?|secrets?|credentials?|private keys?|access tokens?|system prompt|conversation history)\b"),
-    )
+_ORDERS: Final = (
+    ("forget what you were told", r"\b(?:ignore|disregard|forget|override|bypass) (?:(?:all|any|the|your|these|those|of|every) ){0,4}(?:previous|prior|above|earlier|preceding|former|system|other|foregoing)(?: \w{1,20}+){0,2} (?:instruction|prompt|rule|direction|message|guideline|command|context)s?\b"),
+    ("forget what you were told", r"\b(?:ignore|disregard|forget) (?:everything|all|anything) (?:above|before|previous|you|that)\b"),
+    ("keep it from the person", r"\b(?:do not|don.?t|never|must not|without) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|reveal|revealing|show|showing|ask|asking|disclose|disclosing|alert|alerting)(?: \w{1,16}+){0,3} (?:user|person|human|operator|developer)\b"),
+    ("be another", r"\b(?:you are now|from now on you|act as if you|pretend to be|new (?:system )?instructions?)\b"),
+    ("a frame of importance", r"<\s{0,3}/?\s{0,3}(?:important|system|instructions?|secret|critical)\s{0,3}>"),
+    ("call this first", r"\b(?:you must|always|you need to|be sure to|before (?:using|calling|you)) (?:\w{1,16}+ ){0,4}(?:call|invoke|use|run|read|execute) (?:this|these|the following|that|it)\b(?: \w{1,16}+){0,6} (?:first|before|every|any other|all other|each)\b"),
+    ("hand over secrets", r"(?:~|\$HOME|/home/\w{1,32}+|/root)/\.(?:ssh|aws|config|netrc|gnupg|kube|cursor|claude)\b|\bid_(?:rsa|ed25519|ecdsa)\b"),
+    ("hand over secrets", r"\b(?:send|post|upload|forward|exfiltrate|leak|include|pass|print|reveal|repeat) (?:\w{1,16}+ ){0,5}(?:api keys?|passwords?|secrets?|credentials?|private keys?|access tokens?|system prompt|conversation history)\b"),
 )  # fmt: skip
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*+)*+")
-_ALIKE: Final = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "5": "s", "-": "", "_": "", ".": "", "/": ""})
+_TOLD: Final = ("annotations", "description", "inputSchema", "name", "title")
 _KEPT: Final = frozenset({"$ref", "$defs"})
 
 
@@ -72,6 +67,11 @@ class Screened(NamedTuple):
     text: str
     unseen: int = 0
     orders: tuple[str, ...] = ()
+
+
+@cache
+def _orders() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((name, re.compile(pattern.replace(" ", _GAP), re.IGNORECASE)) for name, pattern in _ORDERS)
 
 
 def clean(text: str) -> tuple[str, int]:
@@ -95,7 +95,7 @@ def clean(text: str) -> tuple[str, int]:
 def orders_in(text: str) -> tuple[str, ...]:
     """The kinds of orders to a model that stand in the first 200,000 characters of ``text``."""
     plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text[:_LOOKED_AT_MAX]))
-    return tuple(dict.fromkeys(name for name, pattern in _ORDERS if pattern.search(plain)))
+    return tuple(dict.fromkeys(name for name, pattern in _orders() if pattern.search(plain)))
 
 
 def screen_about(text: str, most: int = ABOUT_CHARS_MAX) -> Screened:
@@ -103,10 +103,10 @@ def screen_about(text: str, most: int = ABOUT_CHARS_MAX) -> Screened:
     left = max(0, len(text) - 4 * most)
     plain = unicodedata.normalize("NFKC", text[: 4 * most])
     hidden = _UNSEEN.sub("", plain)
-    orders = [name for name, pattern in _ORDERS if pattern.search(hidden)]
+    orders = [name for name, pattern in _orders() if pattern.search(hidden)]
     cleaned, unseen = clean(plain)
     if orders:
-        for _, pattern in _ORDERS:
+        for _, pattern in _orders():
             cleaned = pattern.sub(_TAKEN_OUT, cleaned)
         if orders_in(cleaned.replace(_TAKEN_OUT, "")) or _TAKEN_OUT not in cleaned:
             cleaned = _TAKEN_OUT  # put together of pieces: nothing of it is shown
@@ -133,18 +133,9 @@ def screen_schema(schema: Any, depth: int = 0) -> Any:
 
 
 def digest_of_tool(document: Mapping[str, Any]) -> str:
-    """SHA-256 over all that a server says of a tool, whatever the order of its fields."""
+    """SHA-256 over what the model is shown of a tool and what its calls are scheduled by, whatever the order of its fields."""
     import hashlib
 
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
+    told = {name: document.get(name) for name in _TOLD}
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def is_tool_name(name: str) -> bool:
-    """Letters, digits, ``_``, ``-``, ``.`` and single ``/``: nothing that would be taken for another rule or path."""
-    return 0 < len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
-
-
-def lookalike(name: str) -> str:
-    """The same for names that a person would take for each other."""
-    return name.casefold().translate(_ALIKE)

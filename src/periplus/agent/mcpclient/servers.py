@@ -21,16 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from periplus.agent.mcpclient.links import START_SECONDS, Answer, Asked, Link, LinkError, LinkThread, ToolListing
+from periplus.agent.mcpclient.names import is_tool_name, lookalike
 from periplus.agent.mcpclient.pins import Pins
 from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.mcpclient.screening import (
-    clean,
-    digest_of_tool,
-    is_tool_name,
-    lookalike,
-    screen_about,
-    screen_schema,
-)
+from periplus.agent.mcpclient.screening import clean, digest_of_tool, screen_about, screen_schema
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 _PAUSE_S: Final = 2.0
@@ -137,6 +131,7 @@ class Servers:
             link = held.link
             if link is not None and link.in_flight:
                 link.kill()
+                self._thread.soon(link.finish)
         self._thread.cancel()
 
     def close(self) -> None:
@@ -211,6 +206,7 @@ class Servers:
         except asyncio.CancelledError:
             if held.link is not None:
                 held.link.kill()
+                held.link.finish()
                 await held.link.close()
                 held.link = None
             raise

@@ -41,6 +41,7 @@ _REQUESTS_MAX: Final = 1_000
 _GRACE_S: Final = 0.5
 _KILL_S: Final = 3.0
 _POLL_S: Final = 0.01
+_NAMED_MAX: Final = 12
 _HEAD_BYTES: Final = 4_096
 _CHANGED: Final = "notifications/tools/list_changed"
 _TOO_MUCH: Final = (
@@ -104,7 +105,7 @@ class _Sieve:
             return False
         if isinstance(message, JSONRPCRequest):
             self._requests += 1
-            if message.method != "ping":
+            if message.method != "ping" and len(self._watch.asked_for) < _NAMED_MAX:
                 self._watch.asked_for.add(message.method[:60])
         else:
             self._notices = self._requests = 0
@@ -177,7 +178,7 @@ async def process_wire(
     finally:
         try:
             with anyio.CancelScope(shield=True):
-                await _end(process, mark)
+                await _end(process, mark, watch)
         finally:
             for one in (to_session, read, write, from_session, process.stdout, process.stderr):
                 one.close()
@@ -311,7 +312,7 @@ def _done(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-async def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+async def _end(process: subprocess.Popen[bytes], mark: str, watch: Watch) -> None:
     """Let it go, then make it go, its group and what left the group with it."""
     assert process.stdin is not None
     process.stdin.close()
@@ -322,6 +323,7 @@ async def _end(process: subprocess.Popen[bytes], mark: str) -> None:
     finally:
         _signal(process.pid, signal.SIGKILL)  # before it is waited for, so that the number is still its own
         await _has_ended(process.pid, _KILL_S)
+        watch.pid = 0  # from here on the number may be another's
         process.poll()
         await asyncio.get_running_loop().run_in_executor(None, end_marked, mark)
 

@@ -1,0 +1,22 @@
+"""Names of servers and tools: plain, and none that would be taken for another."""
+
+from __future__ import annotations
+
+__all__ = ["NAME_CHARS_MAX", "is_tool_name", "lookalike"]
+
+import re
+from typing import Final
+
+NAME_CHARS_MAX: Final = 128
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*+)*+")
+_ALIKE: Final = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "5": "s", "-": "", "_": "", ".": "", "/": ""})
+
+
+def is_tool_name(name: str) -> bool:
+    """Letters, digits, ``_``, ``-``, ``.`` and single ``/``: nothing that would be taken for another rule or path."""
+    return 0 < len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
+
+
+def lookalike(name: str) -> str:
+    """The same for names that a person would take for each other."""
+    return name.casefold().translate(_ALIKE)
