@@ -6,9 +6,11 @@ A test file has a class for an implementation, derives it from the suite of its 
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from periplus.agent.contracts import (
+    AssistantMessage,
     Consolidation,
     LLMClient,
     Memory,
@@ -17,9 +19,11 @@ from periplus.agent.contracts import (
     PageRef,
     Retriever,
     TaskState,
+    ToolCall,
     ToolHost,
     ToolResult,
 )
+from periplus.agent.episodes import Answered, Resulted
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError
 
 OUTCOMES = {"ok", "failed", "cancelled", "denied", "indeterminate"}
@@ -151,6 +155,41 @@ class MemorySuite:
         if self.keeps:
             with pytest.raises(UsageError):
                 memory.consolidate("nobody", mode="magic")
+
+    def test_what_worked_again_and_again_is_a_skill_to_look_at_once(self, memory):
+        def turn(session, number, *commands):
+            calls = tuple(
+                ToolCall(id=f"{session}{number}.{at}", name="shell", args={"command": text})
+                for at, (text, _) in enumerate(commands)
+            )
+            episodes = [Answered(turn=number, step=1, message=AssistantMessage(tool_calls=calls))]
+            for call, (_, code) in zip(calls, commands, strict=True):
+                result = ToolResult(outcome="failed" if code else "ok", exit_code=code)
+                episodes.append(Resulted(turn=number, step=1, call_id=call.id, name="shell", result=result))
+            for episode in episodes:
+                memory.append_episode(session, "t", number, msgspec.to_builtins(episode))
+
+        works = (("make build", 0), ("pytest -q tests", 0))
+        turn("s1", 1, *works)
+        assert memory.consolidate("s1").skills == 0  # seen once: nothing to go by
+        turn("s2", 1, ("make build", 0), ("pytest -q tests", 1))
+        assert memory.consolidate("s2").skills == 0  # it failed
+        turn("s2", 2, *works)
+        found = memory.consolidate("s2")
+        assert (found.skills, found.skills_rejected) == (int(self.keeps), 0)
+        assert memory.consolidate("s2").skills == 0  # it is known by now
+
+    def test_what_takes_away_is_no_skill(self, memory):
+        for number in (1, 2):
+            call = ToolCall(id=f"c{number}", name="shell", args={"command": "git push --force"})
+            clean = ToolCall(id=f"d{number}", name="shell", args={"command": "make all"})
+            memory.append_episode("s1", "t", number, msgspec.to_builtins(
+                Answered(turn=number, step=1, message=AssistantMessage(tool_calls=(call, clean)))))  # fmt: skip
+            for one in (call, clean):
+                memory.append_episode("s1", "t", number, msgspec.to_builtins(
+                    Resulted(turn=number, step=1, call_id=one.id, name="shell", result=ToolResult(outcome="ok", exit_code=0))))  # fmt: skip
+        found = memory.consolidate("s1")
+        assert (found.skills, found.skills_rejected) == (0, int(self.keeps))
 
 
 class RetrieverSuite:

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from cli_support import claude_session, make_repository
+from periplus.agent.skills.candidates import propose
+from periplus.agent.skills.mining import Draft
 from periplus.base.locks import Lock
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer
@@ -137,6 +139,14 @@ RIGHT = {
     "trust list": ("none", []),
     "trust give": ("none", []),
     "trust take": ("none", []),
+    "skills list": ("reads", []),
+    "skills show": ("reads", ["{skill}"]),
+    "skills accept": ("writes", ["{skill}"]),
+    "skills reject": ("writes", ["{skill}"]),
+    "skills mine": ("reads", []),
+    "plugins list": ("none", []),
+    "plugins trust": ("none", ["{plugin}"]),
+    "plugins untrust": ("none", ["{plugin}"]),
 }
 
 WRITES_A_FILE = (
@@ -206,6 +216,33 @@ WRONG = {
     "trust list": [(["x"], 2, "unrecognized arguments")],
     "trust give": [(["{absent}"], 1, "there is no folder")],
     "trust take": [(["{folder}"], 1, "is not trusted")],
+    "skills list": [(["x"], 2, "unrecognized arguments: x")],
+    "skills show": [
+        ([], 2, "required: NAME"),
+        ([""], 2, "empty"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{note}"], 2, "no candidate of a skill"),
+    ],
+    "skills accept": [
+        ([], 2, "required: ID"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{note}"], 2, "no candidate of a skill"),
+        (["{skill}", "--name", "../x"], 2, "is no name of a skill"),
+        (["{skill}", "--name", "Oil It"], 2, "is no name of a skill"),
+    ],
+    "skills reject": [
+        ([], 2, "required: ID"),
+        (["nothing_like_it"], 1, "nothing has an id"),
+        (["{skill}", "--reason", " "], 2, "--reason is empty"),
+    ],
+    "skills mine": [(["nobody"], 1, "there is no session 'nobody'")],
+    "plugins list": [(["x"], 2, "unrecognized arguments: x")],
+    "plugins trust": [([], 2, "required: NAME"), ([""], 2, "empty"), (["nobody"], 1, "there is no plugin 'nobody'")],
+    "plugins untrust": [
+        ([], 2, "required: NAME"),
+        (["nobody"], 1, "there is no plugin 'nobody'"),
+        (["{plugin}"], 1, "is not trusted"),
+    ],
     "status": [(["everything"], 2, "unrecognized arguments: everything")],
     "remember": [
         ([], 2, "required: TEXT"),
@@ -905,6 +942,11 @@ def make_place(work: Path) -> Place:
         place.words["trap"] = project.remember(
             Memory("trap", "A thing may bite", extra={"check": "true"})
         ).entity.item_id
+        draft = Draft("routine", "oil-it", "Oils it", "Oil it.", ("oil --all", "run"), ("s1#1", "s1#2"))
+        place.words["skill"] = propose(project.journal, project.writer, [(draft, "rule")]).new[0]
+    place.words["plugin"] = work / "home" / ".config" / "periplus" / "plugins" / "oily"
+    place.words["plugin"].mkdir(parents=True)
+    (place.words["plugin"] / "plugin.toml").write_text('name = "oily"\nversion = "1"\n')
     os.chdir(place.project)
     trail = place.run("trail", "import", os.fspath(claude_session(work / "one.jsonl")), "--json")
     assert trail[0] == 0, trail
@@ -1118,7 +1160,11 @@ def test_a_lock_that_is_held(place, name, monkeypatch):
             assert apart(place.snapshot()) == apart(before)
         else:
             told = f"{name}: exit {code}\n{out}{err}"
-            is_one = name in ("doctor", "context serve")  # doctor tells of the lock; no server runs
+            is_one = name in (
+                "doctor",
+                "context serve",
+                "skills mine",
+            )  # doctor tells of the lock; no server runs, no agent ran
             assert (code, err) == (1 if is_one else 0, ""), told
     place.restore(before)
 

@@ -40,7 +40,8 @@ def minimal(row, clock, **fields):
         "text": "work", "created": now, "updated": now, "name": "ada", "source_store": "s", "source_lineage": "l",
         "item_type": "note", "item_id": "x", "version": "v", "rev": 1, "payload": {}, "scopes": ["src"], "holder": "ada",
         "holder_id": "who_1", "ttl_s": 60, "expires": now, "sender": "ada", "recipient": "bob", "agent": "ada",
-        "tool_version": "1", "started": now, "lineage": "l", "first_seq": 1,
+        "tool_version": "1", "started": now, "lineage": "l", "first_seq": 1, "description": "x", "body": "x", "rule": "x",
+        "commands": ["x"], "turns": [],
     }  # fmt: skip
     names = row.schema.__struct_fields__
     value = {name: value for name, value in held.items() if name in names}

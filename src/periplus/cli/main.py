@@ -88,6 +88,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("models", "which models can answer, and the keys of their providers", "run"),
     Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "servers"),
     Command("trust", "which folders may say how the agent works in them", "run"),
+    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "skill"),
+    Command("plugins", "programs of others that the agent may run: list them, trust them", "skill"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
 )
 

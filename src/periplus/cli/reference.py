@@ -28,6 +28,7 @@ from periplus.cli.python_reference import python_reference
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.run_schemas import RUN_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
+from periplus.cli.skill_schemas import SKILL_SCHEMAS
 from periplus.cli.trail_schemas import TRAIL_SCHEMAS
 from periplus.cli.work_schemas import WORK_SCHEMAS
 
@@ -38,6 +39,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,
     **RUN_SCHEMAS,
+    **SKILL_SCHEMAS,
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,
     **MCP_SCHEMAS,

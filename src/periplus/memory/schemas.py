@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
-    "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "Step", "TrailCard",
+    "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "SkillCandidate", "Step", "TrailCard",
     "Trap",
 ]  # fmt: skip
 
@@ -155,6 +155,30 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     created: str = ""
     accepted_as: str = ""
     provenance: Provenance = Provenance("other_project")
+
+
+class SkillCandidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A skill that the agent's sessions suggest, until a person accepts it as a file or puts it away.
+
+    ``turns`` are those in which ``commands`` worked, as ``session#turn``, ``failed`` how often a beginning of them did not. ``rule`` says
+    what found it, ``wording`` whose words ``description`` and ``body`` are: the rule's, or those of a model. ``accepted_as`` is the file that was
+    made of it.
+    """
+
+    v: int = PAYLOAD_VERSION
+    state: Literal["pending", "accepted", "rejected"] = "pending"
+    name: str
+    description: str
+    body: str
+    rule: str
+    commands: tuple[str, ...]
+    turns: tuple[str, ...]
+    failed: int = 0
+    wording: Literal["rule", "model"] = "rule"
+    created: str = ""
+    accepted_as: str = ""
+    reason: str = ""
+    provenance: Provenance = Provenance("reflection")
 
 
 class Process(msgspec.Struct, frozen=True):

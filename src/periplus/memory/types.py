@@ -14,6 +14,7 @@ __all__ = [
     "CONTEXT_REF",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
+    "SKILL_CANDIDATE",
     "TEXT_CHARACTERS_MAX",
     "TYPES",
     "UNSEARCHED",
@@ -53,6 +54,7 @@ from periplus.memory.schemas import (
     Plan,
     RunCard,
     Session,
+    SkillCandidate,
     Step,
     TrailCard,
     Trap,
@@ -139,8 +141,9 @@ _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depend
 
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
+SKILL_CANDIDATE: Final = "skill_candidate"
 UNSEARCHED: Final = frozenset(
-    {CANDIDATE, CONTEXT_REF, "agent", "claim", "message", "run", "session"}
+    {CANDIDATE, CONTEXT_REF, SKILL_CANDIDATE, "agent", "claim", "message", "run", "session"}
 )  # recall finds none of these
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
@@ -186,6 +189,9 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                frozenset(), transitions=_states("open > sealed; sealed > open"),
                touchable=frozenset({"model", "title", "seen", "trail"}), linked=frozenset({"state", "name", "agent"}),
                cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held", "waiting"}), "released"),)),
+    MemoryType(SKILL_CANDIDATE, "skc", SkillCandidate, False, "pending", frozenset({"accepted", "rejected"}), 0,
+               "a skill that sessions of the agent suggest, for a person to accept", frozenset({"turns"}),
+               transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"})),
     MemoryType("step", "stp", Step, False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"place"},
                cascades=(Cascade(_WORK_ENDED | {"review"}, "claim", "step", frozenset({"held"}), "released"),),
@@ -266,7 +272,7 @@ def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONVa
             raise UsageError(f"priority {value.priority} is not between 0 and 100", safe="Nothing was written.")
         if isinstance(value, Candidate):
             _check_candidate(value)
-        if isinstance(value, Common | Candidate | Session | Message) and not allow_secrets:
+        if isinstance(value, Common | Candidate | Session | Message | SkillCandidate) and not allow_secrets:
             check_secrets(row.name, payload)
 
     return check

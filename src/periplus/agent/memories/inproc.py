@@ -6,13 +6,16 @@ __all__ = ["InProcessMemory"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from periplus.agent.contracts import Consolidation, LLMClient, PageRef, TaskRef, TaskState
 from periplus.base.analysis import query_terms, rough_stem, terms
 from periplus.base.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from periplus.agent.skills.mining import Draft
 
 _PREVIEW_CHARACTERS: Final = 600
 
@@ -41,6 +44,7 @@ class InProcessMemory:
         self._episodes: dict[str, list[tuple[str, int, dict[str, Any]]]] = {}
         self._tasks: dict[str, TaskState] = {}
         self._moves: dict[str, int] = {}
+        self.skill_candidates: dict[tuple[str, tuple[str, ...]], Draft] = {}
 
     @property
     def is_durable(self) -> bool:
@@ -122,12 +126,30 @@ class InProcessMemory:
         return self._memories[memory_id].uses
 
     def consolidate(self, session: str, llm: LLMClient | None = None, mode: str = "deterministic") -> Consolidation:
-        del llm
         if mode != "deterministic":
             raise UsageError(f"unknown mode {mode!r}", safe="Nothing was written.", mend="Known is: deterministic.")
         if session not in self._episodes:
             return Consolidation(errors=(f"no episodes of session {session}",))
-        return Consolidation(errors=("no trails are kept in this memory, and lessons are drawn from trails",))
+        from periplus.agent.skills.consolidating import learn_skills
+        from periplus.agent.skills.mining import runs_of
+
+        turns = [
+            turn
+            for name, episodes in self._episodes.items()
+            for turn in runs_of(name, ({"turn": turn, **record} for _, turn, record in episodes))
+        ]
+
+        def propose(drafts: Sequence[tuple[Draft, str]]) -> tuple[int, int]:
+            new = {(draft.rule, draft.commands): draft for draft, _ in drafts}
+            count = len(new.keys() - self.skill_candidates.keys())
+            self.skill_candidates |= {key: draft for key, draft in new.items() if key not in self.skill_candidates}
+            return count, 0
+
+        learned = learn_skills(
+            turns, session, llm, lambda draft: (draft.rule, draft.commands) in self.skill_candidates, propose
+        )
+        nothing = "no trails are kept in this memory, and lessons are drawn from trails"
+        return Consolidation(skills=learned.skills, skills_rejected=learned.rejected, errors=(nothing, *learned.errors))
 
 
 def _text(one: _Memory) -> str:

@@ -27,6 +27,8 @@ from periplus.journal.record import record_of
 from periplus.memory.claims import session_id
 
 if TYPE_CHECKING:
+    from periplus.agent.skills.consolidating import Learned
+    from periplus.agent.skills.mining import Draft
     from periplus.project import Project
 
 _SESSION: Final = "session"
@@ -35,6 +37,8 @@ _RUN: Final = "run"
 _PREVIEW_CHARACTERS: Final = 600
 _PATHS_ASKED: Final = 5
 _TASKS_MAX: Final = 1_000
+_SESSIONS_BESIDE: Final = 20
+_EPISODES_LOOKED_AT: Final = 2_000
 _ANY_SCOPE: Final = frozenset({"", "project", "session"})
 
 
@@ -126,11 +130,14 @@ class StoreMemory:
 
     def read_episodes(self, session: str, limit: int = 100) -> Sequence[Mapping[str, Any]]:
         """The newest ``limit``, the oldest of them first. Raises DamageError."""
+        return self._read(session_id(session), limit)
+
+    def _read(self, item_id: str, limit: int) -> Sequence[Mapping[str, Any]]:
         self._up_to_date()
         if limit <= 0:
             return ()
         where = "item_type = ? AND item_id = ? AND +action = 'observe' ORDER BY ts DESC, seq DESC"
-        rows = self._project.journal.index.records(where, (_SESSION, session_id(session)), limit)
+        rows = self._project.journal.index.records(where, (_SESSION, item_id), limit)
         return tuple(_mapping(self._episode(row)) for row in reversed(rows))
 
     def search_episodes(
@@ -179,8 +186,7 @@ class StoreMemory:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def consolidate(self, session: str, llm: LLMClient | None = None, mode: str = "deterministic") -> Consolidation:
-        """What the sealed trails of the session teach, as candidates: ``lessons`` are those that are new. Skills are not drawn yet."""
-        del llm
+        """What the session teaches, as candidates: ``lessons`` of its sealed trails, ``skills`` of its turns, of both those that are new."""
         if mode != "deterministic":
             raise UsageError(f"unknown mode {mode!r}", safe="Nothing was written.", mend="Known is: deterministic.")
         self._project.journal.refresh()
@@ -189,11 +195,52 @@ class StoreMemory:
             for run in self._project.journal.entities(_RUN)
             if run.value.get("session") == session and run.value.get("trail")
         ]
+        learned = self._learn_skills(session, llm)
         if not trails:
-            return Consolidation(errors=(f"no trail of session {session} is sealed",))
+            nothing = f"no trail of session {session} is sealed"
+            return Consolidation(
+                skills=learned.skills, skills_rejected=learned.rejected, errors=(nothing, *learned.errors)
+            )
         done = self._project.reflection.reflect(trails)
         errors = (*(f"{name}: {error}" for name, error in done.damaged), *(one.reason for one in done.skipped))
-        return Consolidation(lessons=len(done.written), errors=errors)
+        return Consolidation(lessons=len(done.written), skills=learned.skills, skills_rejected=learned.rejected,
+                             errors=(*errors, *learned.errors))  # fmt: skip
+
+    def _learn_skills(self, session: str, llm: LLMClient | None) -> Learned:
+        from periplus.agent.skills.candidates import candidate_id, propose
+        from periplus.agent.skills.consolidating import learn_skills
+        from periplus.agent.skills.mining import runs_of
+        from periplus.memory.types import SKILL_CANDIDATE
+
+        project = self._project
+        turns = []
+        for name, item_id in [*self._sessions_beside(session), (session, session_id(session))]:
+            turns += runs_of(name, self._read(item_id, _EPISODES_LOOKED_AT))
+
+        def recorded(drafts: Sequence[tuple[Draft, str]]) -> tuple[int, int]:
+            done = propose(project.journal, project.writer, drafts)
+            return len(done.new), len(done.rejected)
+
+        def is_known(draft: Draft) -> bool:
+            return project.journal.get(SKILL_CANDIDATE, candidate_id(draft)) is not None
+
+        return learn_skills(turns, session, llm, is_known, recorded)
+
+    def _sessions_beside(self, session: str) -> list[tuple[str, str]]:
+        """The last other sessions of this clone, the oldest of them first, by name and id; one that has no run goes by its id."""
+        self._up_to_date()
+        journal = self._project.journal
+        names = {
+            session_id(str(run.value["session"])): str(run.value["session"])
+            for run in journal.entities(_RUN)
+            if run.value.get("session")
+        }
+        rows = journal.index.db.execute(
+            "SELECT item_id FROM records WHERE item_type = ? AND action = 'observe' AND lineage = ? AND item_id != ?"
+            " GROUP BY item_id ORDER BY MAX(seq) DESC LIMIT ?",
+            (_SESSION, journal.lineage, session_id(session), _SESSIONS_BESIDE),
+        ).fetchall()
+        return [(names.get(str(item_id), str(item_id)), str(item_id)) for (item_id,) in reversed(rows)]
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ def open_plugins(room: Room) -> Extension | None:
     files = Files()
     programs = Programs(
         sandbox, root=os.path.realpath(room.root), environment=room.begun.environment, home=room.begun.home,
-        hidden=room.begun.hidden, files=files,
+        hidden=room.begun.hidden, files=files, unread=lambda: room.session.host.work.unread.masked(room.session.host.work.folder),
     )  # fmt: skip
     opened = []
     for one in found:

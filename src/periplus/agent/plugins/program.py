@@ -12,7 +12,7 @@ __all__ = ["PluginError", "ProgramCancelledError", "ProgramPlace", "Programs"]
 import json
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.agent.sandbox import Confinement
@@ -32,6 +32,7 @@ ANSWER_BYTES_MAX: Final = 1 << 20
 _ERRORS_KEPT: Final = 2_000
 _PIECE: Final = 1 << 16
 _SELF: Final = "{plugin}"
+_COVERED: Final = ("/tmp", "/var/tmp")  # noqa: S108 - a sandbox puts folders of its own over these
 
 
 class PluginError(PeriplusError):
@@ -56,13 +57,14 @@ class ProgramPlace(NamedTuple):
 
 
 class Programs:
-    """Runs programs for one session. ``cancel`` and ``close`` may be called from any thread."""
+    """Runs programs for one session. ``unread`` gives the paths that no program may look at. ``cancel`` and ``close`` may be called from any thread."""
 
     def __init__(
-        self, sandbox: Sandbox, *, root: str, environment: Mapping[str, str], home: str, hidden: Sequence[str], files: Files
+        self, sandbox: Sandbox, *, root: str, environment: Mapping[str, str], home: str, hidden: Sequence[str], files: Files,
+        unread: Callable[[], Sequence[str]] = tuple,
     ) -> None:  # fmt: skip
         self._sandbox, self._root, self._files = sandbox, root, files
-        self._environment, self._home, self._hidden = environment, home, tuple(hidden)
+        self._environment, self._home, self._hidden, self._unread = environment, home, tuple(hidden), unread
         self._mark = f"{os.urandom(12).hex()}."
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -115,10 +117,16 @@ class Programs:
         )
         kept = [place.folder, *(path for path in (sys.prefix, sys.base_prefix) if os.path.isdir(path))]
         is_writer = "write" in reach
-        kept += [self._root] if "read" in reach and not is_writer else []
+        unread = list(self._unread()) if self._sandbox.layer != "none" else []
+        if "read" in reach and not is_writer:
+            if unread and any(
+                _is_within(self._root, one) for one in (os.path.realpath(self._home or "/root"), *_COVERED)
+            ):
+                raise self._failed(place, command, "your rules keep files here from being read, and it would see them")
+            kept += [] if unread else [self._root]
         confinement = Confinement.of(
             self._root if is_writer else work, temporary, self._home, writable=(home, work) if is_writer else (home,), kept=kept,
-            hidden=self._hidden, allow_network="network" in reach,
+            hidden=(*self._hidden, *unread), allow_network="network" in reach,
         )  # fmt: skip
         words = [word.replace(_SELF, place.folder) for word in command]
         if "/" in words[0] or words[0] in place.files:
@@ -167,6 +175,10 @@ class Programs:
         said = f"; it said: {tail}" if tail else ""
         return PluginError(f"the plugin {place.plugin}: {' '.join(command)[:200]}: {how}{said}",
                            mend=f"Mend it, or do without it: periplus plugins untrust {place.plugin}")  # fmt: skip
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return bool(folder) and path.startswith(folder.rstrip("/") + "/")
 
 
 def _talk(popen: subprocess.Popen[bytes], data: bytes, deadline_s: float) -> tuple[bytes, bytes, str]:
