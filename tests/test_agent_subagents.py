@@ -416,6 +416,43 @@ def test_a_person_is_asked_one_thing_at_a_time(folder):
         assert said == {"the subagent s1/1.1.1", "the subagent s1/1.1.2"}
 
 
+def test_who_is_stopped_while_another_asks_asks_no_more(folder):
+    both = threading.Barrier(2, timeout=60)
+
+    class Leaving(Yes):
+        def approve(self, call, decision):
+            if call.name == "edit":
+                head.session.cancel()
+            return super().approve(call, decision)
+
+    def meet(messages, tools):
+        both.wait()
+        return answer("", edit("a.py", "A = 1", "A = 2"), call("ask_user", question="and now?"))
+
+    own = [answer("", *(spawn(word, mode="edit", paths=[f"{word}.py"]) for word in "ab")), "Both."]
+    person, asked = Leaving("yes"), []
+    with Head(folder, own, scripts={"a": [meet], "b": [meet]}, approver=person, asker=lambda question, _: asked.append(question),
+              more={"mode": "ask"}) as head:  # fmt: skip
+        assert head.turn().reason == "aborted"
+        assert [name for name, _ in person.asked].count("edit") == 1
+        assert asked == []
+        assert (folder / "a.py").read_text() == "A = 1\n"
+
+
+def test_what_it_asks_the_person_says_who_asks(folder):
+    script = [answer("", call("ask_user", question="which port?", options=["1", "2"])), "Done."]
+    asked = []
+    with Head(
+        folder,
+        [answer("", spawn("x", name="porter")), "Well."],
+        scripts={"x": script},
+        asker=lambda *said: asked.append(said) or "2",
+    ) as head:
+        head.turn()
+        assert asked == [("the subagent porter (s1/1.1.1) asks: which port?", ("1", "2"))]
+        assert head.results("s1/1.1.1")[0].output == "2"
+
+
 def test_a_name_moves_no_cursor(folder):
     with Head(
         folder, [answer("", spawn("x", name="\x1b[2Jall\u202e well")), "Well."], scripts={"x": ["Done."]}

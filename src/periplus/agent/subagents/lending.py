@@ -5,8 +5,7 @@ from __future__ import annotations
 __all__ = ["LentHook", "OnlyReading", "Person", "lent_client"]
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +27,7 @@ from periplus.agent.contracts import (
     Usage,
 )
 from periplus.agent.hooks import Hook
+from periplus.agent.subagents.watch import Watch
 from periplus.agent.tools.talking import Asker
 
 _LOOKS_S: Final = 0.1
@@ -89,25 +89,26 @@ def lent_client(client: LLMClient, lock: threading.Lock) -> LLMClient:
 
 
 class Person:
-    """The person of the session, told who asks. ``asking`` is held meanwhile."""
+    """The person of the session, told who asks. Neither clock of ``watch`` runs meanwhile; who is stopped asks no more."""
 
     def __init__(
-        self, who: str, lock: threading.Lock, asking: Callable[[], AbstractContextManager[None]], approver: Approver | None,
-        asker: Asker | None,
-    ) -> None:  # fmt: skip
-        self._who, self._lock, self._asking = who, lock, asking
+        self, who: str, lock: threading.Lock, watch: Watch, approver: Approver | None, asker: Asker | None
+    ) -> None:
+        self._who, self._lock, self._watch = who, lock, watch
         self._approver, self._asker = approver, asker
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
         assert self._approver is not None
         reason = f"{self._who} asks: {decision.reason}"
-        with self._asking(), self._lock:
+        with self._watch.asking(), self._lock:
+            if self._watch.is_stopped:
+                return "no"
             return self._approver.approve(call, msgspec.structs.replace(decision, reason=reason))
 
     def ask(self, question: str, options: Sequence[str]) -> str | None:
         assert self._asker is not None
-        with self._asking(), self._lock:
-            return self._asker(f"{self._who} asks: {question}", options)
+        with self._watch.asking(), self._lock:
+            return None if self._watch.is_stopped else self._asker(f"{self._who} asks: {question}", options)
 
 
 class OnlyReading(Hook):

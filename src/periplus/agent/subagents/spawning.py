@@ -225,7 +225,7 @@ class _Crew:
         room = self._room
         begun, session, settings = room.begun, room.session, room.begun.settings
         own = {"max_steps": task.max_steps, "budget_tokens": task.budget_tokens, "budget_cents": 0, "oracle": ""}
-        person = Person(task.who, self._person, watch.asking, begun.approver, begun.asker)
+        person = Person(task.who, self._person, watch, begun.approver, begun.asker)
         hooks = [LentHook(hook, self._hooks) for hook in begun.hooks]
         return begun._replace(
             settings=dataclasses.replace(settings, values={**settings.values, **own}), name=task.session, title=f"{task.name or 'subagent'}: {task.text}",

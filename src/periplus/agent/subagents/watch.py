@@ -41,6 +41,11 @@ class Watch:
         self._over.cancel()
         self._thread.join()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the subagent was told to stop, by whomever."""
+        return self._token.is_cancelled
+
     def heard(self) -> None:
         """It gave a sign of life."""
         with self._lock:
