@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 import threading
@@ -662,3 +663,34 @@ def test_a_program_is_told_apart_from_what_it_says(tmp_path):
             programs.ask(place, ["x"], {"x": "y" * (17 << 20)}, deadline_s=60)
     finally:
         programs.close()
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "plugins.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_plugin_of_the_page_works(place):
+    (manifest,), (count, rule) = blocks("toml"), blocks("python")
+    plugin(place, "words", manifest, {"count.py": count, "rule.py": rule})
+    (place.root / "a.txt").write_text("one two three\n")
+    script = [
+        answer("", call("words_count", path="a.txt"), call("words_count", path="b.txt"), call("write", path="vendor/x", content="y"),
+               call("write", path="own/x", content="y")),
+        "Done.",
+    ]  # fmt: skip
+    with place.session(script) as session:
+        session.turn("Count")
+        counted, absent, denied, written = results(session)
+        assert counted.content.endswith("3 words")
+        assert (absent.outcome, denied.outcome, written.outcome) == ("failed", "denied", "ok")
+        assert "vendor/ is not ours to change" in denied.content
+
+
+def test_the_table_of_the_page_has_every_seam():
+    table = PAGE.split("## What a program hears and says")[1]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(SEAMS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -388,3 +390,10 @@ def test_a_skill_that_only_a_person_names_is_not_offered(place):
         assert "loud" in system(session)
         assert "quiet" not in system(session)
         assert results(session)[0].outcome == "ok"
+
+
+def test_the_skill_of_the_page_is_one():
+    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "skills.md").read_text()
+    text = re.search(r"```markdown\n(.*?)```", page, re.DOTALL)[1]
+    skill = read_skill(text.encode(), "/x", "skills/release", "user")
+    assert (skill.name, skill.metadata, skill.held, skill.notes) == ("release", {"author": "ada"}, (), ())
