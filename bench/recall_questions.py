@@ -73,7 +73,8 @@ def _recalled(memories: list[dict[str, Any]], questions: list[str]) -> list[list
     with tempfile.TemporaryDirectory() as folder:
         clock = FixedClock(_NOW_MS, step_ms=1_000)
         root = Project.init(folder, clock=clock).root
-        with Project(root, WRITER, clock=clock) as project:
+        embeddings = os.environ.get("PERIPLUS_EMBEDDINGS", "")
+        with Project(root, WRITER, clock=clock, embeddings=embeddings) as project:
             names = {}
             for one in memories:
                 extra = {name: one[name] for name in ("rationale", "remedy") if name in one}

@@ -21,7 +21,7 @@ __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
@@ -29,8 +29,11 @@ from periplus.base.tokens import estimate_tokens
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
-from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, search
+from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search
 from periplus.memory.types import is_ended, row_of, rows_of
+
+if TYPE_CHECKING:
+    from periplus.memory.meaning import Meaning
 
 _PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
 SURROUNDINGS: Final = ("its surroundings match",)
@@ -104,6 +107,7 @@ def recall(
     offset: int = 0,
     budget_tokens: int | None = None,
     filters: Filters | None = None,
+    meaning: Meaning | None = None,
 ) -> Recall:
     """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since; so is
     ``ground``, for who asks several times or knows which commits changed them.
@@ -125,9 +129,10 @@ def recall(
     direct = view.direct(question, [key for keys in named.values() for key in keys])
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
-    ranking = view.ranking(
-        search(journal.index.db, [*words, *_senses(rest, filters)], filters, most), view.support(most), direct
-    )
+    candidates = search(journal.index.db, [*words, *_senses(rest, filters)], filters, most)
+    if meaning is not None and words and not _is_for_work(filters):
+        candidates = _by_meaning(view, candidates, rest, filters, meaning)
+    ranking = view.ranking(candidates, view.support(most), direct)
     matched = len(direct) + len(ranking)
     wanted = direct[offset : offset + limit]
     skipped = max(0, offset - len(direct))
@@ -144,12 +149,27 @@ def recall(
 
 def _senses(question: str, filters: Filters) -> list[str]:
     """The senses of the question's words; none where only sessions and commits are asked for, for these have none."""
-    if (filters.kinds and {*filters.kinds}.issubset(TRAIL_KINDS)) or filters.types == ("trail",):
+    if _is_for_work(filters):
         return []
     from periplus.base.analysis import query_terms
     from periplus.memory.senses import senses_of
 
     return senses_of(query_terms(question))[:_SENSES_MAX]
+
+
+def _is_for_work(filters: Filters) -> bool:
+    """Whether only sessions and commits are asked for."""
+    return bool(filters.kinds and {*filters.kinds}.issubset(TRAIL_KINDS)) or filters.types == ("trail",)
+
+
+def _by_meaning(
+    view: _View, candidates: list[Candidate], question: str, filters: Filters, meaning: Meaning
+) -> list[Candidate]:
+    from periplus.memory.meaning import LIFT
+
+    near = meaning.near(view.journal.layout.index, view.db, question[:_SEEN_CHARACTERS_MAX])
+    view.near = {*near}.difference(one.id for one in candidates)
+    return joined_by(view.db, candidates, near, filters, LIFT)
 
 
 def bring_up_to_date(journal: Journal) -> None:
@@ -213,14 +233,15 @@ class _View:
     """One question to one store: what has been looked up for it, each thing once."""
 
     def __init__(self, journal: Journal, words: Sequence[str], filters: Filters, now_ms: int, ground: Ground) -> None:
-        self._journal = journal
-        self._db = journal.index.db
+        self.journal = journal
+        self.db = journal.index.db
         self._words = words
         self._filters = filters
         self._now_ms = now_ms
         self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.near: set[int] = set()  # documents that only their meaning found
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
 
@@ -234,11 +255,11 @@ class _View:
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
-                hits.append(hit_of(self._journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground))
+                hits.append(hit_of(self.journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
 
     def _about(self, path: str) -> list[tuple[str, str]]:
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT item_type, item_id FROM touched WHERE path = ? AND item_type <> 'trail' ORDER BY ts DESC, item_id LIMIT ?",
             (path, _DIRECT_MAX),
         )
@@ -257,7 +278,7 @@ class _View:
         """Where sessions are asked for and their steps are not: the steps, for what they say of the sessions."""
         if "session" not in self._filters.kinds or {*TRAIL_KINDS}.issubset(self._filters.kinds):
             return []
-        return search(self._db, self._words, Filters(kinds=_STEP_KINDS, since=self._filters.since), most)
+        return search(self.db, self._words, Filters(kinds=_STEP_KINDS, since=self._filters.since), most)
 
     def ranking(self, candidates: list[Candidate], support: list[Candidate], direct: list[Hit]) -> list[_Ranked]:
         """The candidates that may be shown, as a heap under the most that each can score.
@@ -274,7 +295,7 @@ class _View:
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
         replaced = self._replaced(candidates)
         for one in candidates:
-            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state, self._journal.types)
+            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state, self.journal.types)
             beside = 0.0
             if one.item_type == "trail":
                 beside = (
@@ -299,7 +320,7 @@ class _View:
         return heap
 
     def _score(self, one: Candidate, beside: float, *, has_ended: bool) -> int:
-        row = row_of(self._journal.types, one.item_type)
+        row = row_of(self.journal.types, one.item_type)
         factor = (row.weight / 100 if row is not None else 1.0) * _KIND_WEIGHTS.get(one.kind, 1.0)
         factor *= 0.5 + one.confidence / 200
         factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
@@ -309,7 +330,7 @@ class _View:
     def _replaced(self, candidates: list[Candidate]) -> set[str]:
         """Which of the candidates something that still holds has replaced, whatever their own state says."""
         ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT DISTINCT target FROM replaced WHERE target IN (SELECT value FROM json_each(?)) ORDER BY target",
             ("[" + ",".join(f'"{item_id}"' for item_id in ids) + "]",),
         ).fetchall()
@@ -321,7 +342,7 @@ class _View:
             return self._ends[item_id]
         ends: dict[tuple[str, str], None] = {}
         seen = before | {item_id}
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id", (item_id,)
         ).fetchall()
         for key in rows:
@@ -331,7 +352,7 @@ class _View:
             further = self._replacements(key[1], seen)
             if further:
                 ends.update(dict.fromkeys(further))
-            elif not is_ended(key[0], entity.value.get("state"), self._journal.types):
+            elif not is_ended(key[0], entity.value.get("state"), self.journal.types):
                 ends[key] = None
         if not before:
             self._ends[item_id] = tuple(ends)
@@ -350,7 +371,7 @@ class _View:
                 continue
             if self._filters.types and key[0] not in self._filters.types:
                 continue
-            row = self._db.execute(
+            row = self.db.execute(
                 "SELECT id, item_type, item_id, kind, part, ts, state, confidence, anchored, ? FROM documents"
                 " WHERE item_type = ? AND item_id = ? AND part = -1", (old.bm25, *key),
             ).fetchone()  # fmt: skip
@@ -403,7 +424,7 @@ class _View:
 
     def _newer(self, item_id: str) -> set[str]:
         """All that came after ``item_id`` in its chains: what is between need not match, and does not count less for it."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "WITH RECURSIVE newer (id) AS (SELECT item_id FROM replaced WHERE target = ?1 UNION SELECT item_id FROM replaced, newer"
             " WHERE target = newer.id LIMIT ?2) SELECT id FROM newer WHERE id <> ?1",
             (item_id, _CHAIN_MAX),
@@ -412,16 +433,16 @@ class _View:
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate
-        hit = hit_of(self._journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
+        hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
         if one.item_type != "trail":
             return hit
-        text = self._db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]
+        text = self.db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]
         more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
     def _why(self, one: Candidate) -> tuple[str, ...]:
         table = "session_words" if one.kind == "session" else "words"
-        title, body, path, context, sense = self._db.execute(
+        title, body, path, context, sense = self.db.execute(
             f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), context, sense"  # noqa: S608 - constants
             f" FROM {table} WHERE rowid = ?",
             (one.id,),
@@ -449,13 +470,15 @@ class _View:
             meant = [word for word in self._words if word not in told and not held.isdisjoint(senses_of([word]))]
             if meant:
                 why.append(f"means about {', '.join(meant)}")
+        if one.id in self.near:
+            why.append("is near in meaning")
         return tuple(why) or SURROUNDINGS
 
     # -- looked up once ------------------------------------------------------------------------------------------------
 
     def entity(self, key: tuple[str, str]) -> Entity | None:
         if key not in self._entities:
-            self._entities[key] = self._journal.get(*key)
+            self._entities[key] = self.journal.get(*key)
         return self._entities[key]
 
     def _passes_by_entity(self, one: Candidate) -> bool:
@@ -476,7 +499,7 @@ class _View:
             return False
         if filters.kinds and entity.item_type != "trail" and entity.item_type not in filters.kinds:
             return False
-        return filters.with_ended or not is_ended(entity.item_type, value.get("state"), self._journal.types)
+        return filters.with_ended or not is_ended(entity.item_type, value.get("state"), self.journal.types)
 
 
 def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:

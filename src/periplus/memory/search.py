@@ -13,10 +13,10 @@ Where even the rarest term is common, documents with several of the terms are as
 
 from __future__ import annotations
 
-__all__ = ["Candidate", "Filters", "search"]
+__all__ = ["Candidate", "Filters", "joined_by", "search"]
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import Final, NamedTuple
 
@@ -99,6 +99,25 @@ def search(db: sqlite3.Connection, words: Sequence[str], filters: Filters, most:
     if kinds is None or "session" in kinds:
         found += _Search(db, SESSIONS, (), filters).run(words, most)
     return found
+
+
+def joined_by(
+    db: sqlite3.Connection, candidates: Sequence[Candidate], near: Mapping[int, float], filters: Filters, share: float
+) -> list[Candidate]:
+    """``candidates`` as they are, and what words did not find and is ``near`` in meaning (by row, from 0 to 1): with ``share`` of the
+    best match of words among the memories, for what is as near as can be.
+    """
+    if not near:
+        return list(candidates)
+    best = max((one.bm25 for one in candidates if one.item_type != "trail"), default=1.0)
+    found = {one.id for one in candidates}
+    where, arguments = _conditions(filters)
+    rows = db.execute(
+        f"SELECT {_COLUMNS}, 0.0 FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {where} ORDER BY d.id DESC",  # noqa: S608 - constants
+        (f"[{','.join(str(row_id) for row_id in near if row_id not in found)}]", *arguments),
+    ).fetchall()
+    added = [Candidate._make(row) for row in rows]
+    return [*candidates, *(one._replace(bm25=share * best * near[one.id]) for one in added)]
 
 
 def _kinds(filters: Filters) -> tuple[str, ...] | None:

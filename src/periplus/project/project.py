@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from periplus.memory.brief import Brief
     from periplus.memory.candidates import Accepted
     from periplus.memory.changed import ChangesSince
+    from periplus.memory.meaning import Meaning
     from periplus.memory.recall import Recall
     from periplus.memory.related import Related
     from periplus.memory.remember import Memory, Remembered
@@ -88,8 +89,11 @@ class Project:
         files: Files | None = None,
         allow_secrets: bool = False,
         progress: Progress | None = None,
+        embeddings: str = "",
     ) -> None:
-        """``root`` is the ``.periplus`` folder. Raises what opening a journal raises."""
+        """``root`` is the ``.periplus`` folder, ``embeddings`` one with word vectors, if the user has any. Raises what opening a
+        journal raises.
+        """
         from periplus.objects.store import ObjectStore
 
         self.root = root
@@ -97,6 +101,8 @@ class Project:
         self._beside: tuple[str, ...] = ()
         self._look_due_ns = 0
         self._contexts: ProjectContexts | None = None
+        self.embeddings = embeddings
+        self.opened_meaning: list[Meaning | PeriplusError] = []
         self.writer = writer
         files = files or Files()
         objects = ObjectStore(os.path.join(root, "objects"), files)
@@ -131,11 +137,19 @@ class Project:
         allow_secrets: bool = False,
         progress: Progress | None = None,
         in_hurry: bool = False,
+        embeddings: str = "",
     ) -> Self:
         """The store for work in ``folder``; who is ``in_hurry`` leaves to others what hooks left. Raises NotAStoreError where there
         is none.
         """
-        project = cls(find_root(folder, store), writer, clock=clock, allow_secrets=allow_secrets, progress=progress)
+        project = cls(
+            find_root(folder, store),
+            writer,
+            clock=clock,
+            allow_secrets=allow_secrets,
+            progress=progress,
+            embeddings=embeddings,
+        )
         project._beside = (os.path.abspath(folder),)
         if not in_hurry:
             project._take_in_hooks()
@@ -279,6 +293,7 @@ class Project:
         for name in filters.types if filters is not None else ():
             check_type(self, name)
         from periplus.memory.recall import recall
+        from periplus.project.meanings import meaning_of
 
         return recall(
             self.journal,
@@ -289,6 +304,7 @@ class Project:
             offset=offset,
             budget_tokens=budget_tokens,
             filters=filters,
+            meaning=meaning_of(self),
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
@@ -651,6 +667,7 @@ class Project:
         from periplus.journal.doctor import examine
         from periplus.project.archive import check_backups
         from periplus.project.context_objects import RefObjects, context_problems
+        from periplus.project.meanings import meaning_problems
         from periplus.project.syncing import trail_objects
         from periplus.project.trails import trail_problems
         from periplus.project.types import declared_problems
@@ -666,6 +683,7 @@ class Project:
         found.problems.extend(check_backups(self.root))
         found.problems.extend(self.hooks.problems())
         found.problems.extend(declared_problems(self))
+        found.problems.extend(meaning_problems(self))
         return found
 
     def redact(
