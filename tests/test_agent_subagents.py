@@ -35,6 +35,7 @@ from periplus.trail.model import Digest
 from periplus.trail.opcodes import BY_NAME
 from periplus.trail.reader import TrailReader
 from periplus.tui.conversation import Conversation
+from recorder_support import SECRET
 from subagent_support import Clockwork, Head, Voices, Yes, answer, call, edit, repository, spawn
 from test_agent_whole import is_dead
 from test_cli_run import BROKEN, READS, says, use
@@ -451,6 +452,17 @@ def test_what_it_asks_the_person_says_who_asks(folder):
         head.turn()
         assert asked == [("the subagent porter (s1/1.1.1) asks: which port?", ("1", "2"))]
         assert head.results("s1/1.1.1")[0].output == "2"
+
+
+def test_a_secret_in_its_task_is_written_nowhere(folder):
+    script = [answer("", edit("a.py", "A = 1", "A = 2")), f"I saw {SECRET}."]
+    own = [answer("", spawn("x", f"{SECRET} is the key", name="keys", mode="edit", paths=["a.py"])), "Well."]
+    with Head(folder, own, scripts={"x": script}) as head:
+        assert head.turn().reason == "done"
+        assert head.results()[0].outcome == "ok", head.results()[0].output
+        assert SECRET not in str(head.voices.asked["x"])
+    held = [path.read_bytes() for path in (folder / ".periplus").rglob("*") if path.is_file()]
+    assert not any(SECRET.encode() in data for data in held)
 
 
 def test_a_name_moves_no_cursor(folder):

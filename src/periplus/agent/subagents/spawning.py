@@ -18,7 +18,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,7 @@ from periplus.agent.subagents.report import changes_in, report_of, usage_of
 from periplus.agent.subagents.watch import Late, Watch
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.base.errors import ClaimedError, RefusedError, UsageError
+from periplus.base.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from periplus.agent.assembly import Begun
@@ -122,13 +123,10 @@ class _Crew:
         self._hooks = threading.RLock()
 
     def accesses(self, args: Arguments) -> Sequence[Access]:
-        mode = "write" if args.text("mode") == "edit" else "read"
+        mode: Literal["read", "write"] = "write" if args.text("mode") == "edit" else "read"
         work = self._room.session.host.work
-        resources = [work.resource(path) for path in args.texts("paths")] or ["file:"]
-        return [
-            Access(resource="agent:", mode="read"),
-            *(Access(resource=one, mode="write" if mode == "write" else "read") for one in resources),
-        ]
+        touched = [work.resource(path) for path in args.texts("paths")] or ["file:"]
+        return [Access(resource="agent:", mode="read"), *(Access(resource=one, mode=mode) for one in touched)]
 
     def run(self, args: Arguments) -> ToolResult:
         from periplus.project import Project
@@ -169,7 +167,7 @@ class _Crew:
 
     def _run(self, project: Project, task: _Task, calling: Calling) -> ToolResult:
         begun = self._room.begun
-        about = " ".join(f"subagent {task.name}: {task.text}".split())[:_SHOWN]
+        about = " ".join(mask_secrets(f"subagent {task.name}: {task.text}")[0].split())[:_SHOWN]
         claims = ChildClaims(
             project, reads=task.reads, paths=task.paths, above=lineage_of(begun.name), about=about,
             ttl_s=task.deadline_s + _CLAIM_S_MORE,
