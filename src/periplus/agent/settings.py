@@ -59,6 +59,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("network", default=False, what="whether commands may use the network without being asked for"),
     Setting("context_tokens", 48_000, "tokens of the tape before it is folded", of_project=True, least=8_000, most=1_000_000),
     Setting("max_output_tokens", 0, "tokens of one answer at most; 0 is as many as the model gives", most=1_000_000),
+    Setting("telemetry", default=False, what="whether spans are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names"),
     Setting("instructions", "", "what the agent is told in every session"),
     Setting("subagent_depth", 1, "how deep subagents may have subagents of their own; 0 is none at all", most=3),
     Setting("subagent_model", "", "which model subagents answer with, as provider/model; empty is that of the session"),

@@ -88,6 +88,11 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show on a page of this machine what the model sees; without a task, of a session that was",
     )
+    add(
+        "--otel",
+        action="store_true",
+        help="send spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; no texts",
+    )
     add("--port", metavar="N", type=number(1, 65_535), help="the page's port (default: a free one)")
     add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
     add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
@@ -157,7 +162,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         try:
             told = EventLines(face)
             another = _another(face, arguments, settings)
-            with observing(face, arguments, told, name, task or name, model) as emit:
+            with observing(face, arguments, settings, told, name, task or name, model) as emit:
                 return _run_session(
                     face, project, settings, client, model, name, (task or "").strip(), told, emit, another
                 )
@@ -180,6 +185,7 @@ def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Se
     flags: dict[str, Any] = {
         "model": arguments.model, "mode": arguments.mode, "oracle": arguments.oracle, "max_steps": arguments.max_steps,
         "budget_cents": arguments.budget, "budget_tokens": arguments.budget_tokens, "rules": rules or None,
+        "telemetry": arguments.otel or None,
     }  # fmt: skip
     return load_settings(folder, project.folder, trusted=state == "trusted", environment=face.environment, flags=flags)
 
@@ -280,7 +286,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             conversation.heard(event)
             lines(event)
 
-        with face.open() as project, observing(face, arguments, told, name, "at the terminal", model) as emit:
+        with face.open() as project, observing(face, arguments, settings, told, name, "at the terminal", model) as emit:
             begun = Begun(
                 settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
                 hidden=(user_folder(face),), config=user_folder(face),

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from periplus.agent.events import Event, Sink
+    from periplus.agent.observation.spans import Spans
+    from periplus.agent.settings import Settings
     from periplus.project import Project
     from periplus.server.monitor import Desk
 
 
 @contextmanager
 def observing(
-    face: Face, arguments: argparse.Namespace, emit: Sink, session: str, title: str, model: str
+    face: Face, arguments: argparse.Namespace, settings: Settings, emit: Sink, session: str, title: str, model: str
 ) -> Iterator[Sink]:
     """What the run tells its events: ``emit``, and whoever looks on. Raises EnvironmentFailure where the page's port cannot be had."""
     with ExitStack() as opened:
@@ -35,6 +37,12 @@ def observing(
             monitor = opened.enter_context(Monitor(desk, port=arguments.port or 0))
             _tell(face, monitor.url)
             sinks.append(monitor.tell)
+        if settings.flag("telemetry"):
+            from periplus.agent.observation.spans import open_spans
+
+            spans = open_spans(session, model)
+            opened.callback(_close_spans, face, spans)
+            sinks.append(spans)
 
         def all_of_them(event: Event) -> None:
             for sink in sinks:
@@ -80,6 +88,13 @@ def _desk(face: Face, session: str, *, title: str, model: str, is_live: bool = F
         return Project.open(face.cwd, face.writer(), store=face.store)
 
     return Desk(opening, session, title=title, model=model, is_live=is_live)
+
+
+def _close_spans(face: Face, spans: Spans) -> None:
+    left = spans.close()
+    if left or spans.is_broken:
+        what = f"{left} spans did not reach the collector" if left else "no more spans were made: the SDK failed"
+        face.stderr.write(f"periplus: {what}; the run is not touched by that.\n")
 
 
 def _tell(face: Face, url: str) -> None:
