@@ -42,6 +42,8 @@ _IMPORT: Final = re.compile(r"^[ \t]{0,3}(?:[-*][ \t]{1,3})?@(\S{1,500})[ \t]*$"
 _TEXTS: Final = (".md", ".mdc", ".markdown", ".txt", ".rst")
 _ROOM_LEAST: Final = 200
 _MORE: Final = "more instruction files"
+_ODD: Final = "a file of instructions"
+_ODD_NAMES: Final = "the path of one, or of several, would itself command an agent: they are not shown"
 _NO_ROOM: Final = "there is no room left to show them; list(glob='**/AGENTS.md') names those that there are"
 _REPEATED: Final = (
     "[Periplus' own part is left out: it repeats this project's memory, see list(path='@periplus/memory/')]"
@@ -133,7 +135,7 @@ class InstructionReader:
     # -- one file --------------------------------------------------------------------------------------------------------
 
     def _look(self, path: str, now: _Pass, depth: int = 0) -> None:
-        if path in now.looked or path == _MORE:
+        if path in now.looked or path in (_MORE, _ODD):
             return
         now.looked.add(path)
         held = now.held.live.get(path)
@@ -147,6 +149,11 @@ class InstructionReader:
         if read is None:
             if held is not None:
                 now.tell(InstructionFile(path))
+            return
+        named = made_harmless(path)
+        if named.phrases or named.hidden:  # its name would stand outside of the fence
+            if _ODD not in now.held.live and all(one.path != _ODD for one in now.found):
+                now.tell(InstructionFile(_ODD, "odd", "", _ODD_NAMES))
             return
         if read.remark:
             if read.target and self._is_named(path, read.target):

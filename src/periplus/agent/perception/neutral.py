@@ -65,6 +65,8 @@ class Harmless(NamedTuple):
 def made_harmless(text: str) -> Harmless:
     """The text, each phrase replaced by ``NEUTRALISED``, hidden characters gone. The same text gives the same."""
     text, hidden = _HIDDEN.subn("", text)
+    if not text.isascii():
+        text = "\n".join(_unmasked(line) for line in text.split("\n"))
     phrases = 0
     for pattern in _PHRASES:
         pieces, at = [], 0
@@ -75,3 +77,13 @@ def made_harmless(text: str) -> Harmless:
         phrases += len(pieces) // 2
         text = "".join([*pieces, text[at:]])
     return Harmless(text, phrases, hidden)
+
+
+def _unmasked(line: str) -> str:
+    """The line; in its plain letters where these say a phrase that letters which only look otherwise hid."""
+    if line.isascii():
+        return line
+    import unicodedata
+
+    plain = unicodedata.normalize("NFKC", line)
+    return plain if plain != line and any(pattern.search(plain) for pattern in _PHRASES) else line
