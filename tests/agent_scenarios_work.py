@@ -483,3 +483,11 @@ shown_by("a file is mentioned with @", "the mention reaches the model as the fil
          "test_tui.py::test_a_session_with_a_mention_a_question_an_undo_and_its_end", wire="openai-chat")  # fmt: skip
 shown_by("reads really run at the same time", "two reads that wait for each other both end",
          "test_agent_loop.py::test_reads_run_beside_each_other_and_writes_in_order")  # fmt: skip
+shown_by("a task is given to a subagent", "it works with a fresh context behind the very front of its parent's requests, and its report comes back whole",
+         "test_agent_subagents.py::test_a_task_is_done_by_another_and_its_report_comes_back_whole")  # fmt: skip
+shown_by("two subagents at once over the wire", "both are seen behind their names, and every request of the run has one front",
+         "test_agent_subagents.py::test_a_run_shows_its_subagents_and_the_wire_has_one_front", wire="openai-chat")  # fmt: skip
+shown_by("subagents that edit side by side", "where their paths do not meet they work at once, and what each changed is told as its own",
+         "test_agent_subagents.py::test_those_that_edit_run_beside_each_other_where_their_paths_do_not_meet")  # fmt: skip
+shown_by("killed in the middle of a subagent", "the one that was cut off goes on where it was, and its first step is not asked for again",
+         "test_agent_subagents.py::test_a_kill_in_the_middle_of_one_is_gone_on_from", wire="openai-chat")  # fmt: skip
