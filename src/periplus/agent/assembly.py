@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.agent.cancel import CancelToken
-from periplus.agent.contracts import Answer, Approver, LLMClient, ToolCall, ToolDecision
+from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
 from periplus.agent.events import RunStarted, Sink
 from periplus.agent.extension import Extension, Opener, Room, Under
@@ -42,8 +42,10 @@ from periplus.base.clock import Clock, SystemClock, format_ms
 from periplus.base.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
+    from periplus.agent.memories.store import StoreMemory
     from periplus.agent.sandbox import Sandbox
     from periplus.agent.tape.notes import SliceNote
+    from periplus.agent.tools.host import LocalToolHost
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
@@ -85,10 +87,7 @@ class AgentSession:
     """A session that runs. Close it: its trail is sealed then."""
 
     def __init__(self, project: Project, client: LLMClient, begun: Begun) -> None:
-        from periplus.agent.memories.store import StoreMemory
-        from periplus.agent.retriever import FolderRetriever
         from periplus.agent.sandbox import find_sandbox
-        from periplus.agent.tools import claims_guard
 
         settings, under = begun.settings, begun.under
         root = project.folder
@@ -97,74 +96,32 @@ class AgentSession:
         self.project = project
         self._begun, self._is_told = begun, False
         self._ended: Ended | None = None
-        self._approver = begun.approver
         self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
-            title = " ".join(begun.title.split())[:_TITLE_CHARACTERS]
-            index = TurnIndex(project)
-            opened.callback(index.close)
-            memory = StoreMemory(project, index)
-            opened.callback(memory.close)
-            self._tasks = TaskKeeper(memory, begun.name)
-            self.log = StoreLog(
-                project, begun.name, title=title, model=begun.model, agent=begun.agent, checkpoints=under is None
-            )
-            opened.callback(self._seal)
-            turns = StoredTurns(index, self.log.item_id)
+            memory = self._open_memory(opened)
             self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
             self.permission = under.permission if under is not None else Permission(
                 settings.mode, settings.rules, home=begun.home, workspace=root
             )  # fmt: skip
-            unread = Unread(self.permission.unread("deny"), self.permission.unread("ask"))
-            approver = (
-                PermissionApprover(self.permission, _Remembering(self, begun.approver))
-                if begun.approver is not None
-                else None
-            )
             state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
             brought: list[Extension] = []
             self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
             self.said = tuple(line for one in brought for line in one.said)
-            source = Pages(pages_of(turns, self._kept, project, lambda item_id: StoredTurns(index, item_id)))
-            for extension in brought:
-                for folder, pages in extension.pages.items():
-                    source.add(folder, pages)
-            self.host = open_host(
-                HostParts(
-                    root=root, state=state, more=[tool for extension in brought for tool in extension.tools],
-                    environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=source,
-                    guard=under.guard if under is not None else claims_guard(project),
-                    shared=under.work if under is not None else None, asker=begun.asker, consent=self._consent if approver is not None else None,
-                    authorize=self._authorize_inner, note=self.note, allow_network=settings.flag("network"),
-                    unread=unread,
-                )
-            )  # fmt: skip
+            self.host = self._open_host(memory, brought, state)
             opened.callback(self.host.close)
             for extension in brought:
                 self.host.watch(on_cancel=extension.cancel)
-            view = FolderView(self.host.work.folder, self._content)
-            prompt = "".join([prompt_for(settings.text("instructions")), *(one.prompt for one in brought)])
-            front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
-            self.tape = Tape(
-                *front, session=begun.name, files=view,
-                pages=PageTable(memory, FolderRetriever(root, unread), begun.name), memory=memory,
-                facts=lambda: [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())], budget=settings.number("context_tokens"),
-                fold_to=settings.number("context_tokens") // 3,
-            )  # fmt: skip
+            self.tape = self._open_tape(memory, brought)
             self.budget = Budget(
                 tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None,
                 parent=under.budget if under is not None else None,
             )  # fmt: skip
-            hooks: list[Hook] = [self.permission, self.budget, Guardrail()]
-            if settings.text("oracle"):
-                hooks.append(OraclePolicy(CommandOracle(self.host, settings.text("oracle"))))
-            elif begun.verifies:
-                hooks.append(SelfCheck())
+            approver = begun.approver
             self._session = Session(
                 Parts(
-                    client=client, host=self.host, context=self.tape, log=self.log, hooks=[*hooks, *(hook for one in brought for hook in one.hooks), *begun.hooks],
-                    approver=approver, emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), world=begun.world,
-                    clock=begun.clock,
+                    client=client, host=self.host, context=self.tape, log=self.log, hooks=self._hooks(brought),
+                    approver=PermissionApprover(self.permission, _Remembering(self, approver)) if approver is not None else None,
+                    emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), world=begun.world, clock=begun.clock,
                 )
             )  # fmt: skip
             self._opened = opened.pop_all()
@@ -236,6 +193,73 @@ class AgentSession:
     def close(self) -> None:
         self._opened.close()
 
+    # -- what it is made of -------------------------------------------------------------------------------------------
+
+    def _open_memory(self, opened: ExitStack) -> StoreMemory:
+        """The memory of the project, and beside it the log, the turns and the tasks of the session."""
+        from periplus.agent.memories.store import StoreMemory
+
+        begun, project = self._begun, self.project
+        self._index = TurnIndex(project)
+        opened.callback(self._index.close)
+        memory = StoreMemory(project, self._index)
+        opened.callback(memory.close)
+        self._tasks = TaskKeeper(memory, begun.name)
+        self.log = StoreLog(
+            project, begun.name, title=" ".join(begun.title.split())[:_TITLE_CHARACTERS], model=begun.model, agent=begun.agent,
+            checkpoints=begun.under is None,
+        )  # fmt: skip
+        opened.callback(self._seal)
+        return memory
+
+    def _open_host(self, memory: Memory, brought: Sequence[Extension], state: str) -> LocalToolHost:
+        from periplus.agent.tools import claims_guard
+
+        begun, under, index = self._begun, self._begun.under, self._index
+        turns = StoredTurns(index, self.log.item_id)
+        pages = Pages(pages_of(turns, self._kept, self.project, lambda item_id: StoredTurns(index, item_id)))
+        for extension in brought:
+            for folder, source in extension.pages.items():
+                pages.add(folder, source)
+        return open_host(
+            HostParts(
+                root=self.project.folder, state=state, more=[tool for extension in brought for tool in extension.tools],
+                environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=pages,
+                guard=under.guard if under is not None else claims_guard(self.project),
+                shared=under.work if under is not None else None, asker=begun.asker,
+                consent=self._consent if begun.approver is not None else None, authorize=self._authorize_inner, note=self.note,
+                allow_network=begun.settings.flag("network"), unread=self._unread(),
+            )
+        )  # fmt: skip
+
+    def _open_tape(self, memory: Memory, brought: Sequence[Extension]) -> Tape:
+        from periplus.agent.retriever import FolderRetriever
+
+        begun, under, root = self._begun, self._begun.under, self.project.folder
+        prompt = "".join([prompt_for(begun.settings.text("instructions")), *(one.prompt for one in brought)])
+        front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
+        budget = begun.settings.number("context_tokens")
+
+        def facts() -> list[Fact]:
+            return [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())]
+
+        return Tape(
+            *front, session=begun.name, files=FolderView(self.host.work.folder, self._content),
+            pages=PageTable(memory, FolderRetriever(root, self._unread()), begun.name), memory=memory, facts=facts,
+            budget=budget, fold_to=budget // 3,
+        )  # fmt: skip
+
+    def _hooks(self, brought: Sequence[Extension]) -> list[Hook]:
+        hooks: list[Hook] = [self.permission, self.budget, Guardrail()]
+        if self._begun.settings.text("oracle"):
+            hooks.append(OraclePolicy(CommandOracle(self.host, self._begun.settings.text("oracle"))))
+        elif self._begun.verifies:
+            hooks.append(SelfCheck())
+        return [*hooks, *(hook for one in brought for hook in one.hooks), *self._begun.hooks]
+
+    def _unread(self) -> Unread:
+        return Unread(self.permission.unread("deny"), self.permission.unread("ask"))
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _tell_run(self) -> None:
@@ -286,13 +310,15 @@ class AgentSession:
         return decision.reason or "no rule allows it"
 
     def _consent(self, wish: Wish, about: str) -> bool:
-        if self._approver is None:
+        if self._begun.approver is None:
             return False
         if wish == "unsandboxed" and about == self._granted:
             return True  # the permission has asked
         what = "run outside of the sandbox" if wish == "unsandboxed" else "use the network"
         call = ToolCall(id="", name="shell", args={"command": about, wish: True})
-        return self._approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}")) != "no"
+        return (
+            self._begun.approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}")) != "no"
+        )
 
 
 class _Remembering:
