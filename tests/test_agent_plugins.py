@@ -694,3 +694,36 @@ def test_the_plugin_of_the_page_works(place):
 def test_the_table_of_the_page_has_every_seam():
     table = PAGE.split("## What a program hears and says")[1]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(SEAMS)
+
+
+# -- no way around a rule ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_holds_for_the_calls_of_a_program_too(place):
+    plugin(place, **hooks("authorize_tool", RULE, 'tools = ["write"]\ndeadline_s = 30\n'))
+    source = "write(path='vendor/a', content='x')"
+    with place.session([answer("", call("code", source=source)), "Done."]) as session:
+        session.turn("Go")
+        assert not (place.root / "vendor").exists()
+
+
+def test_a_rule_holds_for_a_subagent_though_its_file_was_changed_since(place):
+    folder = plugin(place, **hooks("authorize_tool", RULE, 'tools = ["write"]\ndeadline_s = 30\n'))
+    spawn = call("spawn_agent", task="write vendor/a")
+    asked = []
+
+    def answers_to(messages, tools):
+        said = messages[-1].content
+        asked.append(said)
+        if len(asked) == 1:
+            (folder / "hook.py").write_text("print('{}')\n")
+            return answer("", spawn)
+        if len(asked) == 2:
+            return answer("", call("write", path="vendor/a", content="x"))
+        return answer("Done.")
+
+    with place.session([answers_to] * 6) as session:
+        session.turn("Go")
+        assert len(asked) >= 3
+        assert "vendor/ is not ours" in asked[2]
+    assert not (place.root / "vendor").exists()

@@ -14,7 +14,7 @@ from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCa
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
 from periplus.agent.events import RunStarted, Sink
 from periplus.agent.extension import Extension, Opener, Room, Under
-from periplus.agent.hooks import Hook
+from periplus.agent.hooks import Composite, Hook
 from periplus.agent.loop import Limits, World
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
@@ -106,6 +106,7 @@ class AgentSession:
             state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
             brought: list[Extension] = []
             self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
+            self.brought: Sequence[Extension] = brought
             self.said = tuple(line for one in brought for line in one.said)
             self.host = self._open_host(memory, brought, state)
             opened.callback(self.host.close)
@@ -116,6 +117,7 @@ class AgentSession:
                 tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None,
                 parent=under.budget if under is not None else None,
             )  # fmt: skip
+            self._judges = Composite([self.permission, *(hook for one in brought for hook in one.hooks), *begun.hooks])
             approver = begun.approver
             self._session = Session(
                 Parts(
@@ -303,8 +305,8 @@ class AgentSession:
         return self.host.work.changes.content(digest.hex())
 
     def _authorize_inner(self, name: str, args: Mapping[str, object]) -> str:
-        """A program's own calls are judged like the model's; nobody is asked in the middle of one."""
-        decision = self.permission.authorize_tool(name, args)
+        """A program's own calls are judged like the model's, by permission and by what others brought; nobody is asked in the middle of one."""
+        decision = self._judges.authorize_tool(name, args)
         if decision.allow and not decision.ask:
             return ""
         return decision.reason or "no rule allows it"

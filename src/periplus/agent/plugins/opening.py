@@ -35,14 +35,15 @@ _ANSWER: Final = ("outcome", "output")
 
 @dataclass(frozen=True, slots=True)
 class PluginExtension(Extension):
-    """``skills`` are where those of plugins lie, for who opens skills."""
+    """``skills`` are where those of plugins lie, for who opens skills. ``plugins`` are those that are on, as they were found."""
 
     skills: Sequence[SkillPlace] = ()
+    plugins: Sequence[FoundPlugin] = ()
 
 
 def open_plugins(room: Room) -> Extension | None:
     """An opener of the agent's, before those that take skills and servers from it; None where there is no plugin."""
-    found = find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
+    found = _found(room)
     if not found:
         return None
     said = [line for one in found if (line := _why_off(one))]
@@ -68,8 +69,19 @@ def open_plugins(room: Room) -> Extension | None:
     return PluginExtension(
         tools=_tools(opened, said), hooks=[hook for one in opened for hook in one.hooks()],
         servers=[row for one in opened for row in one.servers()], cancel=programs.cancel, close=programs.close, said=said,
-        skills=[place for one in opened for place in one.skills()],
+        skills=[place for one in opened for place in one.skills()], plugins=[one.found for one in opened],
     )  # fmt: skip
+
+
+def _found(room: Room) -> list[FoundPlugin]:
+    """A subagent has the plugins of its session, as they were when that began: else whoever changes a plugin's file would be rid of its
+    rules.
+    """
+    if room.begun.under is None:
+        return find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
+    return [
+        one for held in room.begun.under.session.brought if isinstance(held, PluginExtension) for one in held.plugins
+    ]
 
 
 def _why_off(one: FoundPlugin) -> str:
@@ -98,6 +110,7 @@ class _Opened:
     def __init__(self, room: Room, found: FoundPlugin, programs: Programs, files: Files) -> None:
         assert found.manifest is not None
         assert found.held is not None
+        self.found = found
         self.manifest: Manifest = found.manifest
         self._room, self._programs = room, programs
         copies = os.path.join(os.path.dirname(room.state), _COPIES)
