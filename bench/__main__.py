@@ -34,6 +34,7 @@ from bench import (
     start,
     trail,
     trail_scale,
+    writers,
 )
 from bench.machine import machine
 from bench.measure import Bench, Row
@@ -60,6 +61,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "select": contexts_select.measure,
     "server": contexts_server.measure,
     "agent": agent_tape.measure,
+    "writers": writers.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from periplus.base.analysis import terms
 from periplus.memory.senses import _SENSES, SENSE_MARK, senses_of
@@ -38,3 +40,21 @@ def test_other_words_share_none_and_have_none():
     assert not {*senses_of(["password"])} & {*senses_of(["invoice"])}
     assert senses_of(["password", "password"]) == senses_of(["password"])
     assert all(sense.startswith(SENSE_MARK) and terms(sense) != [sense] for sense in senses_of(["password"]))
+
+
+@given(
+    st.text(alphabet="abc deletingpasswordslow_-A1é字 .", max_size=60),
+    st.text(alphabet="retry cache TTL-x", max_size=20),
+)
+def test_the_senses_of_a_document_are_those_of_its_terms(body, context):
+    """Where the terms that the index took in serve again, and where they do not."""
+    from periplus.base.analysis import STOP_WORDS, expand
+    from periplus.memory.documents import Document
+    from periplus.memory.index import _senses
+
+    for times in (1, 60):
+        document = Document("note", -1, "2026-01-01T00:00:00.000Z", "", body * times, (), context)
+        said = terms(f"{document.body[:1000]} {document.context[:1000]}")
+        expected = " ".join(senses_of(word for word in said if word not in STOP_WORDS))
+        assert _senses("note", document, expand(document.body), expand(document.context)) == expected
+        assert _senses("trail", document, expand(document.body), expand(document.context)) == ""

@@ -108,7 +108,7 @@ class Face:
             allow_secrets=allow_secrets,
             progress=self.progress("rebuilding the index"),
             in_hurry=in_hurry,
-            embeddings=self.environment.get("PERIPLUS_EMBEDDINGS", ""),
+            embeddings=os.path.expanduser(self.environment.get("PERIPLUS_EMBEDDINGS", "")),
         )
         return self._project
 

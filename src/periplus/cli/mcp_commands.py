@@ -58,7 +58,7 @@ def _desk(face: Face, name: str, session: str) -> Desk:
     def open_project(writer: Writer) -> Project:
         from periplus.project import Project
 
-        embeddings = face.environment.get("PERIPLUS_EMBEDDINGS", "")
+        embeddings = os.path.expanduser(face.environment.get("PERIPLUS_EMBEDDINGS", ""))
         return Project.open(face.cwd, writer, store=face.store, embeddings=embeddings)
 
     def on_error(error: BaseException) -> None:

@@ -197,15 +197,19 @@ def _insert_all(db: sqlite3.Connection, pending: list[_Pending]) -> None:
         _insert(db, item)
 
 
-def _senses(item_type: str, document: Document) -> str:
-    """The senses of a memory's words; a session or a commit has none."""
+def _senses(item_type: str, document: Document, body: str, context: str) -> str:
+    """The senses of a memory's words; a session or a commit has none. ``body`` and ``context`` are what the index takes in of them."""
     from periplus.base.analysis import STOP_WORDS, terms
 
     if item_type == "trail":
         return ""
     from periplus.memory.senses import senses_of
 
-    said = terms(f"{document.body[:_SENSES_OF_CHARACTERS]} {document.context[:_SENSES_OF_CHARACTERS]}")
+    first, second = document.body, document.context
+    if max(len(first), len(second)) <= _SENSES_OF_CHARACTERS and first.isascii() and second.isascii():
+        said = [*body.split(), *context.split()]  # the same terms: to find them again takes a fifth of the work
+    else:
+        said = terms(f"{first[:_SENSES_OF_CHARACTERS]} {second[:_SENSES_OF_CHARACTERS]}")
     return " ".join(senses_of(word for word in said if word not in STOP_WORDS))
 
 
@@ -222,10 +226,11 @@ def _insert(db: sqlite3.Connection, item: _Pending) -> None:
          (document.title or document.body)[:TEXT_CHARACTERS]),
     )  # fmt: skip
     table = "session_words" if document.kind == "session" else "words"
+    body, context = expand(document.body), expand(document.context)
     db.execute(
         f"INSERT INTO {table} (rowid, body, title, path, context, day, kind, sense) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
-        (row_id, expand(document.body), expand(document.title), expand(" ".join(document.paths)),
-         expand(document.context), expand(document.ts[:10]), kind_token(document.kind), _senses(key[0], document)),
+        (row_id, body, expand(document.title), expand(" ".join(document.paths)), context, expand(document.ts[:10]),
+         kind_token(document.kind), _senses(key[0], document, body, context)),
     )  # fmt: skip
     if document.kind in ("session", "commit") or document.part < 0:
         db.executemany(

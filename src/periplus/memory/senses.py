@@ -324,8 +324,14 @@ def senses_of(words: Iterable[str]) -> list[str]:
     """The senses of ``words`` (terms in lower case), each as a term that no text has, in the order of the words."""
     found: dict[str, None] = {}
     for word in words:
-        found.update(dict.fromkeys(_senses_of_root(_root(word))))
+        for sense in _senses_of_word(word):
+            found[sense] = None
     return list(found)
+
+
+@lru_cache(_KEPT_MAX)
+def _senses_of_word(word: str) -> tuple[str, ...]:
+    return _senses_of_root(_root(word))
 
 
 @lru_cache(_KEPT_MAX)
@@ -346,7 +352,6 @@ def _senses_of_root(root: str) -> tuple[str, ...]:
     return tuple(f"{SENSE_MARK}{number}" for number in lines)
 
 
-@lru_cache(_KEPT_MAX)
 def _root(word: str) -> str:
     """A word without its ending, rougher than a stemmer: both sides go through it, and a wrong meeting costs little."""
     for ending in _ENDINGS:
