@@ -76,7 +76,7 @@ def hostile_arguments(scene):
     assert scene.turn("break things").reason == "done"
     assert len(scene.outcomes) == len(calls)
     assert set(scene.outcomes) <= {"failed", "denied"}
-    assert sorted(path.name for path in scene.place.iterdir()) == ["project"]
+    assert sorted(path.name for path in scene.place.iterdir()) == ["home", "project"]
 
 
 @scenario("a model that asks for the same failing call without end is stopped after nine steps", "anthropic")

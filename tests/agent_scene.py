@@ -24,6 +24,7 @@ from periplus.agent.models.opening import ModelName, Provider, open_model
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.sandbox import find_sandbox
 from periplus.agent.settings import load_settings
+from periplus.agent.standard import STANDARD
 from periplus.agent.tape.prefix import common_length, serialised
 from periplus.journal import Writer
 from periplus.project import Project
@@ -119,6 +120,7 @@ class Scene:
         self.place, self.wire = Path(place), wire
         self.folder = self.place / "project"
         self.folder.mkdir()
+        (self.place / "home").mkdir()
         git(self.folder, "init", "-q", "-b", "main")
         self.file("calc.py", CALC)
         self.file("check.py", CHECK)
@@ -130,7 +132,13 @@ class Scene:
         self.messages = []
         self.bodies: dict[str, list] = {}
         self.events = []
+        self.emit = self.events.append
+        self.extensions = STANDARD
+        self.config = self.place / "config"
+        self.is_trusted = False
+        self.others = []  # what the models of subagents say
         self.waits = Waits()
+        self.world = self.waits.world()
         self.session = None
         self._opened = ExitStack()
         self._options = {}
@@ -164,7 +172,7 @@ class Scene:
         self.close()
         flags = {"mode": mode, "rules": list(rules) or None, "model": "fake/test", **flags}
         settings = load_settings(
-            str(self.place / "no-settings"), str(self.folder), trusted=False, environment={}, flags=flags
+            str(self.config), str(self.folder), trusted=self.is_trusted, environment={}, flags=flags
         )
         self._options = {"name": name, "mode": mode, "rules": rules, "person": person, "asker": asker, "verifies": verifies, "hooks": hooks,
                          **{key: value for key, value in flags.items() if key not in ("mode", "rules", "model")}}  # fmt: skip
@@ -172,8 +180,8 @@ class Scene:
         client = self._client(replies)
         begun = Begun(
             settings=settings, name=name, title="a scene", environment={"PATH": PATH, "LC_ALL": "C.UTF-8"}, home=str(self.place / "home"),
-            model="fake/test", approver=person, asker=asker.ask if asker else None, emit=self.events.append, sandbox=sandbox(),
-            verifies=verifies, hooks=hooks, world=self.waits.world(), clock=self.clock(),
+            model="fake/test", approver=person, asker=asker.ask if asker else None, emit=self.emit, sandbox=sandbox(),
+            verifies=verifies, hooks=hooks, extensions=self.extensions, another=self._another, config=str(self.config), world=self.world, clock=self.clock(),
         )  # fmt: skip
         self.session = self._opened.enter_context(begin(project, Watched(client, self), begun))
         return self.session
@@ -202,13 +210,29 @@ class Scene:
             self.script = ScriptedClient(replies[0] if len(replies) == 1 and callable(replies[0]) else replies)
             return self.script
         self.fake = self._opened.enter_context(FakeProvider(*replies))
-        base = self.fake.url if self.wire == "anthropic" else self.fake.url + "/v1"
-        provider = Provider(kind=self.wire, base_url=base)
-        client = open_model(ModelName("fake", "test"), {"fake": provider}, "k" * 20)[0]
-        self._opened.callback(client.close)
+        client = self._opened_client(self.fake)
         bodies = self.bodies.setdefault(self._options["name"], [])
         self._opened.callback(lambda fake=self.fake: bodies.extend(fake.bodies()))
         return client
+
+    def _another(self, model):
+        """A model for a subagent: another client, of the same kind."""
+        if not self.wire:
+            return ScriptedClient(self.others)
+        return self._opened_client(self._opened.enter_context(FakeProvider(*self.others)))
+
+    def _opened_client(self, fake):
+        base = fake.url if self.wire == "anthropic" else fake.url + "/v1"
+        client = open_model(ModelName("fake", "test"), {"fake": Provider(kind=self.wire, base_url=base)}, "k" * 20)[0]
+        self._opened.callback(client.close)
+        return client
+
+    def setting(self, path, text):
+        """A file of the user's own folder of settings."""
+        full = self.config / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_text(text)
+        full.chmod(0o600)
 
     # -- what came of it
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 import agent_scenarios_model
+import agent_scenarios_parts
 import agent_scenarios_policy
 import agent_scenarios_work
 from agent_scenario import SCENARIOS
@@ -25,8 +26,9 @@ from periplus.agent.tape.prefix import BREAKS
 
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
+pytest.importorskip("mcp")
 
-TABLES = (agent_scenarios_work, agent_scenarios_policy, agent_scenarios_model)
+TABLES = (agent_scenarios_work, agent_scenarios_policy, agent_scenarios_model, agent_scenarios_parts)
 OWN = [row for row in SCENARIOS.values() if row.run is not None]
 
 

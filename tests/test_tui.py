@@ -59,9 +59,9 @@ class Terminal:
     def screen(self, *, colours=False):
         return self._tmux("capture-pane", "-p", "-J", "-S", "-500", *(["-e"] if colours else []))
 
-    def wait_for(self, text, seconds=40):
+    def wait_for(self, text, seconds=40, times=1):
         until = time.monotonic() + seconds
-        while text not in (shown := self.screen()):
+        while (shown := self.screen()).count(text) < times:
             assert time.monotonic() < until, f"no {text!r} in:\n{shown}"
             time.sleep(0.05)
         return shown
@@ -146,6 +146,113 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
         assert "look again" in json.dumps(fake.bodies()[0])
         window.press("C-d")
         window.wait_for("ended 0")
+
+
+@needs_tmux
+@pytest.mark.parametrize("columns", [100, 44])
+def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, columns):
+    replies = [
+        says("", READS),
+        says("The sign is wrong."),
+        says("Prose."),
+        says("", CHECKS),
+        says("So it is."),
+        says("Here too."),
+    ]
+    with FakeProvider(*replies) as fake:
+        use(shell, fake)
+        window = terminal("run", "--session", "day", columns=columns, env={"NO_COLOR": "1"})
+        window.wait_for("what can be typed")
+        window.type("look at the sign")
+        window.wait_for("The sign is wrong.")
+        window.type("/topic new docs write them")
+        window.wait_for("on docs; main is parked")
+        window.type("say what the calculator is")
+        window.wait_for("Prose.")
+        window.type("/topic list")
+        window.wait_for("* docs  active")
+        window.wait_for("main  parked")
+        window.type("/topic switch nowhere")
+        window.wait_for("no topic 'nowhere'")
+        window.type("/topic switch main")
+        window.wait_for("on main; docs is parked")
+        window.type("/topic park")
+        window.wait_for("main is")
+        window.type("/topic frobnicate")
+        window.wait_for("that is no command for topics")
+        window.type("/unfold")
+        window.wait_for("there is no fold to take back")
+        window.type("/fold")
+        window.wait_for("/unfold takes it back")
+        window.type("/unfold")
+        window.wait_for("as before the fold")
+        window.type("/mode")
+        window.wait_for("* default")
+        window.type("/mode everything")
+        window.wait_for("is no mode")
+        window.type("/mode autonomous")
+        window.wait_for("autonomous: everything may run")
+        window.type("check it")  # in mode default the command would be asked for
+        window.wait_for("So it is.")
+        window.type("/resume")
+        window.wait_for("there is no other session here")
+        shell("run", "hello", "--session", "night", "--play", _talk_of(shell))
+        window.type("/resume")
+        window.wait_for("1. night")
+        window.type("1")
+        window.wait_for("Periplus, with fake/m", times=2)
+        window.type("what of you?")
+        window.wait_for("Here too.")
+        assert not re.search(r"\x1b\[[34][0-7]m", window.screen(colours=True))
+        window.press("C-d")
+        shown = window.wait_for("ended 0")
+    assert not re.search(r'File ".*periplus', shown)  # the check that fails has a traceback of its own
+    assert "periplus run --session night" in shown
+    assert "hello" in json.dumps(fake.bodies()[-1]["messages"][1])  # it is that session, from its beginning
+    counts = {one["name"]: one["turns"] for one in json.loads(shell("run", "--list", "--json").out)["sessions"]}
+    assert counts == {"day": 3, "night": 2}
+    assert "sound" in shell("doctor").out
+
+
+def _talk_of(shell):
+    """A recorded conversation of one word, said as often as somebody asks whether it is so."""
+    from periplus.agent.contracts import AssistantMessage
+    from periplus.agent.models.recorded import RecordingClient
+    from periplus.agent.models.scripted import ScriptedClient
+
+    path = str(shell.home / "talk.jsonl")
+    client = RecordingClient(ScriptedClient([AssistantMessage(content="Hello.")] * 5), path)
+    for _ in range(5):
+        client.complete([], [])
+    return path
+
+
+@needs_tmux
+def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
+    for name in ("first", "second"):
+        shell("run", f"hello from {name}", "--session", name, "--play", _talk_of(shell))
+        (shell.home / "talk.jsonl").unlink()
+    with FakeProvider(says("Gone on."), says("Again.")) as fake:
+        use(shell, fake)
+        window = terminal("run", "--resume")
+        window.wait_for("Which one? (a number; 1 without one)")
+        assert re.search(r"1\. second .*\n +2\. first ", window.screen())
+        window.type("2")
+        window.wait_for("what can be typed")
+        window.type("and now?")
+        window.wait_for("Gone on.")
+        window.press("C-d")
+        window.wait_for("periplus run --session first")
+        window.close()
+        assert "hello from first" in json.dumps(fake.bodies()[0])
+        window = terminal("run", "--resume")
+        window.wait_for("Which one?")
+        window.type("7")
+        window.wait_for("'7' is none of these")
+        window.wait_for("ended 2")
+    shell.fails(
+        "run", "--resume", code=1, wrong="no session of the agent was cut off"
+    )  # where nobody can be asked, as ever
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from periplus.agent.loop import Limits, World
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
-from periplus.agent.policies.permission import Permission, PermissionApprover
+from periplus.agent.policies.permission import Mode, Permission, PermissionApprover
 from periplus.agent.policies.selfcheck import SelfCheck
 from periplus.agent.runlog import StoreLog
 from periplus.agent.session import Parts, Session
@@ -182,6 +182,24 @@ class AgentSession:
         else:
             self._session.note(noted(self._session.turns, note))
 
+    @property
+    def mode(self) -> Mode:
+        """How much is asked for now."""
+        return self.permission.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """The person says how much is asked for from now on, between turns; it is told and written down before the next one."""
+        self.permission.set_mode(mode)
+        self._is_told = False
+
+    def fold(self) -> None:
+        """Between turns. Raises UsageError where there is nothing to fold."""
+        self._session.note(self.tape.fold())
+
+    def unfold(self) -> None:
+        """Take the last fold back. Raises UsageError where there is none."""
+        self._session.note(self.tape.unfold())
+
     def steer(self, text: str) -> None:
         self._session.steer(text)
 
@@ -271,7 +289,7 @@ class AgentSession:
         self._is_told = True
         begun, turn = self._begun, self._session.turns + (not self.is_interrupted)
         told = RunStarted(
-            turn=turn, session=begun.name, model=begun.model, mode=begun.settings.mode, sandbox=self.sandbox.layer,
+            turn=turn, session=begun.name, model=begun.model, mode=self.mode, sandbox=self.sandbox.layer,
             sandbox_about=self.sandbox.about, is_trusted=begun.settings.trusted,
         )  # fmt: skip
         data = {

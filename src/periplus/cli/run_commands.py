@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
     from periplus.agent.events import Sink
+    from periplus.agent.runlog import StoredSession
     from periplus.agent.settings import Settings
     from periplus.cli.run_text import EventLines
     from periplus.project import Project
@@ -73,7 +74,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_LAST,
         metavar="NAME",
-        help="go on with a session that was cut off, the last without a name",
+        help="go on with a session; without a name one from a list, or the last that was cut off where nobody can be asked",
     )
     add("--list", action="store_true", dest="listing", help="the sessions that there are")
     add(
@@ -157,7 +158,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         settings = _settings(face, arguments, project)
         if arguments.dry_run:
             return _dry_run(face, settings, task or "", project.folder)
-        name = _session_name(project, arguments)
+        name = _session_name(face, project, arguments)
         client, model = _client(face, arguments, settings)
         try:
             told = EventLines(face)
@@ -276,12 +277,16 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.tui.terminal import talk
 
     with face.open() as project:
-        settings, name, root = _settings(face, arguments, project), _session_name(project, arguments), project.folder
+        settings, name, root = (
+            _settings(face, arguments, project),
+            _session_name(face, project, arguments),
+            project.folder,
+        )
     client, model = _client(face, arguments, settings)
     lines = EventLines(face, stdout=sys.stdout)
 
     @contextmanager
-    def opening(conversation: Conversation) -> Yields[AgentSession]:
+    def opening(conversation: Conversation, name: str) -> Yields[AgentSession]:
         def told(event: Event) -> None:
             conversation.heard(event)
             lines(event)
@@ -314,7 +319,8 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
         close = getattr(client, "close", None)
         if close is not None:
             close()
-    face.out(f"Session {visible(name)} is kept: periplus run --session {visible(name)}")
+    kept = visible(conversation.name)
+    face.out(f"Session {kept} is kept: periplus run --session {kept}")
     return 0
 
 
@@ -323,7 +329,7 @@ def visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
-def _session_name(project: Project, arguments: argparse.Namespace) -> str:
+def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -> str:
     from periplus.agent.runlog import stored_sessions
     from periplus.agent.subagents import parent_of
     from periplus.base.errors import NotFoundError, UsageError
@@ -334,6 +340,8 @@ def _session_name(project: Project, arguments: argparse.Namespace) -> str:
                          mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
     if arguments.resume is None:
         return named or f"run-{project.journal.random(5).hex()}"
+    if arguments.resume == _LAST and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
+        return _picked(face, [one for one in stored_sessions(project) if not parent_of(one.name)][:_LISTED])
     for one in stored_sessions(project):
         if parent_of(one.name):
             continue
@@ -343,6 +351,28 @@ def _session_name(project: Project, arguments: argparse.Namespace) -> str:
         "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"
     )
     raise NotFoundError(wrong, safe="Nothing was run.", mend="See `periplus run --list`.")
+
+
+def _picked(face: Face, found: list[StoredSession]) -> str:
+    """The session that the person points to in a list; without a word, the last that was cut off, or the last."""
+    from periplus.base.errors import NotFoundError, UsageError
+    from periplus.tui.conversation import session_row
+
+    if not found:
+        raise NotFoundError(
+            "there is no session of the agent", safe="Nothing was run.", mend='Begin one: periplus run "…"'
+        )
+    usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
+    for at, one in enumerate(found, 1):
+        face.out(f"{at:3}. {visible(session_row(one))}")
+    sys.stdout.write(f"Which one? (a number; {usual} without one) ")
+    sys.stdout.flush()
+    said = sys.stdin.readline(1_000).strip() or str(usual)
+    if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(found):
+        raise UsageError(
+            f"{said!r:.80} is none of these", safe="Nothing was run.", mend="Name one: periplus run --resume NAME"
+        )
+    return found[int(said) - 1].name
 
 
 def _list(face: Face, project: Project) -> int:

@@ -6,7 +6,7 @@ There is one line to write in, always. The session lives in a thread of its own,
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "Conversation", "mentions_in"]
+__all__ = ["COMMANDS", "Conversation", "mentions_in", "session_row"]
 
 import queue
 import re
@@ -24,18 +24,33 @@ if TYPE_CHECKING:
     from periplus.agent.assembly import AgentSession
     from periplus.agent.episodes import Ended
     from periplus.agent.events import Event
+    from periplus.agent.runlog import StoredSession
 
 State: TypeAlias = Literal["idle", "running", "asking"]
-Job: TypeAlias = Literal["turn", "resume", "undo", "leave"]
+Job: TypeAlias = Literal["turn", "resume", "command", "pick", "leave"]
 COMMANDS: Final[Mapping[str, str]] = {
     "/help": "what can be typed",
     "/undo": "take back what the last turn that changed files did to them",
+    "/topic": "another topic: new NAME, switch NAME, park, done, list",
+    "/mode": "how much is asked for: ask, default, autonomous",
+    "/fold": "make what the model is sent short",
+    "/unfold": "take the last fold back",
+    "/resume": "go on with another session, picked from a list",
     "/stop": "stop the turn that runs (or Esc)",
     "/stats": "what the calls of the model cost: tokens, the cache, price, time",
     "/status": "what was spent, and where this session is kept",
     "/quit": "end the session (or Ctrl-D)",
 }
 _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
+
+
+_PICKED_MAX: Final = 20
+
+
+def session_row(one: StoredSession) -> str:
+    """A session in a list from which a person picks."""
+    turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.is_interrupted else ''}"
+    return f"{one.name}  {one.last}  {turns}  {one.title}"
 
 
 def mentions_in(text: str) -> list[str]:
@@ -49,7 +64,7 @@ class Conversation:
 
     def __init__(
         self, say: Callable[[str], None], exists: Callable[[str], bool], model: str, mode: str, name: str,
-        opening: Callable[[Conversation], AbstractContextManager[AgentSession]],
+        opening: Callable[[Conversation, str], AbstractContextManager[AgentSession]],
     ) -> None:  # fmt: skip
         self._say, self._exists = say, exists
         self._model, self._mode, self._name = model, mode, name
@@ -65,12 +80,18 @@ class Conversation:
         self._spending = Spending()
         self._subagents: dict[str, str] = {}  # that run now: names by their sessions
         self._turns = 0
+        self._is_open = False
         self.is_over = False
         self.failure: Exception | None = None
 
     def begin(self) -> None:
         """Open the session; a turn that was cut off is gone on with."""
         self._worker.start()
+
+    @property
+    def name(self) -> str:
+        """That of the session."""
+        return self._name
 
     @property
     def state(self) -> State:
@@ -181,38 +202,88 @@ class Conversation:
             self._jobs.put((job, text, self._token))
 
     def _work(self) -> None:
-        """The thread of the session."""
+        """The thread of the session, or of one after another: where one cannot be opened, the one before it is gone on with."""
+        before, name = "", self._name
         try:
-            with self._opening(self) as session:
-                self._session = session
-                if session.is_interrupted:
-                    self._say("Going on with the turn that was cut off.")
-                    self._put("resume")
-                else:
-                    self._rest()
-                while True:
-                    job, text, token = self._jobs.get()
-                    if job == "leave":
-                        return
-                    self._do(session, job, text, token)
+            while name:
+                self._name, self._is_open = name, False
+                try:
+                    before, name = name, self._converse(name)
+                except PeriplusError as error:
+                    if self._is_open or not before:
+                        raise
+                    self._tell(error)
+                    before, name = "", before
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
             self.failure = error
             self.is_over = True
             self._rest()
 
-    def _do(self, session: AgentSession, job: Job, text: str, token: CancelToken) -> None:
+    def _converse(self, name: str) -> str:
+        """One session; gives the name of the next, empty where the person leaves."""
+        with self._opening(self, name) as session:
+            self._session, self._is_open = session, True
+            if session.is_interrupted:
+                self._say("Going on with the turn that was cut off.")
+                self._put("resume")
+            else:
+                self._rest()
+            while True:
+                job, text, token = self._jobs.get()
+                if job == "leave":
+                    return ""
+                following = self._do(session, job, text, token)
+                if following:
+                    self._session = None
+                    return following
+
+    def _do(self, session: AgentSession, job: Job, text: str, token: CancelToken) -> str:
+        """Gives the name of a session that is to be gone on with instead."""
+        from periplus.tui.commands import do_command
+
+        following = ""
         try:
-            if job == "undo":
-                self._say(f"as before that turn: {', '.join(session.undo()) or 'nothing'}")
-                return
-            ended = session.turn(text, token=token) if job == "turn" else session.resume(token=token)
-            if ended is not None:
-                self._ended(ended)
+            if job == "pick":
+                following = self._picked(session, text)
+            elif job == "command":
+                for line in do_command(session, text):
+                    self._say(line)
+                self._mode = session.mode
+            else:
+                ended = session.turn(text, token=token) if job == "turn" else session.resume(token=token)
+                if ended is not None:
+                    self._ended(ended)
         except PeriplusError as error:
-            self._say(f"periplus: {error}")
-            self._say(f"{error.safe} {error.mend}".strip())
+            self._tell(error)
         finally:
-            self._rest()
+            if not following:
+                self._rest()
+        return following
+
+    def _picked(self, session: AgentSession, name: str) -> str:
+        """Another session of this project, by its name or from a list."""
+        from periplus.agent.runlog import stored_sessions
+        from periplus.agent.subagents.names import parent_of
+
+        found = [one for one in stored_sessions(session.project) if one.name != self._name and not parent_of(one.name)]
+        if name:
+            if name in (one.name for one in found):
+                return name
+            self._say(f"there is no other session {name} here")
+            return ""
+        if not found:
+            self._say("there is no other session here")
+            return ""
+        rows = {session_row(one): one.name for one in found[:_PICKED_MAX]}
+        answer = self.ask("Which one? (its number; empty stays here)", list(rows))
+        if answer and answer in rows:
+            return rows[answer]
+        self._say("still here")
+        return ""
+
+    def _tell(self, error: PeriplusError) -> None:
+        self._say(f"periplus: {error}")
+        self._say(f"{error.safe} {error.mend}".strip())
 
     def _rest(self) -> None:
         with self._lock:
@@ -241,10 +312,12 @@ class Conversation:
                 self._say(line)
         elif name == "/status":
             self._say(f"session {self._name}, {self._turns} turn{'s' * (self._turns != 1)} here · {self.status()}")
-        elif name == "/undo":
+        elif name in COMMANDS:  # what changes the session, or leaves it
             if state != "idle":
                 self._say("(not while the agent works; stop it first)")
-                return
-            self._put("undo")
+            elif name == "/resume":
+                self._put("pick", " ".join(text.split()[1:]))
+            else:
+                self._put("command", text)
         else:
             self._say(f"there is no command {name}; /help has those that there are")

@@ -84,7 +84,7 @@ def parse_rule(text: str) -> Rule:
 class Permission(Hook):
     """May this call run? ``home`` and ``workspace`` are absolute paths, for the floor."""
 
-    also: ClassVar[frozenset[str]] = frozenset({"always", "explain", "unread"})
+    also: ClassVar[frozenset[str]] = frozenset({"always", "explain", "set_mode", "unread"})
 
     def __init__(
         self, mode: Mode, rules: Iterable[Rule] = (), *, home: str = "", workspace: str = "",
@@ -129,6 +129,14 @@ class Permission(Hook):
         named = f"{name}({_target(args)})" if name == _SERVERS else name
         why = judgement.reason if judgement is not None and is_loose else f"{named} is asked for in mode {self._mode}"
         return ToolDecision(allow=True, ask=True, reason=why)
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """The person says how much is asked for from now on. The rules stay, and the floor."""
+        self._mode = mode
 
     def unread(self, effect: Effect) -> tuple[str, ...]:
         """The paths, as globs, of the rules of that effect that keep files from being read."""
