@@ -11,12 +11,14 @@ __all__ = ["EditingSession", "measure"]
 import os
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import mean
 from typing import Any, Final
 
 from bench.agent_peer import find_peer, run_peer
+from bench.agent_start import measure_start
 from bench.measure import Bench, Figure, Row, row
-from periplus.agent.contracts import AssistantMessage, Message, ToolCall, ToolSchema, TurnContext
+from periplus.agent.contracts import AssistantMessage, Message, RunLog, ToolCall, ToolSchema, TurnContext
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted
 from periplus.agent.loop import Limits
 from periplus.agent.memories import NullMemory
@@ -48,13 +50,15 @@ class EditingSession:
     ``kind`` is ``tape`` or ``transcript``; ``options`` are the tape's. With ``seals`` every turn is folded when it is over.
     """
 
-    def __init__(self, folder: str, kind: str = "tape", *, seals: bool = False, **options: Any) -> None:
+    def __init__(
+        self, folder: str, kind: str = "tape", *, seals: bool = False, log: RunLog | None = None, **options: Any
+    ) -> None:
         self._seals = seals
         os.makedirs(os.path.join(folder, "work", "src"))
         for number in range(_FILES):
             with open(os.path.join(folder, "work", "src", f"part{number}.py"), "w", encoding="utf-8") as file:
                 file.write(_source(number))
-        self.log = MemoryLog()
+        self.log = log or MemoryLog()
         pages = Pages(pages_of(KeptTurns(self.log.read)))
         self.host = open_host(HostParts(
             root=os.path.join(folder, "work"), state=os.path.join(folder, "state"), pages=pages, memory=NullMemory(),
@@ -145,6 +149,8 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield from _floor(bench)
     yield from _peer(bench)
     yield from _recall(bench)
+    yield from _stored(bench)
+    yield from measure_start(bench)
 
 
 def _one(value: float) -> Figure:
@@ -193,6 +199,36 @@ def _long(bench: Bench) -> Iterator[Row]:
     tenth = max(1, late // 10)
     yield row(_PART, f"CPU a turn of the host, last {tenth} turns", "ms", _one(1e3 * mean(session.cpu_s[-tenth:])),
               f"turns {tenth} to {2 * tenth}", _one(1e3 * mean(session.cpu_s[tenth : 2 * tenth])))  # fmt: skip
+
+
+def _stored(bench: Bench) -> Iterator[Row]:
+    """The same session with every step a record of a store."""
+    turns = bench.size(1_000, 40)
+    bench.say(f"a session of {turns} turns in a store")
+    folder = os.path.join(bench.folder, "stored")
+    os.makedirs(folder)
+    Project.init(folder)
+    with Project.open(folder, Writer("bench", "agt_bench", "stored")) as project:
+        session = EditingSession(os.path.join(folder, "session"), log=StoreLog(project, "stored"))
+        tenth = max(1, turns // 10)
+        kept = [_kept(folder)]
+        for _ in range(10):
+            session.run(tenth)
+            kept.append(_kept(folder))
+        session.close()
+    disk = [(after - before) / tenth for before, after in pairwise(kept)]
+    early, late = session.cpu_s[tenth : 2 * tenth], session.cpu_s[-tenth:]
+    yield row(_PART, f"CPU a turn with a store, last {tenth} of {turns:,} turns", "ms", _spread(late),
+              f"turns {tenth} to {2 * tenth}", _spread(early))  # fmt: skip
+    yield row(_PART, f"disk a turn, last {tenth} of {turns:,} turns", "kB", _one(disk[-1] / 1e3),
+              f"turns {tenth} to {2 * tenth}", _one(disk[1] / 1e3))  # fmt: skip
+
+
+def _kept(folder: str) -> int:
+    """Bytes of the store, without the logs that SQLite writes over."""
+    root = os.path.join(folder, ".periplus")
+    paths = (os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
+    return sum(os.path.getsize(path) for path in paths if not path.endswith(("-wal", "-shm")))
 
 
 def _floor(bench: Bench) -> Iterator[Row]:

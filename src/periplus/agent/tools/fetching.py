@@ -21,7 +21,6 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from periplus.agent.contracts import Access, ToolResult
 from periplus.agent.tools.addresses import Resolver, check_host, is_public, public_addresses, resolve
 from periplus.agent.tools.outputs import Outputs, shorten
-from periplus.agent.tools.pagetext import text_of_html
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.base.errors import EnvironmentFailure, RefusedError, UsageError
 
@@ -274,5 +273,7 @@ def _text(found: Fetched, *, is_raw: bool) -> tuple[str, str]:
     except LookupError:
         text = found.body.decode("utf-8", "replace")
     if not is_raw and found.media_type in ("text/html", "application/xhtml+xml"):
+        from periplus.agent.tools.pagetext import text_of_html
+
         return text_of_html(text, found.url)
     return "", text

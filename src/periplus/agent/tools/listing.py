@@ -12,7 +12,6 @@ from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.errors import UsageError
-from periplus.trail.replay.globs import glob_matches
 
 SHOWN_MAX: Final = 500
 _PARAMETERS: Final = (
@@ -36,6 +35,8 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
     if is_handle(path):
         rows = [f"{page.handle}\t{page.size or ''}\t{page.title}".rstrip() for page in work.pages.list(path)]
         return _window(path, rows, args, [])
+    from periplus.trail.replay.globs import glob_matches
+
     name = work.path(path)
     entry = work.folder.stat(name)
     if entry is not None and entry.kind != "folder":

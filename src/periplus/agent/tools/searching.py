@@ -23,7 +23,6 @@ from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.confined import Confined, Entry
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError
-from periplus.trail.replay.globs import glob_matches
 
 SHOWN_MAX: Final = 200
 FILE_BYTES_MAX: Final = 16 << 20
@@ -105,6 +104,8 @@ def _call(args: Arguments, path: str, start: int) -> str:
 
 
 def _wanted(walk: Walk, name: str, glob: str, notes: list[str]) -> Iterator[Entry]:
+    from periplus.trail.replay.globs import glob_matches
+
     too_large = 0
     for entry in walk.files(name):
         inner = entry.path if name == "." else entry.path[len(name) + 1 :]
