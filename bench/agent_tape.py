@@ -211,10 +211,11 @@ def _stored(bench: Bench) -> Iterator[Row]:
     with Project.open(folder, Writer("bench", "agt_bench", "stored")) as project:
         session = EditingSession(os.path.join(folder, "session"), log=StoreLog(project, "stored"))
         tenth = max(1, turns // 10)
-        kept = [_kept(folder)]
+        root = project.journal.layout.root
+        kept = [_kept(root)]
         for _ in range(10):
             session.run(tenth)
-            kept.append(_kept(folder))
+            kept.append(_kept(root))
         session.close()
     disk = [(after - before) / tenth for before, after in pairwise(kept)]
     early, late = session.cpu_s[tenth : 2 * tenth], session.cpu_s[-tenth:]
@@ -224,9 +225,8 @@ def _stored(bench: Bench) -> Iterator[Row]:
               f"turns {tenth} to {2 * tenth}", _one(disk[1] / 1e3))  # fmt: skip
 
 
-def _kept(folder: str) -> int:
-    """Bytes of the store, without the logs that SQLite writes over."""
-    root = os.path.join(folder, ".periplus")
+def _kept(root: str) -> int:
+    """Bytes of a store, without the logs that SQLite writes over."""
     paths = (os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
     return sum(os.path.getsize(path) for path in paths if not path.endswith(("-wal", "-shm")))
 
