@@ -15,7 +15,7 @@ from pathlib import Path
 DRIVER, BROWSER = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("google-chrome")
 MISSING = "" if DRIVER and BROWSER else "no browser here: apt-get install chromium chromium-driver"
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Browser:

@@ -267,12 +267,11 @@ def test_a_hundred_slow_readers_keep_neither_the_run_nor_its_end(place):
     assert not monitor._thread.is_alive()
 
 
-def test_a_reader_that_does_not_read_is_hung_up_on_and_the_others_are_served(place, monkeypatch):
-    monkeypatch.setattr("periplus.server.monitor.running.DEADLINE_S", 0.3)
+def test_a_reader_that_does_not_read_is_hung_up_on_and_the_others_are_served(place):
     text = "x" * 5_000_000
     bench = place.bench([answer(text), "Done."])
     bench.turn("Look")
-    monitor = place.show()
+    monitor = place.show(deadline_s=1.0)
     parts = urllib.parse.urlsplit(monitor.url)
     told(monitor, "api/session")
     lazy = socket.socket()
@@ -291,6 +290,25 @@ def test_a_reader_that_does_not_read_is_hung_up_on_and_the_others_are_served(pla
                 break
             done.wait(0.1)
         assert not monitor._tasks, "nobody is held"
+
+
+def test_who_watches_is_told_that_something_is_new(place):
+    bench = place.bench(["Done.", "Again."])
+    bench.turn("First")
+    monitor = place.show()
+    request = urllib.request.Request(monitor.url + "events")
+    with urllib.request.urlopen(request, timeout=60) as events:
+        assert events.headers["Content-Type"] == "text/event-stream"
+
+        def told_of(count):
+            for line in events:
+                if line.startswith(b"data: ") and len(told(monitor, "api/session")["steps"]) == count:
+                    return True
+            return False
+
+        assert told_of(1)
+        bench.turn("Second")  # another program's, for all that the page knows: it finds out by itself
+        assert told_of(2)
 
 
 def test_the_port_that_is_taken_is_told_and_nothing_is_left_behind(place):

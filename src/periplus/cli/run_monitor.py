@@ -69,6 +69,7 @@ def look_at(face: Face, name: str, port: int) -> int:
         with Monitor(_desk(face, session.name, title=session.title, model=session.model), port=port) as monitor:
             if face.as_json:
                 face.emit(RunMonitorOut(session.name, monitor.url), lambda: ())
+                face.stdout.flush()  # whoever reads it is not kept until the end
             else:
                 _tell(face, monitor.url)
             over.wait()

@@ -76,9 +76,9 @@ class _Request(NamedTuple):
 class Monitor:
     """``start`` gives the address. ``tell`` and ``wake`` may be called from any thread, and never raise."""
 
-    def __init__(self, desk: Desk, *, port: int = 0) -> None:
+    def __init__(self, desk: Desk, *, port: int = 0, deadline_s: float = DEADLINE_S) -> None:
         self._desk = desk
-        self._port = port
+        self._port, self._deadline_s = port, deadline_s
         self._token = secrets.token_urlsafe(24)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._work, name="monitor", daemon=True)
@@ -209,7 +209,7 @@ class Monitor:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), DEADLINE_S)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._deadline_s)
             request = _parse(head)
             if request is None:
                 await self._send(writer, _refusal(400, "this is no request"), close=True)
@@ -307,7 +307,7 @@ class Monitor:
                 elif silent_s >= _HEARTBEAT_S:
                     silent_s = 0.0
                     writer.write(b": still here\n\n")
-                await asyncio.wait_for(writer.drain(), DEADLINE_S)
+                await asyncio.wait_for(writer.drain(), self._deadline_s)
                 await asyncio.sleep(_PAUSE_S)
                 silent_s += _PAUSE_S
                 if writer.is_closing():
@@ -323,7 +323,7 @@ class Monitor:
             f"Content-Length: {len(answer.body)}", f"Connection: {'close' if close else 'keep-alive'}", *_HEADERS, "", "",
         ]  # fmt: skip
         writer.write("\r\n".join(lines).encode() + (b"" if is_head else answer.body))
-        await asyncio.wait_for(writer.drain(), DEADLINE_S)
+        await asyncio.wait_for(writer.drain(), self._deadline_s)
 
 
 def _parse(head: bytes) -> _Request | None:
