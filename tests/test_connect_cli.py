@@ -173,6 +173,21 @@ def test_check(sh):
     assert wrong["hooks run"] == "it ended with 3: what went wrong"
 
 
+def test_check_tells_of_an_agent_that_is_connected_twice(sh):
+    def scopes(name):
+        process = sh.start("connect", "--check", name, "--json", env=env, stdout=subprocess.PIPE)
+        found = decoded(process.communicate(timeout=120)[0].decode()).findings
+        return [one.says for one in found if one.what == "scopes"]
+
+    env = {"XDG_STATE_HOME": os.fspath(sh.home / "state"), "XDG_CONFIG_HOME": os.fspath(sh.home / "cfg")}
+    sh("connect", "codex", env=env)
+    assert scopes("codex") == []
+    sh("connect", "codex", "--scope", "user", env=env)
+    (said,) = scopes("codex")
+    assert "each hook runs twice, and counts once" in said
+    assert "periplus disconnect codex" in said
+
+
 def test_at_a_terminal_it_asks(sh):
     (sh.home / ".codex").mkdir()
     said = at_terminal(sh, "connect", answer="n\n")

@@ -206,6 +206,9 @@ def _check(
     again = f"periplus connect {agent.name}{scope}"
     for part in sorted(agent.parts(site), key=lambda one: _ORDER.index(one.what)):
         yield _check_part(site, agent, part, again)
+    if site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):
+        twice = f"connected for all your projects too: each hook runs twice, and counts once; one is enough: periplus disconnect {agent.name}"
+        yield Finding(agent.name, "scopes", "", twice, "", "")
     command = site.command
     found = program_path(command[0], machine.path)
     if not found:
