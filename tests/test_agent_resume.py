@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent_support import Bench, FolderHost, tape, transcript
-from periplus.agent.contracts import RunLog, ToolResult, TurnContext
+from periplus.agent.contracts import RunLog, ToolDecision, ToolResult, TurnContext
 from periplus.agent.contracts import Stop as Park
-from periplus.agent.episodes import Answered, Ended, Requested, Resulted, Resumed
+from periplus.agent.episodes import Answered, Decided, Ended, Noted, Requested, Resulted, Resumed
 from periplus.agent.events import SessionResumed
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
@@ -415,3 +415,83 @@ def _runs_through(folder, files, host):
             except Stop:
                 pass
     return True
+
+
+# -- with everything that a turn may have: an answer of the person, reads beside each other, a fold in the middle of the session
+
+ASKING = [
+    answer("", call("read", "r1", path="a"), call("read", "r2", path="b")),
+    answer("", call("shell", "s1", command="make"), call("append", "w1", path="a", text="2")),
+    answer("All done."),
+]  # fmt: skip
+
+
+class Yes:
+    def __init__(self):
+        self.asked = []
+
+    def approve(self, call, decision):
+        self.asked.append(call.id)
+        return "yes"
+
+
+def speak_asking(messages, tools):
+    last = max(
+        place for place, message in enumerate(messages) if message.role == "user" and "now ask" in message.content
+    )
+    return ASKING[sum(message.role == "assistant" for message in messages[last:])]
+
+
+def full_bench(tmp_path, at, *, is_written, host):
+    """A session whose first turn was long, so that its end folds; the second one is what is killed. ``at`` counts from its beginning."""
+    asks = Functions("asks", {"authorize_tool": lambda name, args: ToolDecision(allow=True, ask=name == "shell")})
+    log, person = Dying(0, is_written=is_written), Yes()
+    bench = Bench(tmp_path, speak, log=log, host=host, context=tape, hooks=[asks], approver=person)
+    bench.turn()
+    host.made = 0
+    log.at = log.count + at if at else 0
+    return bench.again(speak_asking, log=log), person
+
+
+def test_the_fuller_scenario_has_what_it_is_for(tmp_path):
+    host = Host(tmp_path / "work")
+    bench, person = full_bench(tmp_path, 0, is_written=False, host=host)
+    before = bench.log.count
+    assert bench.turn("now ask").text == "All done."
+    assert bench.log.count - before == FULL_APPENDS
+    assert person.asked == ["c2", "s1"]
+    assert [note.topic for note in bench.of(Noted)].count("fold") >= 1
+    reads = [one.call_id for one in bench.of(Resulted) if one.name == "read"]
+    assert reads == ["c3", "r1", "r2"]
+    assert [one.answer for one in bench.of(Decided)] == ["yes", "yes"]
+
+
+FULL_APPENDS = 12
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("at", range(1, FULL_APPENDS + 1))
+def test_killed_at_every_boundary_with_an_answer_of_the_person_reads_and_a_fold(tmp_path, at, is_written):
+    host = Host(tmp_path / "work")
+    bench, person = full_bench(tmp_path, at, is_written=is_written, host=host)
+    with pytest.raises(Stop):
+        bench.turn("now ask")
+    again = bench.again(speak_asking, log=bench.log.inner)
+    if again.session.is_interrupted:
+        ended = again.session.resume()
+    elif again.session.turns == 1:
+        ended = again.turn("now ask")
+    else:
+        ended = again.of(Ended)[-1]
+    assert (ended.reason, ended.text) == ("done", "All done.")
+    assert host.tree() == TREE | {"a": b"122"}
+    results = {one.call_id: one.result for one in again.of(Resulted) if one.turn == 2}
+    assert sorted(results) == ["r1", "r2", "s1", "w1"]
+    assert len([one for one in again.of(Resulted) if one.turn == 2]) == 4
+    assert (host.made, results["s1"].outcome) in ((1, "ok"), (0, "indeterminate"), (1, "indeterminate"))
+    assert {results[name].outcome for name in ("r1", "r2", "w1")} == {"ok"}
+    assert 2 <= len(person.asked) <= 3  # once more at the most: where the answer was not written, or nothing ran on it
+    context = tape(host)
+    for episode in again.log.read():
+        context.take(episode)
+    assert list(context.messages()) == list(again.context.messages())
