@@ -804,7 +804,7 @@ EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 
 
 @pytest.mark.parametrize(
-    ("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 13), (2, 11, 29)]
+    ("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 17), (2, 11, 41)]
 )
 def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, count, first, step):
     """A process killed before each call that changes the disk, of its parent's and of its own; see ``subagent_child``."""
