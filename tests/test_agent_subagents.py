@@ -811,7 +811,7 @@ def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, c
     program = Path(__file__).with_name("subagent_child.py")
     words = [sys.executable, os.fspath(program), os.fspath(tmp_path), str(first), str(step), str(count)]
     environment = {**os.environ, "PYTHONPATH": os.fspath(program.parent)}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=900, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=3_600, check=False)
     assert done.returncode == 0, done.stderr
     *rows, last = map(json.loads, done.stdout.splitlines())
     assert last["calls"] > 100
