@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_room import Place, results, settings_of
@@ -374,6 +375,56 @@ def test_what_a_server_asks_for_is_refused_in_clear_words(bench):
 
 
 # -- servers that want to do harm
+
+
+def taken_from(pieces, asked=()):
+    """What the session is given, where a process writes these pieces one after the other, and what was seen from outside."""
+    import anyio
+
+    from periplus.agent.mcpclient.wire import Watch, _read_lines
+
+    async def talk():
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        send, receive = anyio.create_memory_object_stream(0)
+        watch, found = Watch(), []
+        async with anyio.create_task_group() as group, receive:
+            group.start_soon(_read_lines, reading, send, set(asked), watch)
+            group.start_soon(anyio.to_thread.run_sync, write, writing)
+            found += [item.message.model_dump(by_alias=True, exclude_none=True) async for item in receive]
+        os.close(reading)
+        return found, watch
+
+    def write(fd):
+        for piece in pieces:
+            os.write(fd, piece)
+        os.close(fd)
+
+    return anyio.run(talk)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_messages_are_the_same_however_their_bytes_arrive(data):
+    said = [{"jsonrpc": "2.0", "id": 1, "result": {"a": "\u00e9\u2028"}}, {"jsonrpc": "2.0", "id": 2, "error": {"code": 1, "message": "x"}},
+            {"jsonrpc": "2.0", "id": "s", "method": "ping"}]  # fmt: skip
+    noise = [b"log line", b"", b"{", b'{"jsonrpc":"2.0","method":"notifications/message"}', b"\xff\xfe", b"[" * 500]
+    lines = [json.dumps(one, ensure_ascii=False).encode() for one in said]
+    for one in data.draw(st.lists(st.sampled_from(noise), max_size=6)):
+        lines.insert(data.draw(st.integers(0, len(lines))), one)
+    whole = b"\n".join(lines) + b"\n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    found, watch = taken_from([whole[a:b] for a, b in itertools.pairwise([0, *cuts, len(whole)])], asked=(1, 2))
+    assert found == said
+    assert (watch.is_over, watch.why) == (True, "it closed the connection")
+
+
+@settings(max_examples=25)
+@given(st.lists(st.binary(max_size=200), max_size=6))
+def test_whatever_bytes_arrive_the_wire_stands(pieces):
+    found, watch = taken_from(pieces, asked=(1,))
+    assert watch.is_over
+    assert all("jsonrpc" in one for one in found)
 
 
 @pytest.mark.parametrize(
@@ -952,10 +1003,25 @@ def test_servers_are_listed_and_checked(shell, tmp_path):
     assert not (shell.folder / "owned").exists()
 
 
+def test_servers_of_plugins_are_checked_as_a_session_has_them(shell, tmp_path):
+    folder = shell.config / "plugins" / "raw"
+    folder.mkdir(parents=True)
+    command = json.dumps([sys.executable, "{plugin}/server.py", "plain", os.fspath(tmp_path / "log")])
+    (folder / "plugin.toml").write_text(f'name = "raw"\nversion = "1"\n[[servers]]\nname = "s"\ncommand = {command}\n')
+    (folder / "server.py").write_text(Path(CHILD).read_text())
+    assert "There is no server" in shell.run("servers", "list", code=1)
+    shell.run("plugins", "trust", "raw", "--unsandboxed")
+    out = json.loads(shell.run("servers", "check", "--json"))
+    assert [(row["name"], row["source"], row["state"], len(row["tools"])) for row in out["servers"]] == [
+        ("raw-s", "plugin raw", "ready", 4)
+    ]
+    assert "/agent/plugins/raw-" in out["servers"][0]["about"]  # the copy that is trusted, and not the folder
+
+
 def test_a_run_says_which_servers_it_would_have(shell, tmp_path):
     write_settings(shell, table_of(tmp_path))
     assert json.loads(shell.run("run", "x", "--dry-run", "--json"))["servers"] == ["s"]
-    assert "servers: ['s']" in shell.run("run", "x", "--dry-run")
+    assert "servers: s\n" in shell.run("run", "x", "--dry-run")
     assert not (tmp_path / "log").exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AgentSession", "Begun", "begin"]
+__all__ = ["STATE", "AgentSession", "Begun", "begin"]
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
-_STATE: Final = "agent"
+STATE: Final = "agent"
 
 
 class Begun(NamedTuple):
@@ -103,7 +103,7 @@ class AgentSession:
             self.permission = under.permission if under is not None else Permission(
                 settings.mode, settings.rules, home=begun.home, workspace=root
             )  # fmt: skip
-            state = os.path.join(project.journal.layout.root, _STATE, self.log.item_id)
+            state = os.path.join(project.journal.layout.root, STATE, self.log.item_id)
             brought: list[Extension] = []
             self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
             self.brought: Sequence[Extension] = brought

@@ -157,7 +157,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         settings = _settings(face, arguments, project)
         if arguments.dry_run:
-            return _dry_run(face, settings, task or "", project.folder)
+            return _dry_run(face, settings, task or "", project)
         name = _session_name(face, project, arguments)
         client, model = _client(face, arguments, settings)
         try:
@@ -400,15 +400,17 @@ def _list(face: Face, project: Project) -> int:
     return 0 if found else 1
 
 
-def _dry_run(face: Face, settings: Settings, task: str, root: str) -> int:
-    from periplus.agent.mcpclient.opening import gather
+def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int:
+    from periplus.agent.assembly import STATE
     from periplus.agent.perception import perceived
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
     from periplus.cli.run_schemas import RunPlanOut
+    from periplus.cli.servers_commands import gathered
 
+    state = os.path.join(project.journal.layout.root, STATE)
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
-    seen = perceived(root, face.home)
+    seen = perceived(project.folder, face.home)
     out = RunPlanOut(
         model=settings.text("model"), mode=settings.mode, sandbox=sandbox.layer, sandbox_about=sandbox.about,
         max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
@@ -416,7 +418,7 @@ def _dry_run(face: Face, settings: Settings, task: str, root: str) -> int:
         prompt_characters=len(prompt_for(settings.text("instructions"))), root=seen.root,
         kinds=[kind.name for kind in seen.kind.kinds], checks=list(seen.kind.checks),
         instructions=[one.path for one in seen.instructions],
-        servers=[row.name for row in gather(settings, root, face.environment, user_folder(face)).rows],
+        servers=[row.name for row in gathered(face, settings, project.folder, user_folder(face), state).rows],
     )  # fmt: skip
 
     def lines() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute"]
+__all__ = ["configure", "execute", "gathered"]
 
 import argparse
 import os
@@ -37,17 +37,19 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: A
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.agent.assembly import STATE
     from periplus.base.errors import NotAStoreError
     from periplus.cli.run_commands import user_folder
 
+    state = ""
     try:
         with face.open() as project:
-            root = project.folder
+            root, state = project.folder, os.path.join(project.journal.layout.root, STATE)
     except NotAStoreError:
-        root = face.cwd  # servers need no store
+        root = face.cwd  # servers need no store; those of plugins run from copies in it
     folder = user_folder(face)
     settings = _settings(face, folder, root)
-    found = _gathered(face, settings, root, folder)
+    found = gathered(face, settings, root, folder, state)
     if arguments.action == "list":
         return _list(face, found, _untrusted(settings, root))
     return _started(face, arguments, settings, found, root, folder)
@@ -61,10 +63,17 @@ def _settings(face: Face, folder: str, root: str) -> Settings:
     return load_settings(folder, root, trusted=trusted, environment=face.environment, flags={})
 
 
-def _gathered(face: Face, settings: Settings, root: str, folder: str) -> Configured:
+def gathered(face: Face, settings: Settings, root: str, folder: str, state: str) -> Configured:
+    """All servers that a session in ``root`` has; ``state`` is the folder of the agent in the store, empty where there is none."""
     from periplus.agent.mcpclient.opening import gather
+    from periplus.agent.plugins.opening import plugin_servers
+    from periplus.agent.sandbox import find_sandbox
 
-    return gather(settings, root, face.environment, folder)
+    def has_sandbox() -> bool:
+        return find_sandbox(face.environment.get("PATH", os.defpath)).layer != "none"
+
+    plugins = plugin_servers(folder, root, state, is_trusted=settings.trusted, has_sandbox=has_sandbox) if state else ()
+    return gather(settings, root, face.environment, folder, plugins)
 
 
 def _untrusted(settings: Settings, root: str) -> list[str]:

@@ -61,6 +61,8 @@ def _structured(answer: Answer, parts: list[str]) -> str:
     """The structured content, where the text does not say the same."""
     if answer.structured is None:
         return ""
+    if isinstance(answer.structured, dict) and [str(one) for one in answer.structured.values()] == ["\n".join(parts)]:
+        return ""  # as SDKs wrap what is one text
     for part in parts:
         try:
             if json.loads(part) == answer.structured:

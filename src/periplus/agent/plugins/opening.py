@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["PluginExtension", "open_plugins"]
+__all__ = ["PluginExtension", "open_plugins", "plugin_servers"]
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,6 +104,40 @@ def _tools(opened: Sequence[_Opened], said: list[str]) -> list[Tool]:
     return list(held.values())
 
 
+def plugin_servers(
+    config: str, root: str, state: str, *, is_trusted: bool, has_sandbox: Callable[[], bool]
+) -> list[ServerRow]:
+    """The servers of the plugins that are on, from their copies in ``state``, the folder of the agent in the store."""
+    files = Files()
+    rows: list[ServerRow] = []
+    for one in find_plugins(config, root, is_trusted=is_trusted):
+        manifest = one.manifest if one.is_on else None
+        if manifest is not None and manifest.servers and one.held is not None and (one.unsandboxed or has_sandbox()):
+            rows += _servers(manifest, _copied(one, state, files)[1], one.held.files)
+    return rows
+
+
+def _copied(found: FoundPlugin, state: str, files: Files) -> tuple[str, str]:
+    """Where copies are, and that of the plugin."""
+    assert found.held is not None
+    copies = os.path.join(state, _COPIES)
+    for folder in (state, copies):
+        files.make_folder(folder, 0o700)
+    return os.path.realpath(copies), copy_out(found.held, os.path.realpath(copies), found.name, files)
+
+
+def _servers(manifest: Manifest, copy: str, names: Collection[str]) -> list[ServerRow]:
+    """Those of the plugin, their commands with its own folder written out."""
+
+    def words(command: Sequence[str]) -> tuple[str, ...]:
+        found = [word.replace("{plugin}", copy) for word in command]
+        if found and ("/" in found[0] or found[0] in names):
+            found[0] = os.path.normpath(os.path.join(copy, found[0]))
+        return tuple(found)
+
+    return [replace(row, command=words(row.command)) for row in manifest.servers]
+
+
 class _Opened:
     """A plugin that is on, in its copy."""
 
@@ -113,11 +147,8 @@ class _Opened:
         self.found = found
         self.manifest: Manifest = found.manifest
         self._room, self._programs = room, programs
-        copies = os.path.join(os.path.dirname(room.state), _COPIES)
-        for folder in (os.path.dirname(room.state), copies):
-            files.make_folder(folder, 0o700)
-        self._copy = copy_out(found.held, os.path.realpath(copies), found.name, files)
-        own = os.path.join(os.path.realpath(copies), f"own-{found.name}")
+        copies, self._copy = _copied(found, os.path.dirname(room.state), files)
+        own = os.path.join(copies, f"own-{found.name}")
         self._place = ProgramPlace(found.name, self._copy, own, frozenset(found.held.files))
         self._watch: TreeWatch | None = None
 
@@ -128,18 +159,11 @@ class _Opened:
         return [hook_of(self.manifest.name, row, self._asker(row)) for row in self.manifest.hooks]
 
     def servers(self) -> list[ServerRow]:
-        """Their commands with the plugin's own folder written out."""
-        return [replace(row, command=self._words(row.command)) for row in self.manifest.servers]
+        return _servers(self.manifest, self._copy, self._place.files)
 
     def skills(self) -> list[SkillPlace]:
         skills = self.manifest.skills
         return [SkillPlace(self._copy, skills, self.manifest.source)] if skills else []
-
-    def _words(self, command: Sequence[str]) -> tuple[str, ...]:
-        words = [word.replace("{plugin}", self._copy) for word in command]
-        if words and ("/" in words[0] or words[0] in self._place.files):
-            words[0] = os.path.normpath(os.path.join(self._copy, words[0]))
-        return tuple(words)
 
     def _asker(self, row: HookRow) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
         def ask(question: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
