@@ -28,6 +28,13 @@ def _web_search(room: Room) -> Extension | None:
 
 
 def _plugins(room: Room) -> Extension | None:
+    import os
+
+    begun = room.begun
+    folders = [os.path.join(begun.config, "plugins")] if begun.config else []
+    folders += [os.path.join(room.root, ".periplus-plugins")] if begun.settings.trusted else []
+    if begun.under is None and not any(map(os.path.lexists, folders)):
+        return None  # as in most sessions, which then load nothing of it
     from periplus.agent.plugins.opening import open_plugins
 
     return open_plugins(room)

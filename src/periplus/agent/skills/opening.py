@@ -39,10 +39,10 @@ Ways of working that are written down. When one is for what you are about to do,
 
 def open_skills(room: Room) -> Extension | None:
     """An opener of the agent's; None where there is no skill to offer or to tell of."""
-    from periplus.agent.plugins.opening import PluginExtension
-
     places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
-    places += [place for one in room.brought if isinstance(one, PluginExtension) for place in one.skills]
+    places += [
+        place for one in room.brought for place in getattr(one, "skills", ())
+    ]  # of plugins, where there are some
     found = find_skills(places)
     said = [f"A skill does not count: {one.file}: {one.text}" for one in found.problems]
     said += [
