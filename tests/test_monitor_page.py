@@ -20,8 +20,10 @@ from tests.test_cli_run import MENDS, READS, says, shell, use  # noqa: F401 - sh
 
 from agent_support import Bench, tape
 from browser_support import MISSING, Browser
+from cli_support import SECRET
 from periplus.agent.contracts import AssistantMessage, ToolCall, ToolResult, Usage
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted
+from periplus.agent.events import AnswerCompleted, TextGrown
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.runlog import StoreLog
 from periplus.base.errors import EnvironmentFailure
@@ -136,7 +138,7 @@ def test_it_tells_every_request_as_it_was_sent_with_what_was_there_before(place)
 
 
 def test_a_text_of_megabytes_comes_in_pieces_and_whole(place):
-    text = "".join(f"{number:07}é\n" for number in range(150_000))
+    text = "".join(f"{number:07}é\n" for number in range(90_000))
     bench = place.bench([answer("I see.", call("big")), "Done."])
     bench.host.more["big"] = lambda: ToolResult(outcome="ok", output=text)
     bench.turn("Look")
@@ -311,6 +313,27 @@ def test_who_watches_is_told_that_something_is_new(place):
         assert told_of(2)
 
 
+def test_an_answer_that_grows_shows_no_secret_and_no_more_than_its_end(place):
+    monitor = place.show(is_live=True, title=f"deploy with {SECRET}")
+    told(monitor, "api/session")
+    for piece in ("x" * 9_000, " The key is ", SECRET[:8], SECRET[8:], " and ", "so o"):
+        monitor.tell(TextGrown(turn=1, step=1, text=piece))
+        monitor.tell(TextGrown(turn=1, step=1, text="another's ", agent="s1/spy"))
+        found = told(monitor, "api/session")
+        assert SECRET[:8] not in found["growing"]
+        assert SECRET not in found["title"]
+        assert "another" not in found["growing"]
+    assert found["growing"].endswith(" and so ")
+    assert len(found["growing"]) <= 8_000
+    monitor.tell(AnswerCompleted(turn=1, step=1, text="", calls=0, usage=Usage(), finish_reason="stop", latency_ms=1))
+    assert told(monitor, "api/session")["growing"] == ""
+    place.bench([answer(f"The key is {SECRET}", call("write", path="a", content=SECRET)), "Done."]).turn(
+        f"Use {SECRET}"
+    )
+    for path in ("api/session", "api/step?turn=1&step=1", "api/step?turn=1&step=2"):
+        assert SECRET.encode() not in get(monitor, path)[2]
+
+
 def test_the_port_that_is_taken_is_told_and_nothing_is_left_behind(place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -355,7 +378,7 @@ def long_session(place, steps, turns):
 
 
 def test_a_step_of_any_age_is_found_and_the_list_comes_in_pieces(place):
-    long_session(place, 1200, 60)
+    long_session(place, 600, 60)
     monitor = place.show()
     first, rows = 0, []
     while True:
@@ -365,10 +388,10 @@ def test_a_step_of_any_age_is_found_and_the_list_comes_in_pieces(place):
         if not found["left"]:
             break
     assert [(row["metrics"]["turn"], row["metrics"]["step"]) for row in rows] == [
-        (1 + n // 20, 1 + n % 20) for n in range(1200)
+        (1 + n // 10, 1 + n % 10) for n in range(600)
     ]
-    assert found["totals"]["cost"] == 120_000
-    for turn, step in ((1, 1), (31, 7), (60, 20)):
+    assert found["totals"]["cost"] == 60_000
+    for turn, step in ((1, 1), (31, 7), (60, 10)):
         seen = told(monitor, "api/step", turn=turn, step=step)
         assert seen["answer"] == f"Step {turn}.{step}"
         assert seen["outcomes"][0]["text"].startswith(f"text {turn}.{step}\n")

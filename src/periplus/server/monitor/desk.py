@@ -20,6 +20,7 @@ from periplus.agent.episodes import Answered, Ended, Episode, Fed, HookFailed, R
 from periplus.agent.observation import Ledger, RequestBook, Seen, cost_text
 from periplus.agent.stored import EpisodeFeed, StoredEpisodes
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError
+from periplus.base.secrets import mask_secrets
 from periplus.server.monitor.values import (
     CallRow,
     MessageOut,
@@ -69,14 +70,17 @@ class Growing:
                 self._characters = 0
             elif kind == "text_grown":
                 text: str = event.text  # type: ignore[union-attr]  # it is a TextGrown
-                self._pieces.append(text[-_GROWING_CHARACTERS:])
+                self._pieces.append(text[-2 * _GROWING_CHARACTERS :])
                 self._characters += len(self._pieces[-1])
-                while self._characters - len(self._pieces[0]) >= _GROWING_CHARACTERS:
+                while self._characters - len(self._pieces[0]) >= 2 * _GROWING_CHARACTERS:
                     self._characters -= len(self._pieces.popleft())
 
     def text(self) -> str:
+        """Its end, up to the last whole word: a secret is masked once it is whole, and before what is shown is cut."""
         with self._lock:
-            return "".join(self._pieces)[-_GROWING_CHARACTERS:]
+            text = "".join(self._pieces)
+        whole = text[: max(text.rfind(" "), text.rfind("\n")) + 1]
+        return mask_secrets(whole)[0][-_GROWING_CHARACTERS:]
 
 
 class Desk:
@@ -85,7 +89,7 @@ class Desk:
     def __init__(
         self, opening: Callable[[], Project], session: str, *, title: str = "", model: str = "", is_live: bool = False
     ) -> None:
-        self.session, self._title, self._model = session, title, model
+        self.session, self._title, self._model = session, mask_secrets(title)[0], model
         self.is_live = is_live
         self.growing = Growing()
         self._opening = opening
