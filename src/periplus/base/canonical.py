@@ -38,8 +38,44 @@ def canonical(value: JSONValue) -> bytes:
         raise UsageError(f"cannot be written as canonical JSON: {error}") from error
 
 
-def check(value: object, path: str = "$", depth: int = 0) -> None:
+def check(value: object, path: str = "$") -> None:
     """Raise UsageError where ``value`` leaves the canonical profile; ``path`` names the place, as ``$.a[3]``."""
+    if not _is_plain(value, 0):
+        _explain(value, path, 0)
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether a container is within the profile. False where that takes a closer look; most values need none."""
+    if depth >= DEPTH_MAX:
+        return False
+    if type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                return False
+            kind = type(item)
+            if kind is str or kind is bool or item is None:
+                continue
+            if kind is int:
+                if not -INTEGER_MAX <= item <= INTEGER_MAX:
+                    return False
+            elif not _is_plain(item, depth + 1):
+                return False
+        return True
+    if type(value) is list or type(value) is tuple:
+        for item in value:
+            kind = type(item)
+            if kind is str or kind is bool or item is None:
+                continue
+            if kind is int:
+                if not -INTEGER_MAX <= item <= INTEGER_MAX:
+                    return False
+            elif not _is_plain(item, depth + 1):
+                return False
+        return True
+    return False  # a scalar alone, or nothing of ours
+
+
+def _explain(value: object, path: str, depth: int) -> None:
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return
@@ -57,11 +93,11 @@ def check(value: object, path: str = "$", depth: int = 0) -> None:
                 raise UsageError(f"{path}: key {key!r} has a character at or above U+D800")
             if type(item) is str:  # most of them: a call for each would cost more than the rest
                 continue
-            check(item, f"{path}.{key}", depth + 1)
+            _explain(item, f"{path}.{key}", depth + 1)
         return
     if kind is list or kind is tuple:
         for index, item in enumerate(value):  # type: ignore[arg-type]
-            check(item, f"{path}[{index}]", depth + 1)
+            _explain(item, f"{path}[{index}]", depth + 1)
         return
     if kind is float:
         raise UsageError(

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import time
+from operator import attrgetter
 from typing import Final
 
 from periplus.base.errors import RefusedError, environment_failure
@@ -150,6 +151,9 @@ def _boot_time() -> str:
     return f"unknown {os.urandom(8).hex()}" if failed else f"started {value[0]}"
 
 
+_stamp_of: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns")
+
+
 class FolderWatch:
     """Whether a folder still has the names it had when it was listed, at the price of one ``stat``.
 
@@ -163,11 +167,37 @@ class FolderWatch:
         self.path = path
         self._names: list[str] = []
         self._stamp: tuple[int, int, int, int] | None = None
+        self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def is_still(self, names: list[str]) -> bool:
+        """Whether the folder still has the ``names`` that it was listed with: by the open folder, so at less than half the price.
+
+        Not whether its path leads there still: who asks has to know that otherwise. False where there is any doubt.
+        """
+        stamp = self._stamp
+        if stamp is None or names is not self._names:
+            return False
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if stamp == _stamp_of(os.fstat(self._fd)):
+                return True
+        except OSError:
+            return False
+        self.close()  # another stands there now, perhaps
+        return False
 
     def names(self) -> list[str]:
         """The folder's names, in no order; not to be changed. The same list as long as it is relied on. Raises OSError."""
-        status = os.stat(self.path)
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        stamp = _stamp_of(os.stat(self.path))
         if stamp != self._stamp:
             self._names = os.listdir(self.path)
             is_settled = 0 < max(stamp[2:]) < time.time_ns() - self._SETTLED_NS

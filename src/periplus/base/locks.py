@@ -87,6 +87,7 @@ class Lock:
         self._place = (0, 0)
         self._text = b""
         self._text_s = 0.0
+        self._was_in_place = False
         _held.add(self)
 
     @property
@@ -94,26 +95,35 @@ class Lock:
         """Whether the lock's file was there when it was last taken."""
         return self._fd >= 0
 
-    def holding(self, patience_s: float = LOCK_PATIENCE_S, meanwhile: Callable[[], object] | None = None) -> Holding:
-        """Hold the lock. Raises LockTimeoutError, naming the holder, when it is not had in ``patience_s``.
+    def holding(
+        self,
+        patience_s: float = LOCK_PATIENCE_S,
+        meanwhile: Callable[[], object] | None = None,
+        is_in_place: Callable[[], bool] | None = None,
+    ) -> Holding:
+        """Hold the lock; gives whether ``is_in_place`` said so. Raises LockTimeoutError, naming the holder, when it is not
+        had in ``patience_s``.
 
-        ``meanwhile`` is work that is done now and then while the lock has to be waited for.
+        ``meanwhile`` is work that is done now and then while the lock has to be waited for. ``is_in_place`` is asked once
+        the lock is had: where it knows that the path leads to the lock's file, nobody else has to look.
         """
-        return Holding(self, patience_s, meanwhile)
+        return Holding(self, patience_s, meanwhile, is_in_place)
 
-    def take(self, patience_s: float, meanwhile: Callable[[], object] | None) -> threading.Lock:
-        """What ``holding`` enters with; ``give`` gets what this gives."""
+    def take(
+        self, patience_s: float, meanwhile: Callable[[], object] | None, is_in_place: Callable[[], bool] | None = None
+    ) -> tuple[threading.Lock, bool]:
+        """What ``holding`` enters with, and what it gives; ``give`` gets the first."""
         deadline = time.monotonic() + patience_s
         mutex = self._mutex
-        if not mutex.acquire(timeout=max(patience_s, 0.0)):
+        if not mutex.acquire(blocking=False) and not mutex.acquire(timeout=max(patience_s, 0.0)):
             raise self._timeout(patience_s)
         try:
-            if not self._try():
-                self._wait(deadline, patience_s, meanwhile)
+            if not self._try(is_in_place):
+                self._wait(deadline, patience_s, meanwhile, is_in_place)
         except BaseException:  # whatever it was, the mutex is nobody's
             mutex.release()
             raise
-        return mutex
+        return mutex, self._was_in_place
 
     def give(self, mutex: threading.Lock) -> None:
         try:
@@ -147,7 +157,10 @@ class Lock:
     def __del__(self) -> None:
         self._drop()  # who takes a lock once and forgets it leaves no descriptor behind
 
-    def _wait(self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
+    def _wait(
+        self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None,
+        is_in_place: Callable[[], bool] | None,
+    ) -> None:  # fmt: skip
         begun_s = moved_s = work_s = time.monotonic()
         holder = b""
         while True:
@@ -162,10 +175,10 @@ class Lock:
                 work_s = time.monotonic() + _WORK_S
             else:
                 time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
-            if self._try():
+            if self._try(is_in_place):
                 return
 
-    def _try(self) -> bool:
+    def _try(self, is_in_place: Callable[[], bool] | None = None) -> bool:
         while True:
             if self._fd < 0:
                 self._open()
@@ -177,7 +190,8 @@ class Lock:
                 raise environment_failure(error, "lock", self._path) from error
             if not self._is_guard:
                 return True
-            if self._is_current():
+            self._was_in_place = is_in_place is not None and is_in_place()
+            if self._was_in_place or self.is_current():
                 self._sign()
                 return True
             self._drop()  # the file was replaced under us: the lock that we hold guards nothing
@@ -204,7 +218,8 @@ class Lock:
             os.close(self._fd)
             self._fd = -1
 
-    def _is_current(self) -> bool:
+    def is_current(self) -> bool:
+        """Whether the path leads to the file that was locked."""
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
@@ -245,14 +260,18 @@ class Lock:
 class Holding:
     """A block under the lock: entered when it is had, left when it is given back."""
 
-    __slots__ = ("_lock", "_meanwhile", "_mutex", "_patience_s")
+    __slots__ = ("_asked", "_lock", "_mutex")
 
-    def __init__(self, lock: Lock, patience_s: float, meanwhile: Callable[[], object] | None) -> None:
-        self._lock, self._patience_s, self._meanwhile = lock, patience_s, meanwhile
+    def __init__(
+        self, lock: Lock, patience_s: float, meanwhile: Callable[[], object] | None,
+        is_in_place: Callable[[], bool] | None,
+    ) -> None:  # fmt: skip
+        self._lock, self._asked = lock, (patience_s, meanwhile, is_in_place)
         self._mutex: threading.Lock | None = None
 
-    def __enter__(self) -> None:
-        self._mutex = self._lock.take(self._patience_s, self._meanwhile)
+    def __enter__(self) -> bool:
+        self._mutex, was_in_place = self._lock.take(*self._asked)
+        return was_in_place
 
     def __exit__(self, *_: object) -> None:
         assert self._mutex is not None

@@ -26,11 +26,12 @@ from __future__ import annotations
 
 __all__ = ["EpochEndedError", "FlushMap", "Written"]
 
-import binascii
 import hashlib
 import os
 import stat
+import sys
 import time
+from binascii import crc_hqx
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -94,6 +95,7 @@ class FlushMap:
             Written(0, 0, 0),
             0,
         )  # our words, what we wrote, durable before it
+        self._crowd = 0  # as this process said it last
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
     def close(self) -> None:
@@ -108,11 +110,10 @@ class FlushMap:
         ``durable`` is what the caller knows to be on disk. Epoch 0 where there can be no map: then everybody syncs
         for himself.
         """
+        if self.is_agreed((segment, written, durable), self._agreed_bytes[2][0]):
+            return self._agreed_bytes[2]
         if not self._is_mapped() and not self._open():
             return 0, durable
-        assert self._map is not None
-        if self._map[:_USED] == self._agreed_bytes[0] and (segment, written, durable) == self._agreed_bytes[1]:
-            return self._agreed_bytes[2]
         known = self._agreed(segment, written)
         if known is None and not self._is_current():
             if not self._open():
@@ -124,6 +125,15 @@ class FlushMap:
         if durable > found:
             self._put(_DURABLE, durable, epoch)
         return epoch, max(durable, found)
+
+    def is_agreed(self, place: tuple[int, int, int], epoch: int) -> bool:
+        """Whether the map says of ``place`` (segment, written, durable) what it said when this process last wrote.
+
+        Then nobody wrote, led or failed since.
+        """
+        words, agreed_place, agreed = self._agreed_bytes
+        is_same = agreed_place == place and agreed[0] == epoch > 0
+        return is_same and self._is_mapped() and self._map is not None and self._map[:_USED] == words
 
     def _agreed(self, segment: int, written: int) -> tuple[int, int] | None:
         """``(epoch, durable)`` where the map is of this boot and lineage and ends where the journal does."""
@@ -149,19 +159,20 @@ class FlushMap:
             self._put(_SEGMENT, segment, epoch)
 
     def wrote(self, batch: Written) -> None:
-        if not batch.epoch:
+        epoch = batch.epoch
+        if not epoch:
             return
-        words, place, (epoch, durable) = self._agreed_bytes
-        is_agreed = self._map is not None and self._map[:_USED] == words
-        is_agreed &= (place[0], epoch) == (batch.segment, batch.epoch) and not self.is_poisoned(batch.segment, epoch)
-        self._put(_WRITTEN, batch.last_seq, batch.epoch)
-        if is_agreed and self._map is not None:
-            self._left = (self._map[:_USED], batch, durable)
+        words, place, agreed = self._agreed_bytes
+        is_agreed = agreed[0] == epoch and place[0] == batch.segment and self._map is not None
+        is_agreed = is_agreed and self._map is not None and self._map[:_USED] == words
+        self._put(_WRITTEN, batch.last_seq, epoch)
+        if is_agreed:
+            self._left = (_with_word(words, _WRITTEN, self._read[_WRITTEN][1]), batch, agreed[1])
 
     def is_alone(self, batch: Written) -> bool:
         """Whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
         words, left, durable = self._left
-        is_all = left == batch and durable == batch.last_seq - batch.record_count
+        is_all = left is batch and durable == batch[1] - batch[3]
         return is_all and self._map is not None and self._map[:_USED] == words
 
     # -- without it --------------------------------------------------------------------------------------------------
@@ -200,6 +211,11 @@ class FlushMap:
         if not batch.epoch:
             sync(0)
             return batch.last_seq, True
+        if self.is_alone(batch) and self._try_lead():
+            try:
+                return self._sync(batch, self._left[2], batch.last_seq, sync), True
+            finally:
+                self._lock.release()
         until_s, known, looks = 0.0, -1, 0
         while True:
             if (looks < _TRIES or not looks % _SELDOM) and self._try_lead():
@@ -246,22 +262,33 @@ class FlushMap:
                     return before, False
                 raise EpochEndedError
             written = found
+        return self._sync(batch, before, written, sync), True
+
+    def _sync(self, batch: Written, before: int, written: int, sync: Callable[[int], None]) -> int:
+        """As the leader: make durable what is ``written``, and say so."""
         begun_ns = time.monotonic_ns()
         sync(before)
-        if self._is_mapped() and self._epoch() == batch.epoch:
+        pace_us = min((time.monotonic_ns() - begun_ns) // 1000, _PACE_US_MAX)
+        if not self._is_mapped():
+            return written
+        if self._crowd <= batch.record_count and self.is_alone(batch):  # nobody did anything meanwhile
+            self._put(_DURABLE, written, batch.epoch)
+            words = _with_word(self._left[0], _DURABLE, self._read[_DURABLE][1])
+            self._agreed_bytes = (words, (batch.segment, written, written), (batch.epoch, written))
+        elif self._epoch() == batch.epoch:
             known = self._get(_DURABLE, batch.epoch) or 0
             self._put(_DURABLE, max(written, known), batch.epoch)
-            pace_us = (time.monotonic_ns() - begun_ns) // 1000
-            pace_us = min(pace_us, _PACE_US_MAX)
             if not pace_us / 2 < (self._get(_PACE_US, batch.epoch) or 0) < pace_us * 2:
                 self._put(_PACE_US, pace_us, batch.epoch)
             crowd = max((self._get(_WRITTEN, batch.epoch) or 0) - before, 1)
             if crowd != self._get(_CROWD, batch.epoch):
                 self._put(_CROWD, crowd, batch.epoch)
-            if self._map is not None and self._get(_WRITTEN, batch.epoch) == written and written > known:
+            self._crowd = crowd
+            is_all = self._get(_WRITTEN, batch.epoch) == written > known
+            if is_all and self._map is not None and not self.is_poisoned(batch.segment, batch.epoch):
                 # As it should be found again by whoever writes next, if that is us.
                 self._agreed_bytes = (self._map[:_USED], (batch.segment, written, written), (batch.epoch, written))
-        return written, True
+        return written
 
     def _gather(self, batch: Written, before: int) -> None:
         """Where others write too, let those whom the last sync set free write what this one covers.
@@ -303,7 +330,9 @@ class FlushMap:
 
     def _put(self, word: int, value: int, epoch: int) -> None:
         assert 0 <= value <= _VALUE_MAX
-        raw = _sealed(value, self._seed(word, epoch))
+        seeds = self._seeds
+        seed = seeds[1][word] if seeds[0] == epoch and word != _EPOCH else self._seed(word, epoch)
+        raw = value << 16 | crc_hqx(value.to_bytes(6, "little"), seed)
         self._words[word] = raw
         self._read[word] = (epoch, raw, value)
 
@@ -312,7 +341,7 @@ class FlushMap:
             return _EPOCH  # it is bound to no other
         if self._seeds[0] != epoch:
             data = epoch.to_bytes(6, "little")
-            self._seeds = (epoch, {number: binascii.crc_hqx(data, number) for number in range(_SEGMENT, _CROWD + 1)})
+            self._seeds = (epoch, {number: crc_hqx(data, number) for number in range(_SEGMENT, _CROWD + 1)})
         return self._seeds[1][word]
 
     def _begin_epoch(self, segment: int, written: int, durable: int) -> int:
@@ -374,4 +403,9 @@ class FlushMap:
 
 
 def _sealed(value: int, seed: int) -> int:
-    return value << 16 | binascii.crc_hqx(value.to_bytes(6, "little"), seed)
+    return value << 16 | crc_hqx(value.to_bytes(6, "little"), seed)
+
+
+def _with_word(words: bytes, word: int, raw: int) -> bytes:
+    """The map's ``words`` with another in one place."""
+    return words[: word * 8] + raw.to_bytes(8, sys.byteorder) + words[word * 8 + 8 :]

@@ -67,10 +67,9 @@ class Journal(JournalReader):
         if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
-        with self._lock.holding(patience_s, self._read_ahead):
-            self._own_lineage()
-            self._read_on(salvage=False, for_writing=True)
-            self._leave_poisoned()
+        with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
+            if not is_in_place or not self._is_as_left():
+                self._validate(is_in_place=is_in_place)
             receipt, pending = self._write(fn, writer, key, durable=durable)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
@@ -105,7 +104,7 @@ class Journal(JournalReader):
         self.refresh()
         return left
 
-    def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[None]:
+    def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
         """Hold the writers' lock, for what changes the journal's files without a mutation."""
         return self._lock.holding(patience_s)
 
@@ -178,6 +177,28 @@ class Journal(JournalReader):
             safe="Nothing was written.",
             mend="Repeat the command.",
         )
+
+    def _is_in_place(self) -> bool:
+        """Whether files and folders are those that this process validated: see ``SegmentWriter.look``."""
+        self._found_bytes = -1 if self._writer is None else self._writer.look(self._folder)
+        return self._found_bytes >= 0
+
+    def _is_as_left(self) -> bool:
+        """Whether nobody wrote anything since this process did, so that all that was validated then still is."""
+        lineage = self.lineage
+        known = self._sizes.get(lineage)
+        if known is None or known[1] != self._found_bytes or self._writer is None or self._writer.lineage != lineage:
+            return False
+        is_sound = self._tail is None and self.damage is None and not self.is_stale
+        return is_sound and self._writer.is_as_left(self._seen[lineage])
+
+    def _validate(self, *, is_in_place: bool) -> None:
+        """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
+        lineage = self._own_lineage()
+        self._read_on(salvage=False, for_writing=True)
+        self._leave_poisoned()
+        if not is_in_place and self.syncs and self._to_read(is_listed=True) == [lineage]:
+            self._writer_of(lineage).settle(self._folder, self._lock)
 
     def _write(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool

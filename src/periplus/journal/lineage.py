@@ -17,6 +17,7 @@ __all__ = [
     "Chunk",
     "LineageReader",
     "Position",
+    "encode_durable",
     "is_unreadable",
     "read_durable",
     "write_durable",
@@ -108,10 +109,15 @@ def read_durable(path: str) -> DurableMark | None:
         return None
 
 
+def encode_durable(lineage: str, end: Position, leaf: bytes) -> bytes:
+    """The whole of ``journal/durable`` where the record with this ``leaf``, which ends at ``end``, is the last one known."""
+    place = f'{{"lineage":"{lineage}","segment":{end.segment},"offset":{end.offset},"seq":{end.next_seq - 1}'
+    line = seal_line(f'{place},"leaf":"{leaf.hex()}"'.encode())[0]
+    return line[:-1].ljust(_DURABLE_BYTES - 1) + b"\n"
+
+
 def write_durable(files: Files, fd: int, lineage: str, end: Position, leaf: bytes) -> None:
-    mark = DurableMark(lineage, end.segment, end.offset, end.next_seq - 1, leaf.hex())
-    line = seal_line(msgspec.json.encode(mark)[:-1])[0]
-    files.pwrite(fd, line[:-1].ljust(_DURABLE_BYTES - 1) + b"\n", 0)
+    files.pwrite(fd, encode_durable(lineage, end, leaf), 0)
 
 
 class LineageReader:

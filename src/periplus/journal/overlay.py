@@ -60,7 +60,7 @@ class Overlay:
         self.record_count += 1
         found = _Waiting(entry, lineage, segment, version)
         try:
-            is_change = is_sound_change(record, self._load, is_known=bool(version))
+            is_change = version != "" or is_sound_change(record, self._load)
         except DamageError:
             if not salvage:
                 raise

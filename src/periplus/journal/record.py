@@ -112,6 +112,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Record)
+_begin_leaf: Final = hashlib.sha256(b"\0").copy  # a copy costs less than a new one
 _stub_leaf: Final = attrgetter("leaf")
 
 
@@ -132,7 +133,9 @@ def encode_line(record: Record) -> tuple[bytes, bytes]:
 
 def seal_line(body: bytes) -> tuple[bytes, bytes]:
     """``body`` is a JSON object without its closing brace; gives ``(line with checksum and newline, leaf)``."""
-    leaf = hashlib.sha256(b"\0" + body).digest()
+    digest = _begin_leaf()
+    digest.update(body)
+    leaf = digest.digest()
     return b'%b,"sum":"%b"}\n' % (body, leaf[:8].hex().encode()), leaf
 
 
@@ -177,9 +180,9 @@ def decode_lines(lines: list[bytes]) -> tuple[list[Record], list[bytes]]:
     Meant for many lines: checksums are compared as one text, and nothing is raised.
     """
     leaves: list[bytes] = []
-    put, begin = leaves.append, hashlib.sha256(b"\0").copy  # a copy costs less than a new one
+    put = leaves.append
     for line in lines:
-        digest = begin()
+        digest = _begin_leaf()
         digest.update(line[:-SUM_TRAILER_BYTES])
         put(digest.digest())
     sums = b"".join([leaf[:8] for leaf in leaves]).hex(",", 8)

@@ -195,8 +195,8 @@ def change_of(
     return Change(entry, lineage, segment, version, tuple(record.parents), payload)
 
 
-def is_sound_change(record: Record, load: Callable[[str], bytes], *, is_known: bool) -> bool:
-    """Whether a record makes a version; ``is_known`` where this process made it.
+def is_sound_change(record: Record, load: Callable[[str], bytes]) -> bool:
+    """Whether a record makes a version.
 
     Raises DamageError where ``change_of`` would.
     """
@@ -205,7 +205,7 @@ def is_sound_change(record: Record, load: Callable[[str], bytes], *, is_known: b
         return False
     if record.is_stub:
         return bool(record.version)
-    if kind == "state" and not is_known:
+    if kind == "state":
         check_payload(_inline(record) if record.payload_ref is None else load(record.payload_ref.sha256), record)
     return True
 

@@ -76,6 +76,9 @@ class Transaction:
         self._heads_of = heads_of
         self._shown = shown
         self._pending: dict[tuple[str, str], list[Head]] = {}
+        self._latest: dict[
+            tuple[str, str], tuple[Draft, list[Head]]
+        ] = {}  # written, over which heads: not asked for yet
         self._held: dict[tuple[str, str], list[Head]] = {}  # as they stay while the lock is held
         self.drafts: list[Draft] = []
 
@@ -109,7 +112,7 @@ class Transaction:
             action = "update" if any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
-        return self._draft(action, item_type, item_id, _versions(heads), canonical(payload), summary)
+        return self._draft(heads, action, item_type, item_id, _versions(heads), canonical(payload), summary)
 
     def place(
         self,
@@ -130,9 +133,11 @@ class Transaction:
         if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
             raise UsageError(f"{action} of {item_type!r} {item_id!r} cannot be written")
         kind.check(payload)
-        mine = [head for head in self._heads(item_type, item_id) if head.version not in {*parents, *after}]
-        version = self._draft(action, item_type, item_id, parents, canonical(payload), summary, after)
-        self._pending[item_type, item_id] += [head for head in mine if head.version != version]
+        heads = self._heads(item_type, item_id)
+        mine = [head for head in heads if head.version not in {*parents, *after}]
+        version = self._draft(heads, action, item_type, item_id, parents, canonical(payload), summary, after)
+        both = [*self._heads(item_type, item_id), *(head for head in mine if head.version != version)]
+        self._pending[item_type, item_id] = both
         return version
 
     def delete(self, item_type: str, item_id: str, *, expect: str | None = None, summary: str = "") -> str:
@@ -140,7 +145,7 @@ class Transaction:
         heads = self._expected(item_type, item_id, expect)
         if all(head.deleted for head in heads):
             raise UsageError(f"there is no {item_type} {item_id} to delete")
-        return self._draft("delete", item_type, item_id, _versions(heads), None, summary)
+        return self._draft(heads, "delete", item_type, item_id, _versions(heads), None, summary)
 
     def observe(
         self,
@@ -169,6 +174,9 @@ class Transaction:
 
     def _heads(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
+        latest = self._latest.pop(key, None) if self._latest else None
+        if latest is not None:
+            self._pending[key] = [_head_of(*latest)]
         found = self._pending.get(key) or self._held.get(key)
         if found is None:
             found = self._held[key] = self._heads_of(item_type, item_id)
@@ -176,7 +184,7 @@ class Transaction:
 
     def _expected(self, item_type: str, item_id: str, expect: str | None) -> list[Head]:
         heads = self._heads(item_type, item_id)
-        if expect is None:
+        if expect is None or (expect == ABSENT and not heads):
             return heads
         now = self._shown(item_type, heads)
         held = ABSENT if now is None or now.deleted else now.version
@@ -195,34 +203,29 @@ class Transaction:
         return heads
 
     def _draft(
-        self, action: str, item_type: str, item_id: str, parents: tuple[str, ...], payload: bytes | None, summary: str,
-        after: tuple[str, ...] = (),
+        self, heads: list[Head], action: str, item_type: str, item_id: str, parents: tuple[str, ...],
+        payload: bytes | None, summary: str, after: tuple[str, ...] = (),
     ) -> str:  # fmt: skip
-        parents = tuple(sorted(parents))
-        version = version_id(item_type, item_id, deleted=payload is None, payload=payload, parents=parents)
-        self.drafts.append(
-            Draft(
-                action,
-                item_type,
-                item_id,
-                parents,
-                payload,
-                payload is None,
-                _line(summary),
-                version,
-                tuple(sorted(after)),
-            )
-        )
-        held = self._heads(item_type, item_id)
-        rev = 1 + max((head.rev for head in held if head.version in {*parents, *after}), default=0)
-        self._pending[item_type, item_id] = [
-            Head(item_type, item_id, version, parents, rev, payload is None, payload or b"", "", "", "", "", 0)
-        ]
+        """Take up a version of the entity that has these ``heads``; gives its id."""
+        parents, after = tuple(sorted(parents)), tuple(sorted(after))
+        deleted = payload is None
+        version = version_id(item_type, item_id, deleted=deleted, payload=payload, parents=parents)
+        draft = Draft(action, item_type, item_id, parents, payload, deleted, _line(summary), version, after)
+        self.drafts.append(draft)
+        self._latest[item_type, item_id] = (draft, heads)
         return version
 
 
+def _head_of(draft: Draft, held: list[Head]) -> Head:
+    """As the entity will have it over the heads that it ``held``."""
+    before = {*draft.parents, *draft.after}
+    rev = 1 + max((head.rev for head in held if head.version in before), default=0)
+    return Head(draft.item_type, draft.item_id, draft.version, draft.parents, rev, draft.deleted, draft.payload or b"",
+                "", "", "", "", 0)  # fmt: skip
+
+
 def _versions(heads: list[Head]) -> tuple[str, ...]:
-    return tuple(head.version for head in heads)
+    return tuple([head.version for head in heads]) if heads else ()
 
 
 def _line(text: str) -> str:

@@ -17,9 +17,10 @@ import msgspec
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
-from periplus.base.files import read_plain, write_atomic
+from periplus.base.files import FolderWatch, read_plain, write_atomic
+from periplus.base.locks import Lock
 from periplus.journal.flush import EpochEndedError, FlushMap, Written
-from periplus.journal.lineage import SEGMENT_READ_MAX, Position, write_durable
+from periplus.journal.lineage import SEGMENT_READ_MAX, Position, encode_durable
 from periplus.journal.record import RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
@@ -69,8 +70,12 @@ class SegmentWriter:
         self._mark_fd = -1
         self._known_writer: Writer | None = None
         self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
+        self._settled: tuple[list[str], list[str]] | None = (
+            None  # what the journal's folder and ours list: see ``look``
+        )
 
     def close(self) -> None:
+        self._settled = None
         for fd in (self._fd, self._mark_fd):
             if fd >= 0:
                 os.close(fd)
@@ -84,6 +89,38 @@ class SegmentWriter:
             return True
         self._epoch, journal.durable_seq = self._flush.attach(end.segment, end.next_seq - 1, journal.durable_seq)
         return not self._flush.is_poisoned(end.segment, self._epoch)
+
+    def settle(self, folder: FolderWatch, lock: Lock) -> None:
+        """Under the lock, with all validated: learn by which listings of the journal's ``folder`` and ours that is told again."""
+        names = (folder.last_names, self._watch.last_names)
+        is_settled = self._fd >= 0 and folder.is_still(names[0]) and self._watch.is_still(names[1])
+        self._settled = names if is_settled and lock.is_current() else None
+
+    def look(self, folder: FolderWatch) -> int:
+        """The size of the segment's file, which is the one that we have open; -1 where there is any doubt about it.
+
+        Else no name in the journal's folder and ours has changed since ``settle``, so that the lock's file, lineage.json
+        and the list of segments are those that were validated then. That the folders are where they were tells the
+        path of the segment.
+        """
+        names = self._settled
+        if names is None:
+            return -1
+        if folder.is_still(names[0]) and self._watch.is_still(names[1]):
+            try:
+                there = os.stat(self._path(self._segment))
+            except OSError:
+                return -1
+            if self._place == (there.st_dev, there.st_ino):
+                return there.st_size
+        self._settled = None
+        return -1
+
+    def is_as_left(self, end: Position) -> bool:
+        """Under the lock: whether the flush map says that nobody wrote, led or failed since we wrote up to ``end``."""
+        return end.segment == self._segment and self._flush.is_agreed(
+            (end.segment, end.next_seq - 1, self._journal.durable_seq), self._epoch
+        )
 
     def mapped_durable(self) -> int:
         """The highest durable seq by the flush map as it is now; 0 where there is none."""
@@ -141,62 +178,47 @@ class SegmentWriter:
         count = len(drafts)
         if count > BATCH_RECORDS_MAX:
             raise UsageError(f"a mutation of {count:,} records; the limit is {BATCH_RECORDS_MAX:,}")
-        ts = format_ms(self._journal.clock.now_ms())
+        journal = self._journal
+        ts, durable, pid = format_ms(journal.clock.now_ms()), journal.durable_seq, writer.pid or os.getpid()
+        name, writer_id, session, _ = writer
         lines: list[bytes] = []
         entries: list[Entry] = []
-        offset = start
-        for index, draft in enumerate(drafts):
-            payload, ref = self._payload(draft)
+        offset, seq, txn = start, position.next_seq, None
+        for draft in drafts:
+            action, item_type, item_id, parents, content, deleted, summary, version, after, inline_bytes_max = draft
+            payload, ref = self._payload(content, inline_bytes_max)
+            if count > 1:
+                txn = (len(lines) + 1, count)
+            salt = binascii.b2a_base64(journal.random(16), newline=False).decode()
             record = Record(
-                v=RECORD_VERSION,
-                seq=position.next_seq + index,
-                ts=ts,
-                writer=writer.name,
-                writer_id=writer.id,
-                pid=writer.pid or os.getpid(),
-                action=draft.action,
-                session=writer.session,
-                item_type=draft.item_type,
-                item_id=draft.item_id,
-                parents=draft.parents,
-                after=draft.after,
-                key=key,
-                salt=binascii.b2a_base64(self._journal.random(16), newline=False).decode(),
-                txn=(index + 1, count) if count > 1 else None,
-                summary=draft.summary,
-                payload=payload,
-                payload_ref=ref,
-                deleted=draft.deleted,
-                voids=voids if index == 0 else None,
-                durable=self._journal.durable_seq,
-            )
+                RECORD_VERSION, seq, ts, name, writer_id, pid, action, session, item_type, item_id, parents, after, key,
+                salt, txn, summary, payload, ref, deleted, voids, durable,
+            )  # fmt: skip
             line, leaf = encode_line(record)
-            self._check_readable(line, draft, writer)
+            if not version or writer is not self._known_writer:
+                # What a transaction makes of state is of the right types; what it passes through, and who writes, is
+                # read back once.
+                decode_line(line[:-1])
+                self._known_writer = writer
+            if line.find(b"\n") != len(line) - 1:
+                raise AssertionError("a record of more than one line would have been written")
             lines.append(line)
             entries.append(Entry(record, offset, len(line), leaf))
             offset += len(line)
+            seq, voids = seq + 1, None
         if offset - start > BATCH_BYTES_MAX:
             raise UsageError(f"a mutation of {offset - start:,} bytes; the limit is {BATCH_BYTES_MAX:,}")
         return lines, entries
 
-    def _check_readable(self, line: bytes, draft: Draft, writer: Writer) -> None:
-        """Raise AssertionError where the line could not be read back.
-
-        What a transaction makes of state is of the right types; what it passes through, and who writes, is read once.
-        """
-        if writer is not self._known_writer or not draft.version:
-            decode_line(line[:-1])
-            self._known_writer = writer
-        if line.find(b"\n") != len(line) - 1:
-            raise AssertionError("a record of more than one line would have been written")
-
-    def _payload(self, draft: Draft) -> tuple[msgspec.Raw | msgspec.UnsetType, PayloadRef | None]:
-        if draft.payload is None:
+    def _payload(
+        self, content: bytes | None, inline_bytes_max: int
+    ) -> tuple[msgspec.Raw | msgspec.UnsetType, PayloadRef | None]:
+        if content is None:
             return msgspec.UNSET, None
-        if len(draft.payload) <= draft.inline_bytes_max:
-            return msgspec.Raw(draft.payload), None
-        digest = self._journal.objects.put(draft.payload)  # durable before the record that names it
-        return msgspec.UNSET, PayloadRef(digest.hex(), len(draft.payload))
+        if len(content) <= inline_bytes_max:
+            return msgspec.Raw(content), None
+        digest = self._journal.objects.put(content)  # durable before the record that names it
+        return msgspec.UNSET, PayloadRef(digest.hex(), len(content))
 
     # -- reaching the disk -------------------------------------------------------------------------------------------
 
@@ -226,11 +248,12 @@ class SegmentWriter:
         Raises OutcomeUnknownError, EpochEndedError.
         """
         journal = self._journal
+        mark = encode_durable(self.lineage, end, leaf) if leaf else b""  # now: the bytes are on their way to the disk
 
         def lead(before: int) -> None:
             self._lead(batch, key, before)
-            if leaf:
-                self._mark(end, leaf)  # one leader after the other, so that it never goes back
+            if mark:
+                self._mark(mark)  # one leader after the other, so that it never goes back
 
         durable, is_ours = self._flush.wait(batch, lead)
         if not is_ours and not self._is_in_place(batch.segment):
@@ -258,6 +281,8 @@ class SegmentWriter:
 
     def _is_in_place(self, segment: int) -> bool:
         """Whether the file that we wrote to is still the one that the name leads to."""
+        if self._settled is not None and self._segment == segment and self._watch.is_still(self._settled[1]):
+            return True  # it was when we looked before the write, and no name has changed since
         try:
             there = os.stat(self._path(segment))
         except OSError:
@@ -270,11 +295,11 @@ class SegmentWriter:
         except OSError as error:
             raise _unknown(self._folder, error.strerror or str(error), key) from error
 
-    def _mark(self, end: Position, leaf: bytes) -> None:
+    def _mark(self, mark: bytes) -> None:
         try:
             if self._mark_fd < 0:
                 self._mark_fd = self._files.open(self._journal.layout.durable, os.O_WRONLY | os.O_CREAT)
-            write_durable(self._files, self._mark_fd, self.lineage, end, leaf)
+            self._files.pwrite(self._mark_fd, mark, 0)
         except OSError:
             pass  # the mark may lag: the next record's own ``durable`` says the same
 
