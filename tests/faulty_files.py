@@ -23,6 +23,7 @@ ERRORS = {
     "open": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EACCES),
     "write": (errno.EIO, errno.ENOSPC, errno.EDQUOT, 0),  # 0: a short write
     "pwrite": (errno.EIO, errno.ENOSPC, errno.EDQUOT, 0),
+    "reserve": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP),
     "sync": (errno.EIO, errno.ENOSPC, errno.EDQUOT),
     "sync_data": (errno.EIO, errno.ENOSPC, errno.EDQUOT),
     "sync_folder": (errno.EIO, errno.EMFILE),
@@ -34,7 +35,7 @@ ERRORS = {
     "remove_folder": (errno.EIO, errno.EACCES),
     "make_folder": (errno.EIO, errno.ENOSPC, errno.EDQUOT),
 }
-NEEDS_SPACE = ("write", "pwrite", "sync", "sync_data", "replace", "link", "make_folder")
+NEEDS_SPACE = ("write", "pwrite", "reserve", "sync", "sync_data", "replace", "link", "make_folder")
 
 
 class Fault(NamedTuple):
@@ -113,6 +114,10 @@ class FaultyFiles(Files):
     def sync_data(self, fd):
         self._at("sync_data")
         super().sync_data(fd)
+
+    def reserve(self, fd, offset, length):
+        self._at("reserve")
+        super().reserve(fd, offset, length)
 
     def sync(self, fd):
         self._at("sync")

@@ -92,6 +92,11 @@ class StoppingFiles(Files):
             raise Stop
         super().sync_data(fd)
 
+    def reserve(self, fd, offset, length):
+        if self._count("reserve"):
+            raise Stop
+        super().reserve(fd, offset, length)
+
     def sync(self, fd):
         if self._count("sync"):
             raise Stop

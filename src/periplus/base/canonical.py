@@ -31,7 +31,8 @@ def canonical(value: JSONValue) -> bytes:
     """The canonical UTF-8 text of ``value``. Raises UsageError naming the first place that cannot be carried."""
     import orjson
 
-    check(value)
+    if not _is_plain(value, 0):
+        _explain(value, "$", 0)
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError as error:  # the check above leaves only lone surrogates

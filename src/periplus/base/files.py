@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
@@ -59,6 +60,19 @@ class Files:
                 os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
             except OSError:
                 pass  # no more than advice
+
+    def reserve(self, fd: int, offset: int, length: int) -> None:
+        """Have room on the disk for bytes that are to come there; the file stays as long as it is. Raises OSError.
+
+        What is written into it then needs no room to be found, nor that to be written down: the sync has less to do.
+        """
+        if sys.platform == "linux":
+            import ctypes
+
+            keep_size, long = 1, ctypes.c_long
+            if ctypes.CDLL(None, use_errno=True).fallocate(fd, keep_size, long(offset), long(length)):
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code))
 
     def sync(self, fd: int) -> None:
         if sys.platform == "darwin":
@@ -177,23 +191,31 @@ class FolderWatch:
             os.close(self._fd)
             self._fd = -1
 
-    def is_still(self, names: list[str]) -> bool:
-        """Whether the folder still has the ``names`` that it was listed with: by the open folder, so at less than half the price.
+    def sameness(self) -> Callable[[], bool] | None:
+        """Something to ask whether the folder still has the names that were listed last, at less than half the price.
 
-        Not whether its path leads there still: who asks has to know that otherwise. False where there is any doubt.
+        It asks the folder itself, and not whether its path leads there still: who asks has to know that otherwise. None
+        where the listing is not relied on, or the folder cannot be opened.
         """
-        stamp = self._stamp
-        if stamp is None or names is not self._names:
-            return False
+        if self._stamp is None:
+            return None
         try:
             if self._fd < 0:
                 self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            if stamp == _stamp_of(os.fstat(self._fd)):
-                return True
         except OSError:
-            return False
-        self.close()  # another stands there now, perhaps
-        return False
+            return None
+        stamp, fd, stamp_of, fstat = self._stamp, self._fd, _stamp_of, os.fstat
+
+        def is_same() -> bool:
+            try:
+                return stamp == stamp_of(fstat(fd))
+            except OSError:
+                return False
+
+        if is_same():
+            return is_same
+        self.close()  # another stands there now
+        return None
 
     def names(self) -> list[str]:
         """The folder's names, in no order; not to be changed. The same list as long as it is relied on. Raises OSError."""

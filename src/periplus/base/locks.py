@@ -127,13 +127,15 @@ class Lock:
 
     def give(self, mutex: threading.Lock) -> None:
         try:
-            self._release()
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        except (OSError, ValueError):
+            self._drop()  # a lock ends with its descriptor, whatever the system says of the unlocking
         finally:
             mutex.release()  # a forked child that leaves the block releases what it entered with
 
     def try_take(self) -> bool:
         """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
-        if not self._mutex.acquire(blocking=False):
+        if not self._mutex.acquire(False):
             return False
         try:
             is_taken = self._try()
@@ -192,7 +194,8 @@ class Lock:
                 return True
             self._was_in_place = is_in_place is not None and is_in_place()
             if self._was_in_place or self.is_current():
-                self._sign()
+                if time.monotonic() - self._text_s >= _SIGNED_S or self._read_text() != self._text:
+                    self._sign()
                 return True
             self._drop()  # the file was replaced under us: the lock that we hold guards nothing
 
@@ -228,8 +231,6 @@ class Lock:
 
     def _sign(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._text_s < _SIGNED_S and self._read_text() == self._text:
-            return
         since = format_ms(time.time_ns() // 1_000_000)
         text = f"{os.getpid()} {os.uname().nodename} {since} {_command()}".encode(errors="replace")
         self._text, self._text_s = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n", now_s

@@ -158,16 +158,18 @@ class FlushMap:
             self._put(_DURABLE, durable, epoch)
             self._put(_SEGMENT, segment, epoch)
 
-    def wrote(self, batch: Written) -> None:
+    def wrote(self, batch: Written) -> bool:
+        """Say so. Gives whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
         epoch = batch.epoch
         if not epoch:
-            return
+            return False
         words, place, agreed = self._agreed_bytes
         is_agreed = agreed[0] == epoch and place[0] == batch.segment and self._map is not None
         is_agreed = is_agreed and self._map is not None and self._map[:_USED] == words
         self._put(_WRITTEN, batch.last_seq, epoch)
         if is_agreed:
             self._left = (_with_word(words, _WRITTEN, self._read[_WRITTEN][1]), batch, agreed[1])
+        return is_agreed and self.is_alone(batch)
 
     def is_alone(self, batch: Written) -> bool:
         """Whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""

@@ -30,6 +30,7 @@ from periplus.base.errors import (
 )
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.flush import EpochEndedError
+from periplus.journal.lineage import START
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
 from periplus.journal.settings import LineageFile, mint_lineage, read_lineage, read_settings
@@ -67,9 +68,9 @@ class Journal(JournalReader):
         if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
-        with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
-            if not is_in_place or not self._is_as_left():
-                self._validate(is_in_place=is_in_place)
+        with self._lock.holding(patience_s, self._read_ahead, self._is_as_left) as is_as_left:
+            if not is_as_left:
+                self._validate()
             receipt, pending = self._write(fn, writer, key, durable=durable)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
@@ -178,27 +179,21 @@ class Journal(JournalReader):
             mend="Repeat the command.",
         )
 
-    def _is_in_place(self) -> bool:
-        """Whether files and folders are those that this process validated: see ``SegmentWriter.look``."""
-        self._found_bytes = -1 if self._writer is None else self._writer.look(self._folder)
-        return self._found_bytes >= 0
-
     def _is_as_left(self) -> bool:
-        """Whether nobody wrote anything since this process did, so that all that was validated then still is."""
-        lineage = self.lineage
-        known = self._sizes.get(lineage)
-        if known is None or known[1] != self._found_bytes or self._writer is None or self._writer.lineage != lineage:
+        """Under the lock: whether nobody changed anything since this process wrote, so that all validated then still is."""
+        own, writer = self._own, self._writer
+        if own is None or writer is None or self.is_stale or self.damage is not None:
             return False
-        is_sound = self._tail is None and self.damage is None and not self.is_stale
-        return is_sound and self._writer.is_as_left(self._seen[lineage])
+        return writer.is_as_left(self._seen.get(own.lineage))
 
-    def _validate(self, *, is_in_place: bool) -> None:
+    def _validate(self) -> None:
         """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
         lineage = self._own_lineage()
         self._read_on(salvage=False, for_writing=True)
         self._leave_poisoned()
-        if not is_in_place and self.syncs and self._to_read(is_listed=True) == [lineage]:
-            self._writer_of(lineage).settle(self._folder, self._lock)
+        writer = self._writer_of(lineage)
+        if not writer.is_settled and self.syncs and self._to_read(is_listed=True) == [lineage]:
+            writer.settle(self._folder, self._lock)
 
     def _write(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool
@@ -219,7 +214,7 @@ class Journal(JournalReader):
             return receipt, self._unsettled(lineage, last) if durable else None
         if not durable and any(draft.action != "observe" for draft in transaction.drafts):
             raise UsageError("only observations may be written without a sync of their own")
-        receipt, pending = self._append(transaction.drafts, writer, key)
+        receipt, pending = self._append(lineage, transaction.drafts, writer, key)
         return receipt, pending if durable and self.syncs else None
 
     def _unsettled(self, lineage: str, last_seq: int) -> Pending | None:
@@ -299,25 +294,25 @@ class Journal(JournalReader):
     def _receipt_of(self, key: str) -> Receipt | None:
         return receipt_of(key, self._overlay, self.index)
 
-    def _append(self, drafts: list[Draft], writer: Writer, key: str) -> tuple[Receipt, Pending]:
-        lineage = self.lineage
-        position = self.end(lineage)
+    def _append(self, lineage: str, drafts: list[Draft], writer: Writer, key: str) -> tuple[Receipt, Pending]:
+        position = self._seen.get(lineage, START)
+        appender = self._writer_of(lineage)
         try:
             known = self._sizes.get(lineage)  # as it was validated with under this lock
             inode = known[2] if known is not None else 0
-            done = self._writer_of(lineage).append(drafts, writer, key, position, self._tail, inode)
+            entries, end, inode, batch = appender.append(drafts, writer, key, position, self._tail, inode)
         except BaseException:  # whatever stopped the write, what lies there now is not what we knew
-            self._writer_of(lineage).close()
+            appender.close()
             self._forget()  # what lies behind the last batch is looked at anew
             self._try_refresh()
             raise
-        entries, end = done.entries, done.end
+        add, segment = self._overlay.add, end.segment
         for entry, draft in zip(entries, drafts, strict=True):
-            self._overlay.add(entry, lineage, end.segment, version=draft.version)
+            add(entry, lineage, segment, version=draft.version)
         self._seen[lineage] = end
-        self._sizes[lineage] = (end.segment, end.offset, done.inode)
+        self._sizes[lineage] = (segment, end.offset, inode)
         self._tail = None
-        versions = tuple(draft.version for draft in drafts if draft.version)
-        first = entries[0].record.seq
-        receipt = Receipt(key, lineage, first, first + len(entries) - 1, versions, repeated=False)
-        return receipt, Pending(done.batch, end, entries[-1].leaf)
+        versions = tuple([draft.version for draft in drafts if draft.version])
+        last = end.next_seq - 1
+        receipt = Receipt(key, lineage, last - len(entries) + 1, last, versions, repeated=False)
+        return receipt, Pending(batch, end, entries[-1].leaf)

@@ -76,7 +76,6 @@ class JournalReader:
         self._own_names: list[str] | None = None
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
-        self._found_bytes = -1  # of our newest segment, where all around it is as it was: see ``Journal``
         self._watches: dict[str, FolderWatch] = {}
         self._readers: dict[str, LineageReader] = {}
         self._folder = FolderWatch(self.layout.journal)

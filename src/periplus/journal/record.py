@@ -119,9 +119,10 @@ _stub_leaf: Final = attrgetter("leaf")
 def encode_line(record: Record) -> tuple[bytes, bytes]:
     """``(line with its newline, leaf hash)``. Raises UsageError for a line over LINE_BYTES_MAX."""
     try:
-        line, leaf = seal_line(_encoder.encode(record)[:-1])
+        body = _encoder.encode(record)[:-1]
     except UnicodeEncodeError as error:
         raise UsageError(f"a text that is no Unicode: {error}", safe="Nothing was written.") from error
+    line, leaf = seal_line(body)
     if len(line) > LINE_BYTES_MAX:
         raise UsageError(
             f"a record of {len(line):,} bytes; the limit is {LINE_BYTES_MAX:,}",

@@ -10,7 +10,7 @@ __all__ = ["Appended", "SegmentWriter"]
 
 import binascii
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
+_ROOM_BYTES: Final = 256 * 1024
+_ROOM_FROM: Final = 16  # a process that writes a few batches and ends has no use for room
 
 
 class Appended(NamedTuple):
@@ -70,12 +72,13 @@ class SegmentWriter:
         self._mark_fd = -1
         self._known_writer: Writer | None = None
         self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
-        self._settled: tuple[list[str], list[str]] | None = (
-            None  # what the journal's folder and ours list: see ``look``
-        )
+        self._settled: tuple[Callable[[], bool], Callable[[], bool]] | None = None  # see ``settle``
+        self._left: Position | None = None  # where we wrote up to
+        self._batches = 0  # that this process wrote
+        self._room = (0, 0)  # segment, and up to where room was asked for
 
     def close(self) -> None:
-        self._settled = None
+        self._settled = self._left = None
         for fd in (self._fd, self._mark_fd):
             if fd >= 0:
                 os.close(fd)
@@ -90,37 +93,34 @@ class SegmentWriter:
         self._epoch, journal.durable_seq = self._flush.attach(end.segment, end.next_seq - 1, journal.durable_seq)
         return not self._flush.is_poisoned(end.segment, self._epoch)
 
+    @property
+    def is_settled(self) -> bool:
+        return self._settled is not None
+
     def settle(self, folder: FolderWatch, lock: Lock) -> None:
-        """Under the lock, with all validated: learn by which listings of the journal's ``folder`` and ours that is told again."""
-        names = (folder.last_names, self._watch.last_names)
-        is_settled = self._fd >= 0 and folder.is_still(names[0]) and self._watch.is_still(names[1])
-        self._settled = names if is_settled and lock.is_current() else None
+        """Under the lock, with all validated: learn what the journal's ``folder`` and ours list.
 
-    def look(self, folder: FolderWatch) -> int:
-        """The size of the segment's file, which is the one that we have open; -1 where there is any doubt about it.
-
-        Else no name in the journal's folder and ours has changed since ``settle``, so that the lock's file, lineage.json
-        and the list of segments are those that were validated then. That the folders are where they were tells the
-        path of the segment.
+        As long as both list the same, the lock's file, lineage.json and the newest segment are those that were validated.
         """
-        names = self._settled
-        if names is None:
-            return -1
-        if folder.is_still(names[0]) and self._watch.is_still(names[1]):
-            try:
-                there = os.stat(self._path(self._segment))
-            except OSError:
-                return -1
-            if self._place == (there.st_dev, there.st_ino):
-                return there.st_size
-        self._settled = None
-        return -1
+        others, mine = folder.sameness(), self._watch.sameness()
+        is_settled = others is not None and mine is not None and self._fd >= 0 and lock.is_current()
+        self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
 
-    def is_as_left(self, end: Position) -> bool:
-        """Under the lock: whether the flush map says that nobody wrote, led or failed since we wrote up to ``end``."""
-        return end.segment == self._segment and self._flush.is_agreed(
-            (end.segment, end.next_seq - 1, self._journal.durable_seq), self._epoch
-        )
+    def is_as_left(self, end: Position | None) -> bool:
+        """Under the lock: whether nobody has written, led, failed or moved a file since we wrote up to ``end``.
+
+        That the folders are where they were is looked at by ``wait``, while the bytes are on their way.
+        """
+        if self._settled is None:
+            return False
+        others, mine = self._settled
+        if not others() or not mine():
+            self._settled = None
+            return False
+        if end is None or end is not self._left:
+            return False
+        place = (end.segment, end.next_seq - 1, self._journal.durable_seq)
+        return os.lseek(self._fd, 0, os.SEEK_END) == end.offset and self._flush.is_agreed(place, self._epoch)
 
     def mapped_durable(self) -> int:
         """The highest durable seq by the flush map as it is now; 0 where there is none."""
@@ -138,17 +138,20 @@ class SegmentWriter:
         separator = TEAR_END if tail is not None and tail.torn_line else b""
         start = used + len(separator)
         voids = (position.offset, start - position.offset) if tail is not None else None
-        lines, entries = self._encode(drafts, writer, key, position, start, voids)
+        buffer, entries = self._encode(drafts, writer, key, position, start, voids)
         if self._size(position.segment, inode) != used:
             raise DamageError("the segment changed while the lock was held", path=self._path(position.segment),
                               safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
-        self._write(separator + b"".join(lines), position.segment)
-        last = entries[-1]
-        end = Position(position.segment, last.offset + last.length, position.next_seq + len(lines), last.leaf[:8].hex())
-        batch = Written(end.segment, end.next_seq - 1, self._epoch, len(lines))
-        self._flush.wrote(batch)
-        if self._flush.is_alone(batch):  # else others' bytes are on the way, and a sync of these is near
-            self._files.begin_sync(self._fd, start, end.offset - start)
+        self._batches += 1
+        if self._batches > _ROOM_FROM and self._room < (position.segment, start + len(buffer)):
+            self._reserve(position.segment, start, len(buffer))
+        self._write(separator + buffer if separator else buffer, position.segment)
+        _, offset, length, leaf = entries[-1]
+        next_seq = position.next_seq + len(entries)
+        end = self._left = Position(position.segment, offset + length, next_seq, leaf[:8].hex())
+        batch = Written(position.segment, next_seq - 1, self._epoch, len(entries))
+        if self._flush.wrote(batch):  # else others' bytes are on the way, and a sync of these is near
+            self._files.begin_sync(self._fd, start, offset + length - start)
         return Appended(entries, end, self._place[1], batch)
 
     def _roll(self, position: Position, key: str) -> Position:
@@ -174,7 +177,7 @@ class SegmentWriter:
     def _encode(
         self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, start: int,
         voids: tuple[int, int] | None,
-    ) -> tuple[list[bytes], list[Entry]]:  # fmt: skip
+    ) -> tuple[bytes, list[Entry]]:  # fmt: skip
         count = len(drafts)
         if count > BATCH_RECORDS_MAX:
             raise UsageError(f"a mutation of {count:,} records; the limit is {BATCH_RECORDS_MAX:,}")
@@ -208,7 +211,7 @@ class SegmentWriter:
             seq, voids = seq + 1, None
         if offset - start > BATCH_BYTES_MAX:
             raise UsageError(f"a mutation of {offset - start:,} bytes; the limit is {BATCH_BYTES_MAX:,}")
-        return lines, entries
+        return lines[0] if count == 1 else b"".join(lines), entries
 
     def _payload(
         self, content: bytes | None, inline_bytes_max: int
@@ -221,6 +224,15 @@ class SegmentWriter:
         return msgspec.UNSET, PayloadRef(digest.hex(), len(content))
 
     # -- reaching the disk -------------------------------------------------------------------------------------------
+
+    def _reserve(self, segment: int, start: int, length: int) -> None:
+        """Room for what is written next, in one piece and once for many batches; never beyond where the segment ends."""
+        until = min(start + _ROOM_BYTES, max(self._journal.settings.journal.segment_bytes, start + length))
+        self._room = (segment, until)
+        try:
+            self._files.reserve(self._fd, start, until - start)
+        except OSError:
+            self._room = (segment, SEGMENT_READ_MAX)  # a full disk, or one that knows no such thing: without, then
 
     def _write(self, buffer: bytes, segment: int) -> None:
         try:
@@ -248,6 +260,8 @@ class SegmentWriter:
         Raises OutcomeUnknownError, EpochEndedError.
         """
         journal = self._journal
+        if self._settled is not None and not self._is_found(batch.segment):
+            self._settled = None
         mark = encode_durable(self.lineage, end, leaf) if leaf else b""  # now: the bytes are on their way to the disk
 
         def lead(before: int) -> None:
@@ -281,8 +295,11 @@ class SegmentWriter:
 
     def _is_in_place(self, segment: int) -> bool:
         """Whether the file that we wrote to is still the one that the name leads to."""
-        if self._settled is not None and self._segment == segment and self._watch.is_still(self._settled[1]):
-            return True  # it was when we looked before the write, and no name has changed since
+        if self._settled is not None and self._segment == segment and self._settled[1]():
+            return True  # it was when we looked after the write, and no name has changed since
+        return self._is_found(segment)
+
+    def _is_found(self, segment: int) -> bool:
         try:
             there = os.stat(self._path(segment))
         except OSError:
