@@ -112,7 +112,7 @@ class FlushMap:
         """
         if self.is_agreed((segment, written, durable), self._agreed_bytes[2][0]):
             return self._agreed_bytes[2]
-        if not self._is_mapped() and not self._open():
+        if not self.is_mapped() and not self._open():
             return 0, durable
         known = self._agreed(segment, written)
         if known is None and not self._is_current():
@@ -133,7 +133,7 @@ class FlushMap:
         """
         words, agreed_place, agreed = self._agreed_bytes
         is_same = agreed_place == place and agreed[0] == epoch > 0
-        return is_same and self._is_mapped() and self._map is not None and self._map[:_USED] == words
+        return is_same and self.is_mapped() and self._map is not None and self._map[:_USED] == words
 
     def _agreed(self, segment: int, written: int) -> tuple[int, int] | None:
         """``(epoch, durable)`` where the map is of this boot and lineage and ends where the journal does."""
@@ -149,7 +149,7 @@ class FlushMap:
 
     def end_epoch(self) -> None:
         """Before records are taken back: who waits for one of this epoch asks the journal itself from now on."""
-        if self._is_mapped():
+        if self.is_mapped():
             self._words[_EPOCH] = 0
 
     def rolled(self, segment: int, durable: int, epoch: int) -> None:
@@ -188,7 +188,7 @@ class FlushMap:
         return bool(epoch and segment) and self._map is not None and self._get(_POISONED, epoch) == segment
 
     def poison(self, segment: int, epoch: int) -> None:
-        if epoch and self._is_mapped() and self._epoch() == epoch:
+        if epoch and self.is_mapped() and self._epoch() == epoch:
             self._put(_POISONED, segment, epoch)
 
     def exclusively(self, work: Callable[[], None]) -> None:
@@ -225,7 +225,7 @@ class FlushMap:
                     return self._lead(batch, sync)
                 finally:
                     self._lock.release()
-            if not self._is_mapped():
+            if not self.is_mapped():
                 raise EpochEndedError
             durable = self._reached(batch)
             if durable >= batch.last_seq:
@@ -249,7 +249,7 @@ class FlushMap:
         return durable
 
     def _lead(self, batch: Written, sync: Callable[[int], None]) -> tuple[int, bool]:
-        if self._is_mapped() and self.is_alone(batch):
+        if self.is_mapped() and self.is_alone(batch):
             before, written = self._left[2], batch.last_seq
         else:
             before = self._reached(batch)
@@ -271,7 +271,7 @@ class FlushMap:
         begun_ns = time.monotonic_ns()
         sync(before)
         pace_us = min((time.monotonic_ns() - begun_ns) // 1000, _PACE_US_MAX)
-        if not self._is_mapped():
+        if not self.is_mapped():
             return written
         if self._crowd <= batch.record_count and self.is_alone(batch):  # nobody did anything meanwhile
             self._put(_DURABLE, written, batch.epoch)
@@ -359,7 +359,7 @@ class FlushMap:
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
-    def _is_mapped(self) -> bool:
+    def is_mapped(self) -> bool:
         """Whether there is a map whose file is still whole: touching what was cut off would end the process."""
         try:
             return self._map is not None and os.lseek(self._fd, 0, os.SEEK_END) >= _BYTES

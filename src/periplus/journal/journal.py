@@ -30,6 +30,7 @@ from periplus.base.errors import (
 )
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.flush import EpochEndedError
+from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
@@ -188,12 +189,28 @@ class Journal(JournalReader):
 
     def _validate(self) -> None:
         """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
-        lineage = self._own_lineage()
-        self._read_on(salvage=False, for_writing=True)
+        if self._writer is None or not self._writer.is_settled or not self._read_added():
+            self._own_lineage()
+            self._read_on(salvage=False, for_writing=True)
         self._leave_poisoned()
-        writer = self._writer_of(lineage)
-        if not writer.is_settled and self.syncs and self._to_read(is_listed=True) == [lineage]:
+        writer = self._writer_of(self.lineage)
+        if not writer.is_settled and self.syncs and self._to_read(is_listed=True) == [self.lineage]:
             writer.settle(self._folder, self._lock)
+
+    def _read_added(self) -> bool:
+        """Take in what others added where no name has changed and they did nothing else; False where more must be looked at."""
+        lineage = self.lineage
+        position = self._seen.get(lineage, START)
+        if not position.segment or self._tail is not None or self.damage is not None or self.is_stale:
+            return False
+        chunk = self.reader(lineage).read_added(position, self._mapped_seq() or self._marked_seq())
+        if chunk is None:
+            return False
+        try:
+            self._absorb(lineage, chunk, salvage=False)
+        except (DamageError, HistoryNeededError):
+            return False  # it is met again, and what is to be done is done
+        return True
 
     def _write(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool

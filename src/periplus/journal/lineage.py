@@ -216,7 +216,7 @@ class LineageReader:
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
         """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
         if not salvage and position.segment and self.newest() == position.segment:
-            added = self._read_added(position, durable_seq)
+            added = self.read_added(position, durable_seq)
             if added is not None:
                 yield added
                 return
@@ -238,8 +238,11 @@ class LineageReader:
             position = chunk.end
             yield chunk
 
-    def _read_added(self, position: Position, durable_seq: int) -> Chunk | None:
-        """What the newest segment has behind ``position``, at the cost of one read; None where that is not as usual."""
+    def read_added(self, position: Position, durable_seq: int) -> Chunk | None:
+        """What the newest segment, in which ``position`` is, has behind it, at the cost of one read.
+
+        None where that is not as usual.
+        """
         path = self._live_path_of(position.segment)
         before = position.offset - SUM_TRAILER_BYTES - 1
         try:

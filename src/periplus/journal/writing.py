@@ -124,7 +124,7 @@ class SegmentWriter:
 
     def mapped_durable(self) -> int:
         """The highest durable seq by the flush map as it is now; 0 where there is none."""
-        return self._flush.durable(self._epoch) or 0
+        return (self._flush.durable(self._epoch) or 0) if self._flush.is_mapped() else 0
 
     def append(
         self, drafts: Sequence[Draft], writer: Writer, key: str, position: Position, tail: Tail | None, inode: int
