@@ -320,8 +320,8 @@ def test_a_forked_child_does_not_lead_for_its_killed_parent(tmp_path):
         lock = Lock(path, is_guard=False)
         lock.try_take()
         grandchild = os.fork()
-        if grandchild:
-            os.write(writer, f"{grandchild}\n".encode())
+        if not grandchild:  # by itself: what a fork has to give up is given up then
+            os.write(writer, f"{os.getpid()}\n".encode())
         threading.Event().wait()
     grandchild = int(os.read(reader, 20))
     lock = Lock(path, is_guard=False)
