@@ -6,8 +6,10 @@ __all__ = ["ConsolePerson", "EventLines", "interrupting"]
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from periplus.cli.face import Face, visible
@@ -196,16 +198,31 @@ class ConsolePerson:
 
 @contextmanager
 def interrupting(token: CancelToken) -> Iterator[None]:
-    """Ctrl-C, and a request to end, stop the turn: the model's call, what runs, and its children. The second one ends the program."""
+    """Ctrl-C, and a request to end, stop the turn: the model's call, what runs, and its children. The second one ends the program.
+
+    A thread of its own sets the token: a handler runs in the middle of whatever the main thread does, which may hold the token's lock.
+    A ``SimpleQueue`` may be put to from there.
+    """
+    asked: list[str] = []
+    reasons: SimpleQueue[str] = SimpleQueue()
+
+    def pass_on() -> None:
+        if reason := reasons.get():
+            token.cancel(reason)
 
     def stop(number: int, _: FrameType | None) -> None:
-        if token.is_cancelled:
+        if asked or token.is_cancelled:
             raise KeyboardInterrupt
-        token.cancel("the person stopped it" if number == signal.SIGINT else "it was asked to end")
+        asked.append("the person stopped it" if number == signal.SIGINT else "it was asked to end")
+        reasons.put(asked[0])
 
+    waiting = threading.Thread(target=pass_on, name="interrupting")
+    waiting.start()
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        reasons.put("")
+        waiting.join()
