@@ -21,7 +21,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 test: setup node
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Programs of others that drive the MCP server in tests; without npm, or where it cannot fetch them, those tests are skipped.
 node: $(NODE_STAMP)
