@@ -90,6 +90,19 @@ def test_a_bug_is_mended_checked_and_told(shell):
     assert "sound" in shell("doctor").out
 
 
+def test_what_a_session_teaches_waits_for_a_person_at_its_end(shell):
+    script = [says("", READS), says("", CHECKS), says("", MENDS), says("", CHECKS), says("It adds now.")]
+    with FakeProvider(*script) as fake:
+        use(shell, fake)
+        done = shell("run", "make it add", "--allow", "shell(python3 -c)", "--oracle", CHECK)
+    assert "to be judged: periplus candidates list" in done.out
+    (candidate,) = json.loads(shell("candidates", "list", "--json").out)["candidates"]
+    assert "calc" in json.dumps(candidate)
+    with FakeProvider(says("Nothing to do.")) as fake:
+        use(shell, fake)
+        assert "to be judged" not in shell("run", "look again", "--oracle", CHECK).out
+
+
 def test_without_a_person_nothing_is_allowed_that_is_asked_for(shell):
     with FakeProvider(says("", CHECKS), says("I could not check it."), *[says("No.")] * 4) as fake:
         use(shell, fake)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
-from periplus.agent.events import RunStarted, Sink
+from periplus.agent.events import Learned, RunStarted, Sink
 from periplus.agent.extension import Extension, Opener, Room, Under
 from periplus.agent.hooks import Composite, Hook
 from periplus.agent.loop import Limits, World
@@ -39,7 +39,7 @@ from periplus.agent.tools.talking import Asker
 from periplus.agent.tools.unread import Unread
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.clock import Clock, SystemClock, format_ms
-from periplus.base.errors import NotFoundError, RefusedError
+from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 if TYPE_CHECKING:
     from periplus.agent.memories.store import StoreMemory
@@ -222,7 +222,7 @@ class AgentSession:
         begun, project = self._begun, self.project
         self._index = TurnIndex(project)
         opened.callback(self._index.close)
-        memory = StoreMemory(project, self._index)
+        memory = self._memory = StoreMemory(project, self._index)
         opened.callback(memory.close)
         self._tasks = TaskKeeper(memory, begun.name)
         self.log = StoreLog(
@@ -312,6 +312,19 @@ class AgentSession:
 
     def _seal(self) -> None:
         self.log.close(self._ended.reason if self._ended is not None else None)
+        if self.log.trail_id and self._begun.under is None:
+            self._learn()
+
+    def _learn(self) -> None:
+        """What the session teaches becomes candidates, of which a person judges. That it fails takes nothing from the run."""
+        turn = self._session.turns
+        try:
+            found = self._memory.consolidate(self._begun.name)
+        except PeriplusError as error:
+            self._begun.emit(Learned(turn=turn, error=str(error)))
+            return
+        if found.lessons or found.skills:
+            self._begun.emit(Learned(turn=turn, lessons=found.lessons, skills=found.skills))
 
     def _kept(self, digest: str) -> bytes | None:
         try:

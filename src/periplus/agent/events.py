@@ -14,6 +14,7 @@ __all__ = [
     "Event",
     "FeedbackGiven",
     "HookRaised",
+    "Learned",
     "PermissionAsked",
     "PermissionDecided",
     "ReasoningGrown",
@@ -204,6 +205,14 @@ class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
     usage: Usage
 
 
+class Learned(_Base, frozen=True, kw_only=True, tag="learned"):
+    """The session was looked through at its end: so many candidates are new, and wait for a person. ``error``: why it could not be."""
+
+    lessons: int = 0
+    skills: int = 0
+    error: str = ""
+
+
 Event: TypeAlias = (
     RunStarted
     | TurnStarted
@@ -224,6 +233,7 @@ Event: TypeAlias = (
     | HookRaised
     | ContextFolded
     | TurnEnded
+    | Learned
 )
 Sink: TypeAlias = Callable[[Event], None]
 

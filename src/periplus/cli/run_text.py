@@ -142,6 +142,15 @@ class EventLines:
     def _turn_ended(self, _: Any) -> None:
         self._new_line()
 
+    def _learned(self, event: Any) -> None:
+        if event.error:
+            self._line(f"(what the session teaches could not be kept: {event.error})")
+            return
+        seen = ((event.lessons, "lesson", "candidates"), (event.skills, "skill", "skills"))
+        for count, what, command in seen:
+            if count:
+                self._line(f"({count} {what}{'s' * (count != 1)} to be judged: periplus {command} list)")
+
     def _context_folded(self, _: Any) -> None:
         self._line("(earlier turns were condensed)")
 
