@@ -73,7 +73,7 @@ EXPECTED = [
     ),
     *(
         ("start", f"periplus {command}, {what}", "python -c pass")
-        for command in ("--help", "status")
+        for command in ("--help", "status", "check", "recall")
         for what in ("CPU", "CPU, least", "wall", "wall, least", "modules")
     ),
     *(
@@ -166,6 +166,8 @@ EXPECTED = [
     ),
     ("server", "objects pulled, verified", "a socket pair, hashed"),
     ("server", "memory for each of 100 slow readers", "the window of each"),
+    ("writers", "2 processes × 20 memories", "one process, as many"),
+    ("writers", "2 processes × 20 memories, there in the end", "acknowledged"),
     ("agent", "prefix survival, 30 turns of editing, without folds", "every turn sealed at its end"),
     ("agent", "the same with its 1 folds", "every turn sealed at its end"),
     ("agent", "the same at folds alone", "every turn sealed at its end"),
@@ -174,6 +176,10 @@ EXPECTED = [
     ("agent", "largest request in 120 turns", "in 50 turns"),
     ("agent", "CPU a turn of the host, last 12 turns", "turns 12 to 24"),
     ("agent", "system prompt and tools", "what is allowed"),
+    ("agent", "CPU a turn with a store, last 4 of 40 turns", "turns 4 to 8"),
+    ("agent", "disk a turn, last 4 of 40 turns", "turns 4 to 8"),
+    ("agent", "start to the first prompt, CPU", "the peer, as published"),
+    ("agent", "--help, CPU", "what is allowed"),
     ("agent", "an old turn of 300 by its handle", "all 300 turns read"),
     ("agent", "an old turn of 300 by its words", "all 300 turns read"),
 ]
