@@ -428,6 +428,7 @@ EVENTS = [
     events.FeedbackGiven(turn=1, step=1, agent="s/1.1.1", source="oracle", text="t"),
     events.HookRaised(turn=1, step=1, hook="h", seam="after_step", error="e", is_closed=False),
     events.ContextFolded(turn=1, step=1),
+    events.Learned(turn=1, lessons=1, skills=2),
     events.TurnEnded(turn=1, step=1, reason="done", note="", text="t", usage=Usage()),
 ]
 

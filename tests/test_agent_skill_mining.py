@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_room import Place
 from periplus.agent.contracts import AssistantMessage, ModelError
+from periplus.agent.events import Learned
 from periplus.agent.memories import InProcessMemory, StoreMemory
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.skills.candidates import (
@@ -248,14 +249,16 @@ def place(tmp_path):
 
 def test_a_session_teaches_a_candidate_and_no_skill(place):
     commands = [call("shell", command="git init -q other"), call("shell", command="git -C other rev-parse --git-dir")]
-    with place.session([answer("", *commands), "One.", answer("", *commands), "Two."]) as session:
+    told = []
+    with place.session([answer("", *commands), "One.", answer("", *commands), "Two."], emit=told.append) as session:
         session.turn("Once")
         session.turn("Again")
+    assert [one.skills for one in told if isinstance(one, Learned)] == [1]  # at its end, by itself
     with place.project() as project:
         memory = StoreMemory(project)
         found = memory.consolidate("s1")
         memory.close()
-        assert found.skills == 1, found
+        assert found.skills == 0, found  # it is known
         (candidate,) = skill_candidates(project.journal)
         assert candidate.value["commands"] == ["git init -q other", "git -C other rev-parse --git-dir"]
         assert candidate.value["turns"] == ["s1#1", "s1#2"]

@@ -127,12 +127,11 @@ class Servers:
 
     def cancel(self) -> None:
         """End what is asked now, from any thread; a process in the middle of a call is killed."""
-        for held in self._all.values():
-            link = held.link
-            if link is not None and link.in_flight:
-                link.kill()
-                self._thread.soon(link.finish)
-        self._thread.cancel()
+        asked = [held.link for held in self._all.values() if held.link is not None and held.link.in_flight]
+        self._thread.cancel()  # before the process ends, which would look like an answer that was lost
+        for link in asked:
+            link.kill()
+            self._thread.soon(link.finish)
 
     def close(self) -> None:
         if any(held.link is not None for held in self._all.values()):
