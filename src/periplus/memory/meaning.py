@@ -162,7 +162,7 @@ class Meaning:
             db.execute("DROP TABLE IF EXISTS vectors")  # of another model, or of documents that are there no more
             for statement in _TABLES:
                 db.execute(statement)
-        except BaseException:
+        except BaseException:  # whatever it is: what was begun is taken back, then it goes on
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
@@ -179,7 +179,7 @@ class Meaning:
                 "INSERT OR REPLACE INTO vectors SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM documents WHERE id = ?)",
                 rows,
             )
-        except BaseException:
+        except BaseException:  # whatever it is: what was begun is taken back, then it goes on
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
