@@ -20,7 +20,7 @@ import msgspec
 
 from periplus.agent.contracts import Message, ToolSchema
 from periplus.agent.episodes import Answered, Decided, Ended, Episode, Fed, HookFailed, Noted, Requested, Resulted
-from periplus.agent.tape.prefix import serialised
+from periplus.agent.tape.prefix import common_length, serialised
 from periplus.agent.tape.state import TapeState
 from periplus.agent.turn import Turn
 
@@ -64,7 +64,7 @@ def kept_characters(before: Sequence[Message], now: Sequence[Message]) -> list[i
     found = [0] * len(now)
     for place, (one, other) in enumerate(zip(before, now, strict=False)):
         if one is not other and serialised(one) != serialised(other):
-            found[place] = _common(one.content, other.content) if one.role == other.role else 0
+            found[place] = common_length(one.content, other.content) if one.role == other.role else 0
             break
         found[place] = -1
     return found
@@ -141,17 +141,3 @@ class RequestBook:
                 return found
             book.take(episode)
         return book.get(turn, step)
-
-
-def _common(one: str, other: str) -> int:
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low

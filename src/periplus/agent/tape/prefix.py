@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["BREAKS", "PrefixMeter", "Survival", "common_length", "serialised"]
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import AnyStr, Final, NamedTuple
 
 import msgspec
 
@@ -87,8 +87,8 @@ def _is_same(one: Message, other: Message) -> bool:
     return one is other or (one.content is other.content and one == other)
 
 
-def common_length(one: bytes, other: bytes) -> int:
-    """How many bytes two texts begin with in common."""
+def common_length(one: AnyStr, other: AnyStr) -> int:
+    """How many bytes, or characters, two texts begin with in common."""
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
