@@ -28,7 +28,7 @@ from periplus.agent.mcpclient.links import AnswerLostError, LinkError
 from periplus.agent.mcpclient.names import is_tool_name, lookalike
 from periplus.agent.mcpclient.opening import ServerPages, mcp_tool, open_servers
 from periplus.agent.mcpclient.pins import PINS_FILE, Pins
-from periplus.agent.mcpclient.screening import clean, digest_of_tool, orders_in, screen_about
+from periplus.agent.mcpclient.screening import clean, digest_of_tool, kinds_of_orders, screen_about
 from periplus.agent.mcpclient.servers import Servers, server_environment
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.settings import load_settings
@@ -592,8 +592,8 @@ def test_a_tool_is_known_by_what_is_shown_of_it():
     ],
 )  # fmt: skip
 def test_orders_are_found(text):
-    assert orders_in(text)
-    assert not orders_in(
+    assert kinds_of_orders(text)
+    assert not kinds_of_orders(
         screen_about(f"Adds numbers. {text} Gives the sum.").text.replace(
             "⟨left out: it reads like an order to the model⟩", ""
         )
