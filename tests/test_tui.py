@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -13,14 +14,15 @@ import time
 
 import pytest
 from tests.fake_provider import FakeProvider, Hanging
-from tests.test_cli_run import BROKEN, CHECKS, MENDED, MENDS, READS, says, shell, use
+from tests.test_cli_run import BROKEN, CHECK, CHECKS, MENDED, MENDS, READS, says, shell, use
 
 from cli_support import PERIPLUS
-from periplus.tui.conversation import mentions_in
+from periplus.tui.conversation import chosen, mentions_in
 
 __all__ = ["shell"]  # a fixture
 pytest.importorskip("prompt_toolkit")
 pytest.importorskip("openai")
+_SOCKETS = itertools.count()
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux drives the terminal")
 
 
@@ -28,7 +30,8 @@ class Terminal:
     """A window of tmux with a server of its own."""
 
     def __init__(self, shell, tmp_path, *words, columns=100, lines=30, env=None):
-        self._words = ["tmux", "-S", str(tmp_path / "tmux.sock"), "-f", "/dev/null"]
+        # A socket of its own: a server that is just going away would take a new window with it.
+        self._words = ["tmux", "-S", str(tmp_path / f"tmux-{next(_SOCKETS)}.sock"), "-f", "/dev/null"]
         environment = shell.environment(**env or {}) | {"TERM": "screen-256color"}
         given = [f"{name}={value}" for name, value in environment.items()]
         command = shlex.join(["env", "-i", *given, PERIPLUS, *words])
@@ -105,6 +108,9 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
         window.type("/quit")
         shown = window.wait_for("ended 0")
     assert "Traceback" not in shown
+    # What scrolls by stands above the line that is written in, on lines of its own.
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert {"· read calc.py", "· edit calc.py", f"· shell {CHECK}", "It adds now."} <= set(lines), shown
     name = shown.partition("periplus run --session ")[2].split()[0]
     (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
     assert session["name"] == name
@@ -253,6 +259,30 @@ def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
     shell.fails(
         "run", "--resume", code=1, wrong="no session of the agent was cut off"
     )  # where nobody can be asked, as ever
+
+
+@needs_tmux
+def test_a_question_of_the_agent_is_no_question_of_yes_or_no(shell, terminal):
+    question = ("ask_user", {"question": "Which one?", "options": ["red", "blue"]})
+    with FakeProvider(says("", question), says("Painted.")) as fake:
+        use(shell, fake)
+        window = terminal()
+        window.wait_for("what can be typed")
+        window.type("paint it")
+        window.wait_for("asks: your answer")
+        window.type("2")
+        window.wait_for("Painted.")
+        window.press("C-d")
+        window.wait_for("ended 0")
+        heard = [one["content"] for one in fake.bodies()[-1]["messages"] if one["role"] == "tool"]
+    assert heard == ["blue"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "means"), [("2", "blue"), ("3", "3"), ("0", "0"), ("²", "²"), ("9" * 5_000, "9" * 5_000), ("", "")]
+)
+def test_what_an_answer_means(answer, means):
+    assert chosen(answer, ["red", "blue"]) == means
 
 
 @pytest.mark.parametrize(

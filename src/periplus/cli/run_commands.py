@@ -283,7 +283,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             project.folder,
         )
     client, model = _client(face, arguments, settings)
-    lines = EventLines(face, stdout=sys.stdout)
+    lines = EventLines(face, by_line=True)
 
     @contextmanager
     def opening(conversation: Conversation, name: str) -> Yields[AgentSession]:

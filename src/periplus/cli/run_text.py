@@ -30,14 +30,18 @@ _TELLING: Final = ("command", "path", "query", "pattern", "task")
 class EventLines:
     """A sink of events: lines of JSON with --json, otherwise what the model says, and a line for each call."""
 
-    def __init__(self, face: Face, stdout: TextIO | None = None) -> None:
-        """With a ``stdout`` of its own, above a line that is being written, only whole lines go there."""
+    def __init__(self, face: Face, *, by_line: bool = False) -> None:
+        """``by_line`` is above a line that is being written: only whole lines go there."""
         self._face = face
-        self._stdout = stdout or face.stdout
-        self._by_line = stdout is not None
+        self._by_line = by_line
         self._held = ""
         self._at_start = True
         self._names: dict[str, str] = {}  # of subagents, by their session
+
+    @property
+    def _stdout(self) -> TextIO:
+        """Looked up at each use: while a line is being written, what stands at its place makes room for it."""
+        return sys.stdout if self._by_line else self._face.stdout
 
     def __call__(self, event: Event) -> None:
         if self._face.as_json:
@@ -196,7 +200,9 @@ class ConsolePerson:
         answer = self._asked(f"{visible(question)} ")
         if answer is None:
             return None
-        return options[int(answer) - 1] if answer.isdigit() and 0 < int(answer) <= len(options) else answer
+        from periplus.tui.conversation import chosen
+
+        return chosen(answer, options)
 
     def _asked(self, text: str) -> str | None:
         self._face.stderr.write(text)

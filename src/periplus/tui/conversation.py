@@ -6,7 +6,7 @@ There is one line to write in, always. The session lives in a thread of its own,
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "Conversation", "mentions_in", "session_row"]
+__all__ = ["COMMANDS", "Conversation", "chosen", "mentions_in", "session_row"]
 
 import queue
 import re
@@ -53,6 +53,11 @@ def session_row(one: StoredSession) -> str:
     return f"{one.name}  {one.last}  {turns}  {one.title}"
 
 
+def chosen(answer: str, options: Sequence[str]) -> str:
+    """The option whose number ``answer`` is; any other answer is as it was said."""
+    return {str(at): option for at, option in enumerate(options, 1)}.get(answer, answer)
+
+
 def mentions_in(text: str) -> list[str]:
     """The files that a line points to as ``@path``; ``@periplus/…`` is a page and stays as it is."""
     found = [match.group(1).rstrip(".,;:!?)") for match in _MENTION.finditer(text)]
@@ -73,7 +78,7 @@ class Conversation:
         self._lock = threading.Lock()
         self._state: State = "running"
         self._answered = threading.Event()
-        self._answer = ""
+        self._answer = self._asks = ""
         self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="agent")
         self._token: CancelToken | None = None
@@ -104,9 +109,7 @@ class Conversation:
             spent = self._spending.short()
             names = [name or session.rpartition("/")[2] for session, name in self._subagents.items()]
         subagents = f" · {len(names)} subagent{'s' * (len(names) != 1)}: {', '.join(names)[:60]}" if names else ""
-        what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": "asks: y, n or a"}[
-            self.state
-        ]
+        what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": self._asks}[self.state]
         return f"{self._model} · {self._mode} · {what} · {spent}{subagents}"
 
     # -- what the person does ------------------------------------------------------------------------------------------
@@ -164,18 +167,18 @@ class Conversation:
         from periplus.agent.policies.permission import asked_lines
 
         rows = "\n".join(asked_lines(call, decision))
-        answer = self.ask(f"{rows}\nRun it? y(es), n(o), a(lways)", ())
+        answer = self.ask(f"{rows}\nRun it? y(es), n(o), a(lways)", (), "asks: y, n or a")
         answer = (answer or "").lower()
         return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
 
-    def ask(self, question: str, options: Sequence[str]) -> str | None:
-        """None where the person leaves."""
+    def ask(self, question: str, options: Sequence[str], asks: str = "asks: your answer") -> str | None:
+        """None where the person leaves; ``asks`` stands at the foot."""
         for line in question.splitlines():
             self._say(line)
         for at, option in enumerate(options, 1):
             self._say(f"  {at}. {option}")
         with self._lock:
-            self._state = "asking"
+            self._state, self._asks = "asking", asks
             self._answered.clear()
         self._answered.wait()
         with self._lock:
@@ -183,7 +186,7 @@ class Conversation:
         answer = self._answer
         if self.is_over:
             return None
-        return options[int(answer) - 1] if answer.isdigit() and 0 < int(answer) <= len(options) else answer
+        return chosen(answer, options)
 
     # -- inside ---------------------------------------------------------------------------------------------------------
 
