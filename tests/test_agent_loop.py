@@ -349,7 +349,7 @@ def test_cancelled_in_the_model_call(tmp_path):
     ended = bench.turn()
     canceller.join(30)
     assert ended.reason == "aborted"
-    assert ended.note == "Stopped by request. enough Nothing was done yet."
+    assert ended.note == "Stopped by request. enough. Nothing was done yet."
     assert [type(episode) for episode in bench.log.read()] == [Requested, Ended]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from periplus.agent.contracts import Approver, ToolCall, ToolDecision
+from periplus.agent.contracts import Approver, ToolCall, ToolDecision, ToolSchema
 from periplus.agent.hooks import Composite
-from periplus.agent.policies.permission import MODES, Permission, PermissionApprover, Rule, parse_rule
+from periplus.agent.policies.permission import MODES, Permission, PermissionApprover, Rule, idle_rules, parse_rule
 from periplus.base.errors import UsageError
 
 HOME, WORK = "/home/ann", "/home/ann/src/shop"
@@ -201,3 +201,30 @@ def test_what_a_person_says_for_always_is_kept():
     assert person.asked == 1
     assert "asks: web_fetch is asked for in mode default" in permission.explain("web_fetch", {})
     assert permission.explain(*sh("rm -rf /")).startswith("denies: ")
+
+
+def test_a_rule_that_no_call_meets_is_named():
+    def schema(name, *arguments):
+        return ToolSchema(name=name, description="", parameters={"properties": {key: {} for key in arguments}})
+
+    tools = [schema("shell", "command"), schema("read", "path"), schema("edit", "edits"), schema("web_fetch", "url")]
+    meet = [
+        "deny shell(rm)",
+        "deny read(secrets/**)",
+        "ask edit(src/**)",
+        "deny *",
+        "ask web_*",
+        "deny mcp(x/y)",
+        "ask skill",
+    ]
+    miss = {
+        "deny bash(rm)": "shell",
+        "deny Read(a)": "read",
+        "ask web_fetch(a.example)": "takes no path",
+        "deny x_*": "There are",
+    }
+    assert list(idle_rules(map(parse_rule, meet), tools)) == []
+    for text, told in miss.items():
+        (line,) = idle_rules([parse_rule(text)], tools)
+        assert f"The rule “{text}” counts for nothing" in line
+        assert told in line

@@ -292,3 +292,46 @@ def test_the_page_names_every_setting_and_who_may_say_it():
         assert f"| `{name}` | {what} |" in page
     provider = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])["providers"]["mine"]
     assert msgspec.convert(provider, Provider).needs_key is False
+
+
+def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
+    with FakeProvider(says("", CHECKS, MENDS), *[says("No.")] * 5) as fake:
+        use(shell, fake)
+        done = shell("run", "check it", "--mode", "ask")
+    shown = done.out.splitlines()
+    at = shown.index(f"· shell {CHECK}")
+    assert shown[at + 1] == "  denied: shell is asked for in mode ask; nobody can be asked here"
+    assert (
+        "  2 calls were denied, for nobody could be asked; what allows such calls: --allow 'shell(python3)' --allow 'edit'"
+        in shown
+    )
+    with FakeProvider(says("", CHECKS), *[says("No.")] * 5) as fake:
+        use(shell, fake)
+        events = [json.loads(line) for line in shell("run", "check it", "--json").out.splitlines()]
+    (ended,) = [one for one in events if one["event"] == "tool_ended"]
+    assert ended["args"] == {"command": CHECK}
+    assert not [one for one in events if one["event"] == "tool_started"]
+
+
+def test_a_rule_that_counts_for_nothing_is_told(shell):
+    with FakeProvider(*[says("No.")] * 4) as fake:
+        use(shell, fake)
+        done = shell("run", "look", "--deny", "Bash(rm)", "--deny", "web_fetch(evil.example)", "--deny", "shell(rm)")
+    assert "The rule “deny Bash(rm)” counts for nothing: there is no tool Bash here. Did you mean shell?" in done.out
+    assert "The rule “deny web_fetch(evil.example)” counts for nothing: web_fetch takes no path." in done.out
+    assert done.out.count("counts for nothing") == 2
+
+
+def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
+    (shell.folder / "talk.jsonl").write_text("no exchange\n")
+    assert "periplus setup" in shell.fails("run", "x", code=2, wrong="no model is chosen").err
+    assert "--record FILE" in shell.fails("run", "x", "--play", "talk.jsonl", code=2, wrong="not an exchange").err
+    shell.fails("run", "x", "--play", "talk.jsonl", "--record", "more.jsonl", code=2, wrong="is recorded already")
+    assert not (shell.folder / "more.jsonl").exists()
+    assert "periplus models list" in shell.fails("run", "x", "--model", "gpt", code=2).err
+    assert "openai" in shell.fails("models", "key", "opanai", code=2, wrong="there is no provider 'opanai'").err
+    shell.fails("models", "key", "openai", code=1, wrong="no key of openai is kept")
+    with FakeProvider(Failure(404, {"error": {"message": "no such model"}})) as fake:
+        use(shell, fake)
+        assert "periplus models list --ask fake" in shell("run", "x", code=1).out
+    assert "periplus models list --ask fake" in shell("models", "list", "--ask", "fake", code=3).err

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["STATE", "AgentSession", "Begun", "begin"]
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -19,7 +19,7 @@ from periplus.agent.loop import Limits, World
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
-from periplus.agent.policies.permission import Mode, Permission, PermissionApprover
+from periplus.agent.policies.permission import Mode, Permission, PermissionApprover, idle_rules
 from periplus.agent.policies.selfcheck import SelfCheck
 from periplus.agent.runlog import StoreLog
 from periplus.agent.session import Parts, Session
@@ -107,8 +107,8 @@ class AgentSession:
             brought: list[Extension] = []
             self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
             self.brought: Sequence[Extension] = brought
-            self.said = tuple(line for one in brought for line in one.said)
             self.host = self._open_host(memory, brought, state)
+            self.said = (*(line for one in brought for line in one.said), *self._idle_rules())
             opened.callback(self.host.close)
             for extension in brought:
                 self.host.watch(on_cancel=extension.cancel)
@@ -276,6 +276,9 @@ class AgentSession:
         elif self._begun.verifies:
             hooks.append(SelfCheck())
         return [*hooks, *(hook for one in brought for hook in one.hooks), *self._begun.hooks]
+
+    def _idle_rules(self) -> Iterator[str]:
+        return idle_rules(self._begun.settings.rules, self.host.schemas()) if self._begun.under is None else iter(())
 
     def _unread(self) -> Unread:
         return Unread(self.permission.unread("deny"), self.permission.unread("ask"))

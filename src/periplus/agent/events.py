@@ -144,7 +144,9 @@ class ToolStarted(_Base, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
-    """``output`` is what the model is told, as it was before it was cut for the context."""
+    """``output`` is what the model is told, as it was before it was cut for the context. ``args`` are those of a call that was not
+    told of by ``tool_started``: it was denied, could not be read, or ran before a crash.
+    """
 
     call_id: str
     name: str
@@ -154,6 +156,7 @@ class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
     exit_code: int | None = None
     effects: tuple[dict[str, Any], ...] = ()
     duration_ms: int = 0
+    args: dict[str, Any] = {}
 
 
 class AgentStarted(_Base, frozen=True, kw_only=True, tag="agent_started"):

@@ -16,8 +16,8 @@ __all__ = ["Limits", "Run", "World", "run_turn"]
 import functools
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from periplus.agent.calls import CALLING, Calling, bounded, sane, unknown_tool, whole
 from periplus.agent.cancel import CancelToken
@@ -60,7 +60,7 @@ from periplus.agent.events import (
     TurnEnded,
 )
 from periplus.agent.hooks import Composite, Hook, HookFailure
-from periplus.agent.notes import CONTINUE, EMPTY, closing_note, told
+from periplus.agent.notes import CONTINUE, DENIED, EMPTY, NOBODY, closing_note, told
 from periplus.agent.retry import Gone, Retrying, with_retries
 from periplus.agent.scheduler import is_bound, is_read, run_wave, waves
 from periplus.agent.turn import Turn
@@ -349,7 +349,7 @@ def act(run: Run) -> Stop | None:
         if run.token.is_cancelled:
             return Stop(reason="aborted")
     if refused:
-        _finish(run, refused)
+        _finish(run, refused, has_started=False)
     accesses = [_accesses(run, call) for call in calls]
     for wave in waves(accesses):
         if run.token.is_cancelled:
@@ -376,16 +376,14 @@ def _refused(run: Run, call: ToolCall) -> Resulted | None:
         decision = _asked(run, call, decision)
     if decision.allow:
         return None
-    denied = ToolResult(outcome="denied", output=f"Denied: {decision.reason or 'no rule allows it'}", untrusted=False)
+    denied = ToolResult(outcome="denied", output=f"{DENIED}{decision.reason or 'no rule allows it'}", untrusted=False)
     return _resulted(run, call, denied, counts_as_stuck=decision.counts_as_stuck)
 
 
 def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
     """The decision of the person; a denial where there is nobody to ask."""
     if run.approver is None:
-        return ToolDecision(
-            allow=False, reason=f"{decision.reason or 'a person would have to allow it'}; nobody can be asked here"
-        )
+        return ToolDecision(allow=False, reason=f"{decision.reason or 'a person would have to allow it'}{NOBODY}")
     run.tell(PermissionAsked, call_id=call.id, name=call.name, args=call.args, reason=decision.reason)
     answer = run.approver.approve(call, decision)
     at = {"turn": run.turn.number, "step": run.turn.step}
@@ -413,7 +411,7 @@ def _run_wave(run: Run, calls: Sequence[ToolCall], accesses: Sequence[Sequence[A
     _finish(run, [_resulted(run, call, result, took_ms) for call, (result, took_ms) in zip(calls, done, strict=True)])
 
 
-def _finish(run: Run, outcomes: Sequence[Resulted]) -> None:
+def _finish(run: Run, outcomes: Sequence[Resulted], *, has_started: bool = True) -> None:
     """Outcomes as the hooks leave them: durable, then shown."""
     calls = {call.id: call for call in run.turn.open_calls}
     shown = []
@@ -423,14 +421,16 @@ def _finish(run: Run, outcomes: Sequence[Resulted]) -> None:
         shown.append(Resulted(**{name: getattr(one, name) for name in one.__struct_fields__} | {"result": result}))
     run.note(*shown)
     for one in shown:
-        show_result(run, one)
+        show_result(run, one, {} if has_started else calls[one.call_id].args)
 
 
-def show_result(run: Run, one: Resulted) -> None:
+def show_result(run: Run, one: Resulted, args: Mapping[str, Any]) -> None:
+    """``args`` of a call that was not told of when it started, or never did."""
     result = one.result
     run.tell(
         ToolEnded, call_id=one.call_id, name=one.name, outcome=result.outcome, output=result.output,
         handle=result.handle, exit_code=result.exit_code, effects=result.effects, duration_ms=one.duration_ms,
+        args=dict(args),
     )  # fmt: skip
 
 

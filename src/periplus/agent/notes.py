@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTINUE", "EMPTY", "closing_note", "told"]
+__all__ = ["CONTINUE", "DENIED", "EMPTY", "NOBODY", "closing_note", "told"]
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,6 +15,8 @@ CONTINUE: Final = (
 )
 EMPTY: Final = "Your last answer was empty. Say what you found or did, or go on with the work."
 
+DENIED: Final = "Denied: "
+NOBODY: Final = "; nobody can be asked here"
 _CLOSING: Final[Mapping[StopReason, str]] = {
     "done": "",
     "aborted": "Stopped by request.",
@@ -34,6 +36,8 @@ def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
         return stop.note
     own = stop.note or (cancelled_because if stop.reason == "aborted" else "")
     opening = _CLOSING[stop.reason]
+    if own and own[-1] not in ".!?…":
+        own += "."
     why = f"{opening} {own}" if own and own != opening else opening
     done = (
         "Nothing was done yet." if steps == 0 else f"{steps} step{'s' * (steps != 1)} stand; the task is not finished."

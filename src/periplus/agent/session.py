@@ -103,13 +103,14 @@ class Session:
         run = self._run(self._turn.number, token)
         at = {"turn": self._turn.number, "step": self._turn.step}
         run.note(Resumed(**at, at_ms=self._parts.clock.now_ms()))
+        args = {call.id: call.args for call in self._turn.open_calls}
         judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
         if judged:
             run.note(*judged)
         unknown = tuple(one.call_id for one in judged if one.result.outcome == "indeterminate")
         run.tell(SessionResumed, indeterminate=unknown)
         for one in judged:
-            show_result(run, one)
+            show_result(run, one, args.get(one.call_id, {}))
         run.hooks.reset_for_turn()
         for usage in self._turn.spent:
             run.hooks.record_step_usage(usage)

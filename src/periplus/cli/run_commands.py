@@ -197,13 +197,16 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     from periplus.agent.models.recorded import RecordedClient, RecordingClient
     from periplus.base.errors import UsageError
 
+    if arguments.play and arguments.record:
+        raise UsageError("what is played is recorded already", safe="Nothing was run.",
+                         mend="Use --play or --record; a recording is copied like any file.")  # fmt: skip
     if arguments.play:
         return RecordedClient(os.path.join(face.cwd, arguments.play), strict=False), settings.text(
             "model"
         ) or "recorded"
     if not settings.text("model"):
         raise UsageError("no model is chosen", safe="Nothing was sent.",
-                         mend="Name one with --model provider/model, or once and for all in agent.toml; `periplus models list` has names.")  # fmt: skip
+                         mend="Choose one once and for all: periplus setup. Or name one with --model provider/model; `periplus models list` has names.")  # fmt: skip
     name = parse_model(settings.text("model"))
     keys = Keys(user_folder(face), face.environment)
     opened: StreamingClient
@@ -487,14 +490,25 @@ def _models(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _key(face: Face, keys: Any, provider: str) -> int:
+    from periplus.agent.settings import load_settings
+    from periplus.agent.tools.websearch import SEARCH_KEY
+    from periplus.base.errors import NotFoundError, UsageError
     from periplus.cli.run_schemas import ModelKeyOut
 
+    held = keys.held(provider)
+    known = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={}).providers
+    if not held and provider not in known and provider != SEARCH_KEY:
+        raise UsageError(f"there is no provider {provider!r:.80}", safe="No key was read.",
+                         mend=f"Known are {', '.join(sorted(known))}, and {SEARCH_KEY}; others are tables in agent.toml.")  # fmt: skip
     if sys.stdin.isatty():
         import getpass
 
         key = getpass.getpass(f"Key of {provider} (not shown; empty takes it away): ")
     else:
         key = sys.stdin.read(8_192)
+    if not key.strip() and not held:
+        raise NotFoundError(f"no key of {provider} is kept in {keys.path}", safe="Nothing was changed.",
+                            mend="Give one on standard input, or at the question on a terminal.")  # fmt: skip
     keys.set(provider, key.strip())
     out = ModelKeyOut(provider, keys.path, bool(key.strip()))
     face.emit(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ARGUMENT_COLUMNS: Final = 100
 _OUTPUT_LINES: Final = 4
+_RULES_SHOWN: Final = 3
 _TELLING: Final = ("command", "path", "query", "pattern", "task")
 
 
@@ -37,6 +38,7 @@ class EventLines:
         self._held = ""
         self._at_start = True
         self._names: dict[str, str] = {}  # of subagents, by their session
+        self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
 
     @property
     def _stdout(self) -> TextIO:
@@ -77,6 +79,10 @@ class EventLines:
         cost = f", ${usage.cost / 1e6:.4f}" if usage.cost else ""
         self._face.out(f"— {ended.reason}{': ' + visible(ended.note) if ended.note else ''}")
         self._face.out(f"  {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out{share}{cost}")
+        if self._unasked:
+            rules = " ".join(f"--allow '{rule}'" for rule in dict.fromkeys(self._unasked[:_RULES_SHOWN]))
+            calls = f"{len(self._unasked)} call{'s were' if len(self._unasked) > 1 else ' was'} denied"
+            self._face.out(f"  {calls}, for nobody could be asked; what allows such calls: {visible(rules)}")
         self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
 
     # -- subagents ----------------------------------------------------------------------------------------------------
@@ -91,8 +97,9 @@ class EventLines:
         elif kind == "tool_started":
             self._line(f"    {label} · {_call_line(event)}")
         elif kind == "tool_ended" and event.outcome != "ok":
-            lines = event.output.strip().splitlines()
-            self._line(f"    {label}   {event.outcome}: {lines[0] if lines else ''}")
+            if event.args:
+                self._line(f"    {label} · {_call_line(event)}")
+            self._line(f"    {label}   {event.outcome}: {self._outcome_lines(event)[0]}")
         elif kind in ("agent_started", "agent_ended", "retry_scheduled", "hook_raised"):
             getattr(self, "_" + kind)(event)
 
@@ -132,10 +139,21 @@ class EventLines:
     def _tool_ended(self, event: Any) -> None:
         if event.outcome == "ok":
             return
-        lines = event.output.strip().splitlines()
-        self._line(f"  {event.outcome}: {lines[0] if lines else ''}")
-        for line in lines[1:_OUTPUT_LINES]:
+        if event.args:  # it never started, so nothing was said of it yet
+            self._line(f"· {_call_line(event)}")
+        first, *more = self._outcome_lines(event)
+        self._line(f"  {event.outcome}: {first}")
+        for line in more:
             self._line(f"    {line}")
+
+    def _outcome_lines(self, event: Any) -> list[str]:
+        """The first lines of what a call gave; what was denied because nobody sits here is remembered, for the end."""
+        from periplus.agent.notes import DENIED, NOBODY
+
+        if event.outcome == "denied" and event.output.endswith(NOBODY):
+            self._unasked.append(_rule_for(event))
+        lines = event.output.strip().removeprefix(DENIED).splitlines()
+        return lines[:_OUTPUT_LINES] or [""]
 
     def _feedback_given(self, event: Any) -> None:
         self._line(f"({getattr(event, 'source', '') or 'a hook'} sends it back to work)")
@@ -179,6 +197,12 @@ def _call_line(event: Any) -> str:
         said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
     text = " ".join(str(said).split())
     return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}"
+
+
+def _rule_for(event: Any) -> str:
+    """The rule that allows calls like this one."""
+    first = next(iter(str(event.args.get("command", "")).split()), "")
+    return f"shell({first})" if event.name == "shell" and first.replace("-", "").isalnum() else event.name
 
 
 class ConsolePerson:

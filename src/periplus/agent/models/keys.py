@@ -36,6 +36,10 @@ class Keys:
         variable = KEY_VARIABLES.get(provider, "")
         return (self._environment.get(variable, "") if variable else "") or self._read().get(provider, "")
 
+    def held(self, provider: str) -> bool:
+        """Whether the file has a key of it. Raises RefusedError, UsageError as ``key``."""
+        return bool(self._read().get(provider))
+
     def providers(self) -> dict[str, str]:
         """Where the key of each provider that has one comes from: ``environment`` or ``file``."""
         found = dict.fromkeys(self._read(), "file")

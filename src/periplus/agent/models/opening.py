@@ -53,7 +53,7 @@ def parse_model(text: str) -> ModelName:
     provider, slash, model = text.partition("/")
     if not slash or not provider or not model or not text.isprintable() or len(text) > 200:
         raise UsageError(f"{text[:80]!r} is no name of a model", safe="Nothing was sent.",
-                         mend="Write it as provider/model, as anthropic/claude-sonnet-5; `periplus models` has a list.")  # fmt: skip
+                         mend="Write it as provider/model, as anthropic/claude-sonnet-5; `periplus models list` has them.")  # fmt: skip
     return ModelName(provider, model)
 
 

@@ -131,13 +131,18 @@ def failure(error: Exception, provider: str) -> PeriplusError:
             if is_away
             else "gave no whole answer"
         )
-        return ModelError(f"{provider} {what}: {told}", is_retryable=is_away or "Error" in kind)
+        mend = (
+            f"See that its address is right and answers from here: periplus models list --ask {provider}"
+            if is_away
+            else ""
+        )
+        return ModelError(f"{provider} {what}: {told}", is_retryable=is_away or "Error" in kind, mend=mend)
     is_retryable = (status in _RETRYABLE or _is_passing(body)) and not any(sign in text for sign in _PAID_UP)
     mend = ""
     if status in (401, 403):
         mend = f"Give a key that is good: periplus models key {provider}"
     elif status == 404:
-        mend = "See what the provider has: periplus models"
+        mend = f"See what the provider has: periplus models list --ask {provider}"
     return ModelError(f"{provider} answered {status}: {told}", is_retryable=is_retryable, status=status,
                       retry_after_s=_retry_after_s(getattr(error, "response", None)), mend=mend)  # fmt: skip
 

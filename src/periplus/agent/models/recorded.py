@@ -63,7 +63,11 @@ class RecordedClient:
             try:
                 exchange = decoder.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise FormatError(f"{path}, line {number}: not an exchange with a model: {error}") from error
+                raise FormatError(
+                    f"{path}, line {number}: not an exchange with a model: {error}",
+                    safe="Nothing was run.",
+                    mend="Give a file that `periplus run --record FILE` made.",
+                ) from error
             if exchange.v != _VERSION:
                 raise FormatError(f"{path}, line {number}: version {exchange.v}; this Periplus reads {_VERSION}")
             self._exchanges.append(exchange)
@@ -71,7 +75,9 @@ class RecordedClient:
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage:
         if self._at >= len(self._exchanges):
-            raise ModelError(f"{self._path}: the recording ends after {len(self._exchanges)} answers")
+            raise ModelError(
+                f"{self._path}: the recording ends after {len(self._exchanges)} answer{'s' * (len(self._exchanges) != 1)}"
+            )
         exchange = self._exchanges[self._at]
         if self._strict and exchange.asked != request_digest(messages, tools):
             raise ModelError(

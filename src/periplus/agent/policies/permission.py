@@ -10,8 +10,19 @@ there, or cannot be told before it runs, is asked for whatever allows it by a ru
 
 from __future__ import annotations
 
-__all__ = ["MODES", "Mode", "Permission", "PermissionApprover", "Rule", "asked_lines", "parse_rule", "path_matches"]
+__all__ = [
+    "MODES",
+    "Mode",
+    "Permission",
+    "PermissionApprover",
+    "Rule",
+    "asked_lines",
+    "idle_rules",
+    "parse_rule",
+    "path_matches",
+]
 
+import difflib
 import fnmatch
 import json
 import os
@@ -19,7 +30,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from periplus.agent.contracts import Answer, Approver, ToolCall, ToolDecision
+from periplus.agent.contracts import Answer, Approver, ToolCall, ToolDecision, ToolSchema
 from periplus.agent.hooks import Hook
 from periplus.agent.policies.floor import Judgement, judge
 from periplus.base.errors import UsageError
@@ -39,6 +50,13 @@ _OF_FILES: Final = frozenset(
 _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
 _SERVERS: Final = "mcp"  # the tool through which tools of servers are called: what it calls is named server/tool
+_PATHS: Final = frozenset({"path", "edits"})  # arguments that name files
+_AT_TIMES: Final = frozenset({_SERVERS, "web_search", "skill", "spawn_agent"})  # tools that a session may have
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "bash": "shell",
+    "exec": "shell",
+    "webfetch": "web_fetch",
+}  # as other agents call them
 _INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
 _SHOWN: Final = 200
 
@@ -79,6 +97,20 @@ def parse_rule(text: str) -> Rule:
     if tool in _COMMANDS:
         return Rule(effect, tool, command=tuple(what.removesuffix("*").removesuffix(":").split()))
     return Rule(effect, tool, path=posixpath.normpath(what))
+
+
+def idle_rules(rules: Iterable[Rule], tools: Sequence[ToolSchema]) -> Iterator[str]:
+    """Of rules that say nothing of any call of ``tools``, a line each: a rule that was meant to deny would deny nothing."""
+    names = [one.name for one in tools]
+    with_paths = {one.name for one in tools if _PATHS & one.parameters.get("properties", {}).keys()} | {_SERVERS}
+    for rule in rules:
+        meant = [name for name in {*names, *_AT_TIMES} if fnmatch.fnmatchcase(name, rule.tool)]
+        if not meant:
+            near = difflib.get_close_matches(rule.tool.lower(), [*names, *_ELSEWHERE], n=1)
+            hint = f"Did you mean {_ELSEWHERE.get(near[0], near[0])}?" if near else f"There are {', '.join(names)}."
+            yield f"The rule “{rule}” counts for nothing: there is no tool {rule.tool} here. {hint}"
+        elif rule.path is not None and not with_paths.intersection(meant):
+            yield f"The rule “{rule}” counts for nothing: {', '.join(meant)} takes no path. Write “{rule.effect} {rule.tool}”."
 
 
 class Permission(Hook):
