@@ -551,7 +551,7 @@ def test_another_server_under_an_old_name_begins_anew_and_new_tools_are_named(tm
 
 def test_what_was_agreed_to_is_kept_whole_or_not_at_all(tmp_path):
     row = ServerRow("s", ("a",))
-    old, new = {"t": "1"}, {"t": "1", "u": "2"}
+    old, new = {"t": "1", "u": "1"}, {"t": "1", "u": "2"}
     counting = StoppingFiles(-1)
     Pins(os.fspath(tmp_path), counting).keep(row, old)
     assert len(counting.calls) > 4

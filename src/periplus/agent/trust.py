@@ -8,14 +8,14 @@ from __future__ import annotations
 
 __all__ = ["SPEAKING", "Trust", "TrustState", "digest_of"]
 
-import json
 import os
 import stat
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from periplus.agent.settings import PROJECT_FILE
-from periplus.base.errors import RefusedError, UsageError, environment_failure
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.agent.userfile import UserFile, Words
+from periplus.base.errors import UsageError
+from periplus.base.files import Files, read_plain
 
 TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
 SPEAKING: Final = (PROJECT_FILE, ".mcp.json", ".periplus-plugins", ".agents", ".claude/skills")
@@ -68,68 +68,50 @@ def _speaking(root: str) -> list[str]:
     return found
 
 
+_WORDS: Final = Words(
+    "no list of trusted folders", "may be written by others: no folder is trusted by it", "Nothing was run.",
+    "Remove it, and trust them anew.",
+)  # fmt: skip
+
+
 class Trust:
     """The user's list, ``trusted.json`` in ``folder`` (mode 0600)."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        self._folder = folder
-        self._path = os.path.join(folder, "trusted.json")
-        self._files = files or Files()
+        self._file = UserFile(folder, "trusted.json", _folders, dict, _WORDS, bytes_max=_BYTES_MAX, files=files)
 
     def state(self, root: str) -> TrustState:
         """Raises RefusedError where others could have written the list, UsageError where it is none."""
-        held = self._read().get(os.path.realpath(root))
+        held = self._file.read().get(os.path.realpath(root))
         if held is None:
             return "unknown"
         return "trusted" if held == digest_of(root) else "changed"
 
     def give(self, root: str) -> None:
         """Trust the folder with what it says now."""
-        self._write(self._read() | {os.path.realpath(root): digest_of(root)})
+        given = {os.path.realpath(root): digest_of(root)}
+
+        def edit(held: dict[str, str]) -> dict[str, str]:
+            if len(held | given) > _FOLDERS_MAX:
+                raise UsageError(f"more than {_FOLDERS_MAX:,} trusted folders", safe="Nothing was changed.")
+            return held | given
+
+        self._file.change(edit)
 
     def take(self, root: str) -> bool:
         """Trust it no more; whether it was trusted."""
-        held = self._read()
-        was = held.pop(os.path.realpath(root), None) is not None
-        if was:
-            self._write(held)
-        return was
+        path = os.path.realpath(root)
+        if path not in self._file.read():
+            return False
+        self._file.change(lambda held: {one: digest for one, digest in held.items() if one != path})
+        return True
 
     def folders(self) -> list[str]:
-        return sorted(self._read())
+        return sorted(self._file.read())
 
-    def _write(self, held: dict[str, str]) -> None:
-        if len(held) > _FOLDERS_MAX:
-            raise UsageError(f"more than {_FOLDERS_MAX:,} trusted folders", safe="Nothing was changed.")
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise environment_failure(error, "make the folder", self._folder) from error
-        data = json.dumps(dict(sorted(held.items())), indent=1).encode("utf-8", "surrogateescape") + b"\n"
-        write_atomic(self._files, self._path, data, mode=0o600)
 
-    def _read(self) -> dict[str, str]:
-        try:
-            status = os.lstat(self._path)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022 or status.st_uid != os.geteuid():
-                raise RefusedError(
-                    f"{self._path} may be written by others: no folder is trusted by it", safe="Nothing was run.",
-                    mend=f"Look at what it says, then run `chmod 600 {self._path}`.",
-                )  # fmt: skip
-            held = json.loads(read_plain(self._path, _BYTES_MAX))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise environment_failure(error, "read", self._path) from error
-        except ValueError as error:
-            raise self._odd() from error
-        if not isinstance(held, dict) or not all(isinstance(one, str) for one in held.values()):
-            raise self._odd()
-        return held
-
-    def _odd(self) -> UsageError:
-        return UsageError(
-            f"{self._path} is no list of trusted folders",
-            safe="Nothing was run.",
-            mend="Remove it, and trust them anew.",
-        )
+def _folders(value: Any) -> dict[str, str]:
+    held = {} if value is None else value
+    if not isinstance(held, dict) or not all(isinstance(one, str) for one in held.values()):
+        raise ValueError("it holds other things than digests by paths")
+    return held

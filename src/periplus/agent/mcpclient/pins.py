@@ -9,18 +9,21 @@ from __future__ import annotations
 __all__ = ["PINS_FILE", "Pins", "identity_of"]
 
 import json
-import os
-import stat
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from periplus.agent.mcpclient.rows import ServerRow
-from periplus.base.errors import RefusedError, UsageError, environment_failure
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.agent.userfile import UserFile, Words
+from periplus.base.files import Files
 
 PINS_FILE: Final = "servers.json"
 _BYTES_MAX: Final = 8 << 20
 _SERVERS_MAX: Final = 1_000
+_WORDS: Final = Words(
+    "no list of the tools of servers", "may be written by others: no server is known by it", "No tool was called.",
+    "Remove it: all servers are then seen for the first time.",
+)  # fmt: skip
+_Servers: TypeAlias = dict[str, dict[str, str]]
 
 
 def identity_of(row: ServerRow) -> str:
@@ -32,57 +35,49 @@ def identity_of(row: ServerRow) -> str:
 
 
 class Pins:
-    """The file ``path`` (mode 0600)."""
+    """The list in ``folder`` (mode 0600), shared by all sessions of the user."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        self._folder, self._files = folder, files or Files()
-        self._path = os.path.join(folder, PINS_FILE)
+        self._file = UserFile(folder, PINS_FILE, _servers, _document, _WORDS, bytes_max=_BYTES_MAX, files=files)
 
     def held(self, row: ServerRow) -> dict[str, str]:
         """The digests by the names of tools. Raises RefusedError where others could have written the file, UsageError where it is none."""
-        return dict(self._read().get(identity_of(row), {}))
+        return dict(self._file.read().get(identity_of(row), {}))
 
     def keep(self, row: ServerRow, digests: Mapping[str, str]) -> None:
-        """The person agrees to these tools, and to no others of this server."""
-        held = self._read()
-        if held.get(identity_of(row)) == dict(digests):
-            return
-        held[identity_of(row)] = dict(digests)
-        while len(held) > _SERVERS_MAX:
-            del held[next(iter(held))]
-        data = json.dumps({"version": 1, "servers": held}, indent=1, sort_keys=True).encode() + b"\n"
-        if len(data) > _BYTES_MAX:
-            raise UsageError(f"{self._path} would have more than {_BYTES_MAX:,} bytes", safe="Nothing was changed.",
-                             mend="Remove it: all servers are then seen for the first time.")  # fmt: skip
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise environment_failure(error, "make the folder", self._folder) from error
-        write_atomic(self._files, self._path, data, mode=0o600)
+        """The person agrees to these tools of the server as they are."""
+        self._put(row, lambda held: held | dict(digests))
 
-    def _read(self) -> dict[str, dict[str, str]]:
-        try:
-            status = os.lstat(self._path)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022 or status.st_uid != os.geteuid():
-                raise RefusedError(
-                    f"{self._path} may be written by others: no server is known by it", safe="No tool was called.",
-                    mend=f"Look at what it says, then run `chmod 600 {self._path}`.",
-                )  # fmt: skip
-            held = json.loads(read_plain(self._path, _BYTES_MAX))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise environment_failure(error, "read", self._path) from error
-        except (ValueError, RecursionError) as error:
-            raise self._odd() from error
-        servers = held.get("servers") if isinstance(held, dict) and held.get("version") == 1 else None
-        if not isinstance(servers, dict) or not all(
-            isinstance(one, dict) and all(isinstance(digest, str) for digest in one.values())
-            for one in servers.values()
-        ):
-            raise self._odd()
-        return servers
+    def note(self, row: ServerRow, digests: Mapping[str, str]) -> dict[str, str]:
+        """Keep those that nobody has seen before; what is held of the server then, by which the others are judged."""
+        held = self.held(row)
+        if held.keys() >= digests.keys():
+            return held
+        return self._put(row, lambda held: {**digests, **held})
 
-    def _odd(self) -> UsageError:
-        return UsageError(f"{self._path} is no list of the tools of servers", safe="No tool was called.",
-                          mend="Remove it: all servers are then seen for the first time.")  # fmt: skip
+    def _put(self, row: ServerRow, edit: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        name = identity_of(row)
+
+        def edited(held: _Servers) -> _Servers | None:
+            mine = edit(held.get(name, {}))
+            if held.get(name) == mine:
+                return None
+            others = [one for one in held if one != name][-(_SERVERS_MAX - 1) :]
+            return {one: held[one] for one in others} | {name: mine}
+
+        return dict(self._file.change(edited).get(name, {}))
+
+
+def _document(servers: _Servers) -> dict[str, Any]:
+    return {"version": 1, "servers": servers}
+
+
+def _servers(value: Any) -> _Servers:
+    if value is None:
+        return {}
+    servers = value.get("servers") if isinstance(value, dict) and value.get("version") == 1 else None
+    if not isinstance(servers, dict) or not all(
+        isinstance(one, dict) and all(isinstance(digest, str) for digest in one.values()) for one in servers.values()
+    ):
+        raise ValueError("it does not hold digests by the names of servers and tools, version 1")
+    return servers

@@ -262,8 +262,7 @@ class Servers:
             if name not in standing.changed:
                 raise NotFoundError(f"{name[:60]!r} of {standing.row.name} is not changed", safe="Nothing was agreed to.",
                                     mend="`periplus servers check` says which are.")  # fmt: skip
-        known = self._pins.held(standing.row)
-        self._pins.keep(standing.row, known | {name: held.digests[name] for name in wanted})
+        self._pins.keep(standing.row, {name: held.digests[name] for name in wanted})
         assert held.link is not None
         self._take(held, await held.link.tools())
         return standing
@@ -281,10 +280,11 @@ class Servers:
         withheld = _unfit(names)
         held.digests = {name: digest_of_tool(one) for name, one in documents.items()}
         known = self._pins.held(row)
-        changed = tuple(name for name in documents if name in known and known[name] != held.digests[name])
         fresh = {name: digest for name, digest in held.digests.items() if name not in known and name not in withheld}
-        if fresh:
-            self._pins.keep(row, known | fresh)
+        noted = (
+            self._pins.note(row, fresh) if fresh else known
+        )  # another process may have seen them first, and otherwise
+        changed = tuple(name for name in documents if name in noted and noted[name] != held.digests[name])
         for name in changed:
             withheld.setdefault(
                 name,

@@ -8,17 +8,21 @@ from __future__ import annotations
 __all__ = ["PluginTrust", "TrustedPlugin"]
 
 import os
-import stat
 from typing import Any, Final
 
 import msgspec
 
-from periplus.base.errors import RefusedError, UsageError, environment_failure
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.agent.userfile import UserFile, Words
+from periplus.base.errors import UsageError
+from periplus.base.files import Files
 
 FILE: Final = "plugins.json"
 _BYTES_MAX: Final = 4 << 20
 _PLUGINS_MAX: Final = 1_000
+_WORDS: Final = Words(
+    "no list of trusted plugins", "may be written by others: no plugin is trusted by it", "Nothing was run.",
+    "Remove it, and trust them anew.",
+)  # fmt: skip
 
 
 class TrustedPlugin(msgspec.Struct, frozen=True):
@@ -32,53 +36,37 @@ class PluginTrust:
     """The user's list, in ``folder``."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        self._folder = folder
-        self._path = os.path.join(folder, FILE)
-        self._files = files or Files()
+        self._file: UserFile[dict[str, TrustedPlugin]] = UserFile(
+            folder, FILE, _plugins, msgspec.to_builtins, _WORDS, bytes_max=_BYTES_MAX, files=files
+        )
 
     def get(self, path: str) -> TrustedPlugin | None:
         """Raises RefusedError where others could have written the list, UsageError where it is none."""
-        return self._read().get(os.path.realpath(path))
+        return self._file.read().get(os.path.realpath(path))
 
     def give(self, path: str, digest: str, *, unsandboxed: bool = False) -> None:
-        self._write(self._read() | {os.path.realpath(path): TrustedPlugin(digest, unsandboxed)})
+        given = {os.path.realpath(path): TrustedPlugin(digest, unsandboxed)}
+
+        def edit(held: dict[str, TrustedPlugin]) -> dict[str, TrustedPlugin]:
+            if len(held | given) > _PLUGINS_MAX:
+                raise UsageError(f"more than {_PLUGINS_MAX:,} trusted plugins", safe="Nothing was changed.")
+            return held | given
+
+        self._file.change(edit)
 
     def take(self, path: str) -> bool:
         """Trust it no more; whether it was trusted."""
-        held = self._read()
-        was = held.pop(os.path.realpath(path), None) is not None
-        if was:
-            self._write(held)
-        return was
+        real = os.path.realpath(path)
+        if real not in self._file.read():
+            return False
+        self._file.change(lambda held: {one: trusted for one, trusted in held.items() if one != real})
+        return True
 
     def paths(self) -> list[str]:
-        return sorted(self._read())
+        return sorted(self._file.read())
 
-    def _write(self, held: dict[str, TrustedPlugin]) -> None:
-        if len(held) > _PLUGINS_MAX:
-            raise UsageError(f"more than {_PLUGINS_MAX:,} trusted plugins", safe="Nothing was changed.")
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise environment_failure(error, "make the folder", self._folder) from error
-        plain: dict[str, Any] = {path: msgspec.to_builtins(one) for path, one in sorted(held.items())}
-        write_atomic(
-            self._files, self._path, msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n", mode=0o600
-        )
 
-    def _read(self) -> dict[str, TrustedPlugin]:
-        try:
-            status = os.lstat(self._path)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022 or status.st_uid != os.geteuid():
-                raise RefusedError(
-                    f"{self._path} may be written by others: no plugin is trusted by it", safe="Nothing was run.",
-                    mend=f"Look at what it says, then run `chmod 600 {self._path}`.",
-                )  # fmt: skip
-            return msgspec.json.decode(read_plain(self._path, _BYTES_MAX), type=dict[str, TrustedPlugin])
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise environment_failure(error, "read", self._path) from error
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{self._path} is no list of trusted plugins", safe="Nothing was run.",
-                             mend="Remove it, and trust them anew.") from error  # fmt: skip
+def _plugins(value: Any) -> dict[str, TrustedPlugin]:
+    return msgspec.convert(
+        {} if value is None else value, dict[str, TrustedPlugin]
+    )  # its ValidationError is a ValueError

@@ -1,0 +1,112 @@
+"""Small JSON files in the user's own folder: trust, what was agreed to, keys. Read, and changed, by several processes at once.
+
+A file is replaced whole (mode 0600) and read without a lock. Who changes it holds the folder's lock from reading to replacing, so of two
+that change it at once neither loses what the other wrote. A file that others may write, or that is no such file, is never believed and
+never written over: the error names it, and what mends it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LOCK_NAME", "UserFile", "Words"]
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from periplus.base.errors import LockTimeoutError, RefusedError, UsageError, environment_failure
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.locks import LOCK_PATIENCE_S, Lock
+
+LOCK_NAME: Final = ".lock"
+_Held = TypeVar("_Held")
+
+
+class Words(NamedTuple):
+    """What a person is told: what the file is ("no list of trusted folders"), what others writing it means, what is safe, what mends it."""
+
+    isnt: str
+    unbelieved: str
+    safe: str
+    mend: str
+
+
+class UserFile(Generic[_Held]):
+    """``folder/name``. ``decode`` takes the JSON value and raises ValueError where it is not the right one; of a file that is not there it
+    gets None. ``is_secret``: nobody else may read it either.
+    """
+
+    def __init__(
+        self, folder: str, name: str, decode: Callable[[Any], _Held], encode: Callable[[_Held], Any], words: Words,
+        *, bytes_max: int, is_secret: bool = False, files: Files | None = None,
+    ) -> None:  # fmt: skip
+        self._folder, self.path = folder, os.path.join(folder, name)
+        self._decode, self._encode, self._words = decode, encode, words
+        self._bytes_max, self._is_secret, self._files = bytes_max, is_secret, files or Files()
+
+    def read(self) -> _Held:
+        """Raises RefusedError where others could have written the file (or read a secret one), UsageError where it is none."""
+        words = self._words
+        try:
+            status = os.lstat(self.path)
+            theirs = 0o077 if self._is_secret else 0o022
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & theirs or status.st_uid != os.geteuid():
+                mend = f"Look at what it says, then run `chmod 600 {self.path}`."
+                if self._is_secret:
+                    mend = f"Run `chmod 600 {self.path}`; where others use this machine, take new keys."
+                raise RefusedError(f"{self.path} {words.unbelieved}", safe=words.safe, mend=mend)
+            if status.st_size > self._bytes_max:
+                raise self._odd(f"it has over {self._bytes_max:,} bytes")
+            return self._decode(json.loads(read_plain(self.path, self._bytes_max)))
+        except FileNotFoundError:
+            return self._decode(None)
+        except OSError as error:
+            raise environment_failure(error, "read", self.path) from error
+        except json.JSONDecodeError as error:
+            raise self._odd(f"line {error.lineno}: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._odd("" if isinstance(error, RecursionError) else str(error)) from error
+
+    def change(self, edit: Callable[[_Held], _Held | None]) -> _Held:
+        """Read, edit, replace; nobody else changes it meanwhile. ``edit`` gives None where it stays as it is. Gives what is held then.
+
+        Raises what ``read`` and ``edit`` raise, LockTimeoutError, UsageError for more than such a file holds, EnvironmentFailure;
+        the file is as it was then.
+        """
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise environment_failure(error, "make the folder", self._folder) from error
+        lock = Lock(os.path.join(self._folder, LOCK_NAME))
+        try:
+            mutex, _ = lock.take(LOCK_PATIENCE_S, None)
+        except LockTimeoutError as error:
+            raise LockTimeoutError(
+                f"another process is changing {self.path}; it was not done within {LOCK_PATIENCE_S:g} s",
+                safe="Nothing was changed.", mend="Repeat the command when that process is done.",
+            ) from error  # fmt: skip
+        try:
+            return self._changed(edit)
+        finally:
+            lock.give(mutex)
+            lock.close()
+
+    def _changed(self, edit: Callable[[_Held], _Held | None]) -> _Held:
+        held = self.read()
+        changed = edit(held)
+        if changed is None:
+            return held
+        data = json.dumps(self._encode(changed), indent=1, sort_keys=True).encode() + b"\n"
+        if len(data) > self._bytes_max:
+            raise UsageError(f"{self.path} would have more than {self._bytes_max:,} bytes", safe="Nothing was changed.",
+                             mend=self._words.mend)  # fmt: skip
+        write_atomic(self._files, self.path, data, mode=0o600)
+        return changed
+
+    def _odd(self, why: str) -> UsageError:
+        return UsageError(
+            f"{self.path} is {self._words.isnt}{f' ({why})' if why else ''}",
+            safe=self._words.safe,
+            mend=self._words.mend,
+        )
