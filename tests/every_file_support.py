@@ -217,7 +217,7 @@ def answers(project: Project) -> dict[tuple[object, ...], object]:
     for lineage in journal.lineages():
         tell_all("log", lambda lineage=lineage: {
             ("log", lineage, row.seq): (row.leaf, row.ts, row.action, row.item_id, row.version, row.summary)
-            for row in journal.index.records("lineage = ? ORDER BY seq", (lineage,), -1)
+            for row in project.log(limit=100_000, lineages=[lineage]).records
         })  # fmt: skip
         ask(("root", lineage), lambda lineage=lineage: _root(journal, lineage))
     ask(("proof",), lambda: _proof(journal, 2))

@@ -33,9 +33,12 @@ def test_what_a_session_did_becomes_a_skill_once_a_person_says_so(place):
     with place.session([answer("", *COMMANDS), "One.", answer("", *COMMANDS), "Two."]) as session:
         session.turn("Once")
         session.turn("Again")
-    mined = document(place, "skills", "mine")
-    assert (mined["session"], mined["skills"], mined["rejected"]) == ("s1", 1, 0)
-    assert place.shell("skills", "mine", "s1", code=1).out.startswith("s1: 0 skills")
+    mined = document(place, "skills", "mine")  # the session's end suggested it
+    assert (mined["session"], mined["skills"], mined["waiting"], mined["rejected"]) == ("s1", 0, 1, 0)
+    assert place.shell("skills", "mine", "s1").lines[1:] == [
+        "Suggested before, and not decided on: 1 skill.",
+        "Next: periplus skills list",
+    ]
     listed = document(place, "skills", "list")
     assert (listed["skills"], listed["trusted"]) == ([], False)
     (candidate,) = listed["candidates"]

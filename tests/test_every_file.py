@@ -411,6 +411,14 @@ def test_a_sample_of_changes(arena, before):
     assert run_all(arena, before, chosen) == []
 
 
+def test_changed_bytes_of_the_index(arena, before):
+    """All in it is derived, and SQLite keeps no checksums: what is wrong in it is found where it is read."""
+    chance = random.Random(20260102)
+    found = [case for case in cases(arena, chance, 400) if case.kind.name == "index" and case.how in ("flip", "put")]
+    chosen = chance.sample(found, 400 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 40)
+    assert run_all(arena, before, chosen) == []
+
+
 @pytest.mark.slow
 def test_more_changes(arena, before):
     chance = random.Random(7)

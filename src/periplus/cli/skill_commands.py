@@ -209,7 +209,9 @@ def _reject(face: Face, arguments: argparse.Namespace) -> int:
 def _mine(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.memories import StoreMemory
     from periplus.agent.runlog import stored_sessions
+    from periplus.agent.skills.candidates import skill_candidates
     from periplus.base.errors import NotFoundError
+    from periplus.cli.face import counted
     from periplus.cli.skill_schemas import SkillsMinedOut
 
     wanted = plain(arguments.session, "SESSION")
@@ -222,25 +224,32 @@ def _mine(face: Face, arguments: argparse.Namespace) -> int:
                 mend="See `periplus run --list`.",
             )
         if not names:
-            face.emit(SkillsMinedOut("", 0, 0, 0, []), lambda: ["The agent has not run here."])
+            face.emit(SkillsMinedOut("", 0, 0, 0, 0, []), lambda: ["The agent has not run here."])
             return 1
         memory = StoreMemory(project)
         try:
-            found = memory.consolidate(wanted or names[0])
+            session = wanted or names[0]
+            found = memory.consolidate(session)
         finally:
             memory.close()
-    out = SkillsMinedOut(wanted or names[0], found.lessons, found.skills, found.skills_rejected, list(found.errors))
+        waiting = sum(
+            any(str(turn).rpartition("#")[0] == session for turn in one.value["turns"])
+            for one in skill_candidates(project.journal)
+        )
+    out = SkillsMinedOut(session, found.lessons, found.skills, waiting, found.skills_rejected, list(found.errors))
 
     def lines() -> Iterator[str]:
         yield f"{visible(out.session)}: {out.skills} skills and {out.lessons} lessons are suggested, {out.rejected} skills were refused"
         yield from (f"  {visible(one)}" for one in out.errors)
-        if out.skills:
+        if waiting > out.skills:
+            yield f"Suggested before, and not decided on: {counted(waiting - out.skills, 'skills')}."
+        if waiting:
             yield "Next: periplus skills list"
         if out.lessons:
             yield "Next: periplus candidates list"
 
     face.emit(out, lines)
-    return 0 if out.skills or out.lessons else 1
+    return 0 if out.waiting or out.lessons else 1
 
 
 def _given(text: str, what: str) -> str:

@@ -93,11 +93,15 @@ class SkillDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.d
 
 
 class SkillsMinedOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.mined/1"):
-    """What a session taught: candidates that are new, those that were refused, and what could not be learned from."""
+    """What a session taught: candidates that are new, those that were refused, and what could not be learned from.
+
+    ``waiting`` counts the skills that it was seen to work by and nobody has decided on, the new ones among them.
+    """
 
     session: str
     lessons: int
     skills: int
+    waiting: int
     rejected: int
     errors: list[str]
 

@@ -110,17 +110,17 @@ def _newest(
     starts: dict[str, int] = {}
     for lineage in lineages:
         starts[lineage] = min(before.get(lineage, 2**62), _indexed_end(journal, lineage) + 1)
-        rows.append(
-            journal.index.records(
-                f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC",
-                [lineage, starts[lineage], *values],
-                limit + 1,
-            )
+        found = journal.index.records(
+            f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC", [lineage, starts[lineage], *values], limit + 1
         )
+        if not condition:
+            _check_unbroken(journal, found, starts[lineage])
+        rows.append(found)
     merged = heapq.merge(*rows, key=lambda record: record.ts, reverse=True)
     records = [record for record, _ in zip(merged, range(limit), strict=False)]
     for record in records:
         starts[record.lineage] = record.seq
+    _check_rows(journal, records)
     has_more = sum(map(len, rows)) > len(records)
     return Page(records, starts if has_more else {})
 
@@ -161,7 +161,45 @@ def news(
         if end >= first:
             reached[lineage] = end
             gaps.extend(_gaps(journal, lineage, first, end, summary or present_in_gap))
+    _check_rows(journal, records)
     return News(records, reached, tuple(gaps), more)
+
+
+def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
+    """Raise IndexDamageError where a row is not what the journal's line says. Of lines that are damaged others tell."""
+    from periplus.base.errors import DamageError, EnvironmentFailure, UsageError
+    from periplus.journal.record import decode_line
+    from periplus.journal.segment import Entry
+    from periplus.journal.state import change_of
+
+    for row in rows:
+        try:
+            line = journal.reader(row.lineage).read_at(row.segment, row.offset, row.length)
+            said, leaf = decode_line(line[:-1])
+            if said.is_stub:
+                continue
+            version = row.version
+            if said.payload_ref is None:  # else it may be long
+                change = change_of(
+                    Entry(said, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object
+                )
+                version = change.version if change is not None else ""
+        except (DamageError, EnvironmentFailure, UsageError):
+            continue
+        written = (said.seq, leaf, said.ts, said.writer, said.session, said.action, said.item_type, said.item_id,
+                   version, said.key, said.summary, said.parents if version else ())  # fmt: skip
+        held = (row.seq, row.leaf, row.ts, row.writer, row.session, row.action, row.item_type, row.item_id,
+                row.version, row.key, row.summary, row.parents)  # fmt: skip
+        if written != held:
+            raise journal.index.damaged(f"record {row.seq} of {row.lineage} is not what the journal says")
+
+
+def _check_unbroken(journal: Journal, rows: Sequence[IndexedRecord], before: int) -> None:
+    """Raise IndexDamageError where of all records before ``before``, newest first, one is missing in ``rows``."""
+    if journal.damage is not None or journal.index.is_memory or journal.index.has_floors:
+        return
+    if (not rows and before > 1) or any(row.seq != before - 1 - at for at, row in enumerate(rows)):
+        raise journal.index.damaged(f"of the records before {before} not all are there")
 
 
 def beside_others(journal: Journal, records: Iterable[IndexedRecord]) -> set[str]:

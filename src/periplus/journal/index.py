@@ -13,6 +13,7 @@ __all__ = [
     "FileRow",
     "HistoryNeededError",
     "Index",
+    "IndexDamageError",
     "IndexedRecord",
     "Indexer",
     "NullIndexer",
@@ -27,6 +28,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from periplus.base.errors import DamageError
 from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
 from periplus.journal.merge import Node, entity_of
@@ -36,6 +38,7 @@ from periplus.journal.state import Change, Entity, Head, MergeRules, change_of
 
 INDEX_VERSION: Final = 4
 _BUSY_S: Final = 5.0
+_SAID_OF_DAMAGE: Final = ("no such", "Could not decode")  # of a changed schema, of a changed text
 _SLICE: Final = 256
 
 _SCHEMA: Final = """
@@ -118,6 +121,66 @@ class FileRow(NamedTuple):
     boot: str
 
 
+class IndexDamageError(DamageError, sqlite3.DatabaseError):
+    """The index is not what was written. All in it is derived: the next look at the journal builds it anew."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+class _Cursor(sqlite3.Cursor):
+    """Tells what SQLite says of a damaged file as ``IndexDamageError``, and its connection of it."""
+
+    connection: _Connection
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+
+class _Connection(sqlite3.Connection):
+    is_damaged = False
+    path = ""
+
+    def execute(self, *given: Any) -> _Cursor:
+        try:
+            return super().cursor(_Cursor).execute(*given)
+        except sqlite3.DatabaseError as error:
+            raise self.told(error) from error
+
+    def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
+        """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
+        code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
+        is_damage = (
+            code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            or code == sqlite3.SQLITE_IOERR_SHORT_READ
+            or said.startswith(_SAID_OF_DAMAGE)
+        )
+        return self.damaged(said) if is_damage else error
+
+    def damaged(self, what: str) -> IndexDamageError:
+        self.is_damaged = True
+        return IndexDamageError(
+            f"the index is damaged: {what}",
+            path=self.path or None,
+            safe="The journal is untouched, and everything in the index is derived from it.",
+            mend="Repeat it: the index is built anew.",
+        )
+
+
 class View(NamedTuple):
     """How entities with several heads are shown: the rules of their types, and what superseded versions said."""
 
@@ -176,9 +239,18 @@ class Index:
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
-    def _open(self) -> sqlite3.Connection:
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something read of it was not what was written: whoever looks on first throws it away."""
+        return self.db.is_damaged
+
+    def damaged(self, what: str) -> IndexDamageError:
+        """The error to raise by who found ``what`` wrong in it; ``is_damaged`` from now on."""
+        return self.db.damaged(what)
+
+    def _open(self) -> _Connection:
         if self._path is None:
-            return self._created(sqlite3.connect(":memory:", isolation_level=None))
+            return self._created(_connection(":memory:"))
         for attempt in range(2):
             try:
                 db = self._connect(self._path)
@@ -196,21 +268,22 @@ class Index:
             except OSError:
                 break  # a folder, or somebody else's: memory serves
         self._serve_from_memory()
-        return self._created(sqlite3.connect(":memory:", isolation_level=None))
+        return self._created(_connection(":memory:"))
 
     def _serve_from_memory(self) -> None:
         self.is_writable = False
         self._path = None
         self.is_memory = True
 
-    def _connect(self, path: str) -> sqlite3.Connection | None:
+    def _connect(self, path: str) -> _Connection | None:
         """A connection to a sound index of our version, made if it is missing; None where it is another's."""
         if not self.is_writable:
             # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
             how = "" if os.path.exists(path + "-wal") else "&immutable=1"
-            db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro{how}", uri=True, isolation_level=None)
+            db = _connection(f"file:{_quoted(path)}?mode=ro{how}", uri=True)
         else:
-            db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            db = _connection(path)
+        db.path = path
         try:
             if self.is_writable:
                 db.execute("PRAGMA journal_mode=WAL")
@@ -234,7 +307,7 @@ class Index:
         db.close()
         return None
 
-    def _created(self, db: sqlite3.Connection) -> sqlite3.Connection:
+    def _created(self, db: _Connection) -> _Connection:
         db.execute("BEGIN IMMEDIATE")
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             for statement in _SCHEMA.split(";"):
@@ -249,7 +322,7 @@ class Index:
         """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
         found = cls(None, store, NullIndexer())
         found.db.close()
-        found.db = found._created(sqlite3.connect("", isolation_level=None))
+        found.db = found._created(_connection(""))
         return found
 
     @staticmethod
@@ -278,7 +351,7 @@ class Index:
         key, execute = (item_type, item_id), self.db.execute
         if execute(_HAS_HEAD, key).fetchone() is None:  # at half the price: what is written first has none
             return []
-        return [_head(row) for row in execute(_HEADS_OF, key)]
+        return [self._head(row) for row in execute(_HEADS_OF, key)]
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every entity, tombstones too, by type and id."""
@@ -289,7 +362,7 @@ class Index:
         )
         group: list[Head] = []
         for row in rows:
-            head = _head(row)
+            head = self._head(row)
             if group and (group[0].item_type, group[0].item_id) != (head.item_type, head.item_id):
                 yield from self._shown(group)
                 group = []
@@ -389,6 +462,35 @@ class Index:
         )
         return {row[0]: row[1] for row in rows}
 
+    def _head(self, row: tuple[Any, ...]) -> Head:
+        item_type, item_id, version, joined, rev, deleted, payload, ts, writer, session, lineage, seq, stub = row
+        parents: tuple[str, ...] = ()
+        try:
+            parents = tuple(joined.split(",")) if joined else ()
+            is_sound = stub or version == version_id(
+                item_type, item_id, deleted=bool(deleted), payload=payload or None, parents=parents
+            )
+        except (AttributeError, TypeError, ValueError):  # a number for a text, a text for bytes
+            is_sound = False
+        if not is_sound:
+            # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
+            raise self.db.damaged(f"{item_id} is not the version that it is called")
+        return Head(
+            item_type,
+            item_id,
+            version,
+            parents,
+            rev,
+            bool(deleted),
+            payload,
+            ts,
+            writer,
+            session,
+            lineage,
+            seq,
+            bool(stub),
+        )
+
     # -- writing, within a transaction that the caller began with begin_write ------------------------------------------
 
     def begin_write(self) -> None:
@@ -405,7 +507,7 @@ class Index:
         except OSError:
             pass  # it stays behind; nothing in it is believed over the journal
         self._serve_from_memory()
-        self.db = self._created(sqlite3.connect(":memory:", isolation_level=None))
+        self.db = self._created(_connection(":memory:"))
 
     def commit(self) -> None:
         self.db.execute("COMMIT")
@@ -535,7 +637,7 @@ class Index:
     def all_heads(self) -> Iterator[Head]:
         """Every head, tombstones too, by type, id and version."""
         rows = self.db.execute(f"SELECT {_HEAD_COLUMNS} FROM heads ORDER BY item_type, item_id, version")  # noqa: S608 - a constant
-        return map(_head, rows)
+        return map(self._head, rows)
 
     def check_reach(self, change: Change, growth: Growth) -> None:
         """Raise HistoryNeededError where what is held does not tell how ``change`` fits into the graph.
@@ -606,17 +708,8 @@ def _split(text: object) -> tuple[str, ...]:
     return tuple(str(text).split(",")) if text else ()
 
 
-def _head(row: tuple[Any, ...]) -> Head:
-    item_type, item_id, version, joined, rev, deleted, payload, ts, writer, session, lineage, seq, stub = row
-    parents = tuple(joined.split(",")) if joined else ()
-    if not stub and version != version_id(
-        item_type, item_id, deleted=bool(deleted), payload=payload or None, parents=parents
-    ):
-        # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
-        raise sqlite3.DatabaseError(f"the index is damaged: {item_id} is not the version that it is called")
-    return Head(
-        item_type, item_id, version, parents, rev, bool(deleted), payload, ts, writer, session, lineage, seq, bool(stub)
-    )
+def _connection(path: str, *, uri: bool = False) -> _Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=_Connection)
 
 
 def _inode(path: str) -> int:

@@ -143,6 +143,9 @@ class JournalReader:
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
+        if self.index.is_damaged:
+            self._heal_index()
+            return
         try:
             self._read_on(salvage=False)
         except NewerFormatError:
@@ -362,6 +365,16 @@ class JournalReader:
             return False
         marked = {self.lineage: self._marked_seq()}
         return all(is_sound(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
+
+    def _heal_index(self) -> None:
+        """Build an index that was found damaged anew; in memory where its file may not be removed."""
+        try:
+            self.renew_derived()
+        except EnvironmentFailure:
+            self._replace_index()
+            self._forget()
+            self.project()
+            self.refresh()
 
     def _index_salvaged(self) -> None:
         if self._is_salvaged:

@@ -21,7 +21,7 @@ __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
@@ -436,17 +436,23 @@ class _View:
         hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
         if one.item_type != "trail":
             return hit
-        text = self.db.execute("SELECT text FROM documents WHERE id = ?", (one.id,)).fetchone()[0]
+        text = self._row("SELECT text FROM documents WHERE id = ?", one.id)[0]
         more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
+    def _row(self, statement: str, document: int) -> tuple[Any, ...]:
+        found: tuple[Any, ...] | None = self.db.execute(statement, (document,)).fetchone()
+        if found is None:
+            raise self.journal.index.damaged(f"document {document} is found by its words and is not there")
+        return found
+
     def _why(self, one: Candidate) -> tuple[str, ...]:
         table = "session_words" if one.kind == "session" else "words"
-        title, body, path, context, sense = self.db.execute(
+        title, body, path, context, sense = self._row(
             f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), context, sense"  # noqa: S608 - constants
             f" FROM {table} WHERE rowid = ?",
-            (one.id,),
-        ).fetchone()
+            one.id,
+        )
         said = {*title.split(), *body.split()}
         same = [word for word in self._words if word in said]
         on_path = set(path.split()) - said

@@ -1,0 +1,130 @@
+"""A damaged index: told as such by whoever reads it, and built anew by whoever looks next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from cli_support import Shell
+from periplus.base.errors import DamageError
+from periplus.journal.index import IndexDamageError
+from periplus.journal.transaction import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+
+WRITER = Writer("ada", "s1")
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shell = Shell(folder, tmp_path)
+    shell("init")
+    with Project(folder / ".periplus", WRITER) as project:
+        for number in range(30):
+            project.remember(Memory("note", f"The tide of day {number} turns the boats"))
+    return folder
+
+
+def changed(root, statement):
+    """The index with one statement run on it, as a bit that fell over would have it: its rows, not its shape."""
+    db = sqlite3.connect(root / ".periplus" / "index.sqlite")
+    with db:
+        assert db.execute(statement).rowcount
+    db.close()
+
+
+CHANGES = {
+    "a payload": "UPDATE heads SET payload = replace(payload, 'boats', 'goats') WHERE rowid = 7",
+    "a version": "UPDATE heads SET version = replace(version, 'a', 'b') WHERE rowid = 7",
+    "a number for a text": "UPDATE heads SET parents = 7 WHERE rowid = 7",
+    "no text at all": "UPDATE heads SET writer = CAST(x'ff41' AS TEXT) WHERE rowid = 7",
+}
+
+
+@pytest.mark.parametrize("statement", CHANGES.values(), ids=CHANGES)
+def test_an_entity_that_is_not_what_was_written_is_never_served(root, statement):
+    changed(root, statement)
+    with Project(root / ".periplus", WRITER) as project:
+        with pytest.raises(DamageError) as told:
+            list(project.journal.entities("note"))
+        assert isinstance(told.value, IndexDamageError)
+        assert isinstance(told.value, sqlite3.DatabaseError)  # who knew it as SQLite's error still does
+        assert os.fspath(root / ".periplus" / "index.sqlite") in str(told.value)
+        assert "journal is untouched" in told.value.safe
+        project.journal.refresh()  # the next look builds it anew
+        assert len(list(project.journal.entities("note"))) == 30
+        assert len(project.recall("tide boats").hits) > 0
+    with Project(root / ".periplus", WRITER) as project:
+        assert not project.journal.index.is_memory
+        assert project.journal.index.counts()["note"] == 30
+
+
+LOG_CHANGES = {
+    "who wrote it": "UPDATE records SET writer = 'eve' WHERE seq = 20",
+    "when": "UPDATE records SET ts = '2001-01-01T00:00:00.000Z' WHERE seq = 20",
+    "what it says": "UPDATE records SET summary = 'nothing happened' WHERE seq = 20",
+    "its version": "UPDATE records SET version = replace(version, 'a', 'b') WHERE seq = 20",
+    "its leaf": "UPDATE records SET leaf = zeroblob(32) WHERE seq = 20",
+    "that it is there": "DELETE FROM records WHERE seq = 20",
+}
+
+
+@pytest.mark.parametrize("statement", LOG_CHANGES.values(), ids=LOG_CHANGES)
+def test_the_log_says_what_the_journal_says(root, statement):
+    with Project(root / ".periplus", WRITER) as project:
+        before = project.log(limit=100).records
+    changed(root, statement)
+    with Project(root / ".periplus", WRITER) as project:
+        with pytest.raises(IndexDamageError):
+            project.log(limit=100)
+        assert project.log(limit=100).records == before
+
+
+def test_a_memory_is_kept_though_the_index_cannot_take_it(root):
+    db = sqlite3.connect(root / ".periplus" / "index.sqlite")
+    db.execute("DROP TABLE edges")
+    db.close()
+    with Project(root / ".periplus", WRITER) as project:
+        kept = project.remember(Memory("note", "One more tide")).entity
+        project.journal.refresh()
+        assert project.journal.get("note", kept.item_id) is not None
+        assert project.recall("one more").hits[0].item_id == kept.item_id
+    with Project(root / ".periplus", WRITER) as project:
+        assert project.journal.index.counts()["note"] == 31
+
+
+def test_words_that_are_found_and_are_not_there(root):
+    changed(root, "DELETE FROM words_content")  # FTS5 still finds the rows by their terms
+    with Project(root / ".periplus", WRITER) as project:
+        with pytest.raises(IndexDamageError):
+            project.recall("tide boats")
+        assert len(project.recall("tide boats").hits) > 0
+
+
+def test_a_command_says_it_and_goes_on(root, tmp_path):
+    changed(root, CHANGES["a payload"])
+    done = Shell(root, tmp_path)("recall", "tide", "--limit", "40")
+    assert "built anew from the journal" in done.err
+    assert done.out.count("boats") >= 10
+    assert "goats" not in done.out
+    assert "damaged" not in Shell(root, tmp_path)("recall", "tide").err
+
+
+def test_who_may_not_write_is_served_from_memory(root):
+    changed(root, CHANGES["a payload"])
+    path = root / ".periplus" / "index.sqlite"
+    with Project(root / ".periplus", WRITER) as project:
+        project.journal.index.is_writable = False  # root may write anywhere: as a folder that may only be read has it
+        with pytest.raises(IndexDamageError):
+            list(project.journal.entities("note"))
+        path.unlink()
+        path.mkdir()
+        shutil.rmtree(root / ".periplus" / "index.sqlite-wal", ignore_errors=True)
+        project.journal.refresh()
+        assert project.journal.index.is_memory
+        assert len(list(project.journal.entities("note"))) == 30
