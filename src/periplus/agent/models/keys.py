@@ -41,7 +41,7 @@ class Keys:
 
     def held(self, provider: str) -> bool:
         """Whether the file has a key of it. Raises RefusedError, UsageError as ``key``."""
-        return bool(self._read().get(provider))
+        return bool(self._file.read().get(provider))
 
     def providers(self) -> dict[str, str]:
         """Where the key of each provider that has one comes from: ``environment`` or ``file``."""
