@@ -209,7 +209,7 @@ def _reject(face: Face, arguments: argparse.Namespace) -> int:
 def _mine(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.memories import StoreMemory
     from periplus.agent.runlog import stored_sessions
-    from periplus.agent.skills.candidates import skill_candidates
+    from periplus.agent.skills.candidates import skill_candidates, turns_seen
     from periplus.base.errors import NotFoundError
     from periplus.cli.face import counted
     from periplus.cli.skill_schemas import SkillsMinedOut
@@ -233,7 +233,7 @@ def _mine(face: Face, arguments: argparse.Namespace) -> int:
         finally:
             memory.close()
         waiting = sum(
-            any(str(turn).rpartition("#")[0] == session for turn in one.value["turns"])
+            any(turn.rpartition("#")[0] == session for turn in turns_seen(one))
             for one in skill_candidates(project.journal)
         )
     out = SkillsMinedOut(session, found.lessons, found.skills, waiting, found.skills_rejected, list(found.errors))

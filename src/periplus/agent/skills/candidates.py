@@ -14,6 +14,7 @@ __all__ = [
     "propose",
     "reject_skill",
     "skill_candidates",
+    "turns_seen",
 ]
 
 from collections.abc import Iterable, Sequence
@@ -54,8 +55,8 @@ def propose(journal: Journal, writer: Writer, drafts: Sequence[tuple[Draft, str]
             new.append((item_id, _payload(draft, wording, format_ms(journal.clock.now_ms()))))
         elif state_of(SKILL_CANDIDATE, held.value) == "rejected":
             rejected.append(draft.name)
-        elif set(draft.seen) - set(_seen(held)):
-            again.append((held, {**held.value, "turns": [*_seen(held), *(one for one in draft.seen if one not in _seen(held))][-_SEEN_MAX:],
+        elif set(draft.seen) - set(turns_seen(held)):
+            again.append((held, {**held.value, "turns": [*turns_seen(held), *(one for one in draft.seen if one not in turns_seen(held))][-_SEEN_MAX:],
                                  "failed": draft.failed}))  # fmt: skip
 
     def write(transaction: Transaction) -> None:
@@ -120,7 +121,7 @@ def accept_skill(
     value = candidate.value
     name = check_name(name or str(value["name"]), "--name" if name else str(value["name"]))
     path = f"{folder}/{name}/{SKILL_FILE}"
-    metadata = {"origin": f"periplus {candidate.item_id}", "seen": ", ".join(_seen(candidate)[-5:])}
+    metadata = {"origin": f"periplus {candidate.item_id}", "seen": ", ".join(turns_seen(candidate)[-5:])}
     text = skill_text(name, str(value["description"]), str(value["body"]), metadata).encode()
     held = confined.stat(path)
     if held is not None and confined.read(path) != text:
@@ -170,6 +171,7 @@ def _payload(draft: Draft, wording: str, now: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _seen(candidate: Entity) -> list[str]:
+def turns_seen(candidate: Entity) -> list[str]:
+    """The turns that it was seen to work in, each as ``session#turn``."""
     seen = candidate.value.get("turns")
     return [str(one) for one in seen] if isinstance(seen, Iterable) and not isinstance(seen, str) else []
