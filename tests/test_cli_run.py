@@ -335,3 +335,19 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
         use(shell, fake)
         assert "periplus models list --ask fake" in shell("run", "x", code=1).out
     assert "periplus models list --ask fake" in shell("models", "list", "--ask", "fake", code=3).err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_run_whose_reader_goes_away_is_stopped_and_parked(shell, form):
+    begun = Hanging()
+    with FakeProvider(says("I look.", READS), begun) as fake:
+        use(shell, fake)
+        process = shell.start("run", "look", "--session", "s", *form, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(60)
+        begun.over.set()
+    assert code == 130  # it was not done: 0 would say that it was
+    (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
+    assert not session["interrupted"]
+    assert "sound" in shell("doctor").out

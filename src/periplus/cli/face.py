@@ -5,7 +5,7 @@ This is the place that reads environment, working folder, terminal and user; eve
 
 from __future__ import annotations
 
-__all__ = ["Face", "Palette", "columns", "counted", "number", "plain", "visible"]
+__all__ = ["Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "visible"]
 
 import os
 import sys
@@ -261,6 +261,11 @@ def _json_escape(character: str) -> str:
     # Only strings of JSON hold such characters, and there an escape means the same.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def give_up_output() -> None:
+    """What is written from here on goes nowhere: nobody reads it, or it could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def counted(count: int, name: str) -> str:

@@ -155,7 +155,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does: not an error. Nothing more can be written there.
-        _give_up_output()
+        from periplus.cli.face import give_up_output
+
+        give_up_output()
         return 0
     except KeyboardInterrupt:
         sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
@@ -208,10 +210,6 @@ def _prepare_streams() -> None:
             setattr(sys, name, stream)
         elif mode == "w":
             stream.reconfigure(errors="backslashreplace")
-
-
-def _give_up_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -342,7 +340,7 @@ def _perhaps_damaged(error: Exception, face: Face) -> None:
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:
-    from periplus.cli.face import visible
+    from periplus.cli.face import give_up_output, visible
 
     try:
         if as_json:
@@ -355,7 +353,7 @@ def _report(error: PeriplusError, *, as_json: bool) -> int:
             sys.stdout.write(json.dumps(document) + "\n")
         sys.stdout.flush()
     except OSError:
-        _give_up_output()  # what could not be written must not fail once more when the process ends
+        give_up_output()  # what could not be written must not fail once more when the process ends
     sys.stderr.write(f"periplus: {visible(_cut(str(error)))}\n")
     rest = " ".join(part for part in (error.safe, error.mend) if part)
     if rest:

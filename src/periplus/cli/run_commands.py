@@ -248,10 +248,11 @@ def _run_session(
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
         verifies=person is None, another=another,
     )  # fmt: skip
+    token = CancelToken()
+    told.gone = lambda: token.cancel("nobody reads any more what it says")
     with begin(project, client, begun) as session:
         for line in session.said:
             told.say(line)
-        token = CancelToken()
         with interrupting(token):
             if session.is_interrupted:
                 told.say(f"Going on with session {name}, which was cut off.")

@@ -7,12 +7,12 @@ __all__ = ["ConsolePerson", "EventLines", "interrupting"]
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, give_up_output, visible
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,6 +38,7 @@ class EventLines:
         self._held = ""
         self._at_start = True
         self._names: dict[str, str] = {}  # of subagents, by their session
+        self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
         self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
 
     @property
@@ -46,6 +47,17 @@ class EventLines:
         return sys.stdout if self._by_line else self._face.stdout
 
     def __call__(self, event: Event) -> None:
+        try:
+            self._tell(event)
+        except BrokenPipeError:
+            self._lost()
+
+    def _lost(self) -> None:
+        """The reader went away, as `| head` does. What is written from here on goes nowhere."""
+        give_up_output()
+        self.gone()
+
+    def _tell(self, event: Event) -> None:
         if self._face.as_json:
             from periplus.agent.events import encode_event
 
@@ -64,7 +76,10 @@ class EventLines:
 
     def say(self, text: str) -> None:
         """A line that is no event."""
-        (self._face.stderr if self._face.as_json else self._stdout).write(visible(text) + "\n")
+        try:
+            (self._face.stderr if self._face.as_json else self._stdout).write(visible(text) + "\n")
+        except BrokenPipeError:
+            self._lost()
 
     def finish(self, ended: Ended, name: str, trail: str) -> None:
         if self._face.as_json:
