@@ -493,14 +493,11 @@ def _models(face: Face, arguments: argparse.Namespace) -> int:
 def _key(face: Face, keys: Any, provider: str) -> int:
     from periplus.agent.settings import load_settings
     from periplus.agent.tools.websearch import SEARCH_KEY
-    from periplus.base.errors import NotFoundError, UsageError
+    from periplus.base.errors import NotFoundError
     from periplus.cli.run_schemas import ModelKeyOut
 
     held = keys.held(provider)
     known = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={}).providers
-    if not held and provider not in known and provider != SEARCH_KEY:
-        raise UsageError(f"there is no provider {provider!r:.80}", safe="No key was read.",
-                         mend=f"Known are {', '.join(sorted(known))}, and {SEARCH_KEY}; others are tables in agent.toml.")  # fmt: skip
     if sys.stdin.isatty():
         import getpass
 
@@ -516,6 +513,11 @@ def _key(face: Face, keys: Any, provider: str) -> int:
         out,
         lambda: [f"The key of {visible(provider)} is {'kept in' if out.kept else 'gone from'} {visible(keys.path)}."],
     )
+    if out.kept and provider not in known and provider != SEARCH_KEY:
+        face.stderr.write(
+            f"No provider is called {visible(provider)}: its key goes where your agent.toml says ${{key:{visible(provider)}}}. "
+            f"Providers are {', '.join(sorted(known))}.\n"
+        )
     return 0
 
 
