@@ -248,7 +248,7 @@ class AgentSession:
                 guard=under.guard if under is not None else claims_guard(self.project),
                 shared=under.work if under is not None else None, asker=begun.asker,
                 consent=self._consent if begun.approver is not None else None, authorize=self._authorize_inner, note=self.note,
-                allow_network=begun.settings.flag("network"), unread=self._unread(),
+                allow_network=begun.settings.flag("network"), unread=self.unread,
             )
         )  # fmt: skip
 
@@ -265,7 +265,7 @@ class AgentSession:
 
         return Tape(
             *front, session=begun.name, files=FolderView(self.host.work.folder, self._content),
-            pages=PageTable(memory, FolderRetriever(root, self._unread()), begun.name), memory=memory, facts=facts,
+            pages=PageTable(memory, FolderRetriever(root, self.unread), begun.name), memory=memory, facts=facts,
             budget=budget, fold_to=budget // 3,
         )  # fmt: skip
 
@@ -280,7 +280,9 @@ class AgentSession:
     def _idle_rules(self) -> Iterator[str]:
         return idle_rules(self._begun.settings.rules, self.host.schemas()) if self._begun.under is None else iter(())
 
-    def _unread(self) -> Unread:
+    @property
+    def unread(self) -> Unread:
+        """What rules keep from being read."""
         return Unread(self.permission.unread("deny"), self.permission.unread("ask"))
 
     # -- inside -------------------------------------------------------------------------------------------------------

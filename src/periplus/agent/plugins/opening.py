@@ -163,7 +163,7 @@ class _Opened:
 
     def skills(self) -> list[SkillPlace]:
         skills = self.manifest.skills
-        return [SkillPlace(self._copy, skills, self.manifest.source)] if skills else []
+        return [SkillPlace(self._copy, skills, self.manifest.source, self.found.path)] if skills else []
 
     def _asker(self, row: HookRow) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
         def ask(question: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:

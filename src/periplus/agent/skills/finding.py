@@ -9,12 +9,13 @@ from __future__ import annotations
 __all__ = ["PROJECT_FOLDERS", "FoundSkills", "SkillPlace", "SkillProblem", "find_skills", "places_of"]
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from periplus.agent.skills.skill import FILE_BYTES_MAX, SKILL_FILE, USER, Skill, read_skill
 from periplus.base.confined import Confined, Limits
-from periplus.base.errors import NotFoundError, PeriplusError
+from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
 SKILLS_MAX: Final = 200
@@ -22,11 +23,14 @@ _LIMITS: Final = Limits(file_bytes_max=FILE_BYTES_MAX, entries_max=2_000)
 
 
 class SkillPlace(NamedTuple):
-    """``folder`` below ``root`` holds a folder for each skill. ``root`` is ours to open; from there on no link is followed."""
+    """``folder`` below ``root`` holds a folder for each skill. ``root`` is ours to open; from there on no link is followed. ``origin`` is what
+    ``root`` is a copy of.
+    """
 
     root: str
     folder: str
     source: str
+    origin: str = ""
 
 
 class SkillProblem(NamedTuple):
@@ -53,12 +57,12 @@ def places_of(config: str, root: str, *, is_trusted: bool) -> list[SkillPlace]:
     return found
 
 
-def find_skills(places: Sequence[SkillPlace]) -> FoundSkills:
-    """The skills of all places, by name."""
+def find_skills(places: Sequence[SkillPlace], unread: Callable[[str], bool] = lambda _: False) -> FoundSkills:
+    """The skills of all places, by name, but for those that ``unread`` says may not be read (by the path of its file, or its handle)."""
     held: dict[str, Skill] = {}
     problems: list[SkillProblem] = []
     for place in places:
-        for one in _of_place(place):
+        for one in _of_place(place, unread):
             if isinstance(one, SkillProblem):
                 problems.append(one)
             elif one.name in held:
@@ -69,18 +73,20 @@ def find_skills(places: Sequence[SkillPlace]) -> FoundSkills:
     return FoundSkills(tuple(sorted(held.values(), key=lambda one: one.name)), tuple(problems))
 
 
-def _of_place(place: SkillPlace) -> list[Skill | SkillProblem]:
+def _of_place(place: SkillPlace, unread: Callable[[str], bool]) -> list[Skill | SkillProblem]:
     shown = os.path.join(place.root, place.folder)
     try:
         with Confined(place.root, limits=_LIMITS) as confined:
-            return _listed(confined, place, shown)
+            return _listed(confined, place, shown, unread)
     except NotFoundError:
         return []
     except PeriplusError as error:
         return [SkillProblem(shown, place.source, str(error))]
 
 
-def _listed(confined: Confined, place: SkillPlace, shown: str) -> list[Skill | SkillProblem]:
+def _listed(
+    confined: Confined, place: SkillPlace, shown: str, unread: Callable[[str], bool]
+) -> list[Skill | SkillProblem]:
     held = confined.stat(place.folder)
     if held is None:
         return []
@@ -106,7 +112,11 @@ def _listed(confined: Confined, place: SkillPlace, shown: str) -> list[Skill | S
         try:
             if confined.stat(file) is None:
                 raise NotFoundError(f"there is no {SKILL_FILE} in it")
-            found.append(read_skill(confined.read(file), place.root, entry.path, place.source))
+            own = os.path.join(place.origin, file) if place.origin else path
+            if unread(own) or unread(f"@periplus/skills/{name}/{SKILL_FILE}"):
+                raise RefusedError("a rule keeps it from being read")
+            skill = read_skill(confined.read(file), place.root, entry.path, place.source)
+            found.append(replace(skill, origin=place.origin))
         except PeriplusError as error:
             found.append(SkillProblem(path, place.source, str(error)))
     return found

@@ -43,7 +43,11 @@ def open_skills(room: Room) -> Extension | None:
     places += [
         place for one in room.brought for place in getattr(one, "skills", ())
     ]  # of plugins, where there are some
-    found = find_skills(places)
+
+    def unread(path: str) -> bool:
+        return room.session.unread.covers(path, room.root)
+
+    found = find_skills(places, unread)
     said = [f"A skill does not count: {one.file}: {one.text}" for one in found.problems]
     said += [
         f"The skill {one.name} ({one.source}) is held back: it says {', '.join(one.held)}"
@@ -62,7 +66,7 @@ def open_skills(room: Room) -> Extension | None:
             session.note(SliceNote(field="skills", op="add", value=skill.name))
         record_use(room.project, skill)
 
-    pages = SkillPages(found)
+    pages = SkillPages(found, unread)
     return Extension(tools=[skill_tool(found, pages, use)], prompt=prompt_of(found), pages={"skills": pages}, said=said)
 
 

@@ -38,7 +38,9 @@ USER: Final = "user"
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """``folder`` is its path below ``root``, from where no link is followed. ``notes`` are told to who looks closer; where ``is_offered`` is false only a person names it."""
+    """``folder`` is its path below ``root``, from where no link is followed. ``notes`` are told to who looks closer; where ``is_offered`` is false only a person names it.
+    ``origin`` is what ``root`` is a copy of.
+    """
 
     name: str
     description: str
@@ -52,6 +54,7 @@ class Skill:
     notes: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     is_offered: bool = True
+    origin: str = ""
 
     @property
     def is_users(self) -> bool:
@@ -66,6 +69,10 @@ class Skill:
     def file(self) -> str:
         """What a person calls it."""
         return f"{self.root}/{self.folder}/{SKILL_FILE}"
+
+    def place_of(self, path: str) -> str:
+        """Where the person knows a file of it: of a plugin's, in the plugin and not in the copy that is read."""
+        return f"{self.origin or self.root}/{self.folder}/{path}"
 
     @property
     def handle(self) -> str:

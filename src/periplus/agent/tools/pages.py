@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["HANDLE_PREFIX", "Page", "PageMatch", "PageSource", "Pages", "is_handle", "search_pages"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from periplus.base.errors import NotFoundError
@@ -52,12 +52,14 @@ def is_handle(path: str) -> bool:
     return path == HANDLE_PREFIX[:-1] or path.startswith(HANDLE_PREFIX)
 
 
-def search_pages(source: PageSource, pattern: str, prefix: str) -> list[PageMatch]:
+def search_pages(
+    source: PageSource, pattern: str, prefix: str, is_looked_in: Callable[[Page], bool] = lambda _: True
+) -> list[PageMatch]:
     """The lines of the pages under ``prefix`` that fit: for a source that has no index of its own."""
     from periplus.agent.tools.matching import match_texts
     from periplus.agent.tools.patterns import Pattern
 
-    names = [page.handle for page in source.list(prefix)[:_LISTED_MAX]]
+    names = [page.handle for page in source.list(prefix)[:_LISTED_MAX] if is_looked_in(page)]
     found = match_texts(Pattern.parse(pattern), ((name, source.read(name)) for name in names))
     return [PageMatch(name, line, text) for name, line, text in found]
 

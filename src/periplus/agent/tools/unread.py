@@ -33,6 +33,11 @@ class Unread:
     def __call__(self, path: str) -> bool:
         return any(path_matches(path, glob) for glob in self._all)
 
+    def covers(self, path: str, root: str) -> bool:
+        """Whether what lies at ``path``, from the system's root, is kept back: rules name it so, or from the folder ``root``."""
+        inner = [path[len(one) + 1 :] for one in {root, os.path.realpath(root)} if path.startswith(f"{one}/")]
+        return any(self(one) for one in (path, *inner))
+
     def masked(self, folder: Confined) -> list[str]:
         """The files and folders that a command must not see now, with their full paths, none within another.
 
