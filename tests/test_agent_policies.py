@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from agent_support import Bench, FolderHost
+from agent_tools_support import shell_host
 from periplus.agent.contracts import Oracle, ToolCall, ToolResult, Usage
 from periplus.agent.episodes import Fed, Resulted
 from periplus.agent.hooks import Composite
@@ -66,7 +67,7 @@ def test_the_rounds_of_the_oracle_are_counted_and_the_end_is_honest(tmp_path):
     bench = Bench(tmp_path, lambda messages, tools: "done", hooks=[policy])
     ended = bench.turn()
     assert (ended.reason, ended.step) == ("stuck", 4)
-    assert "The check still fails after 3 more rounds: 1 failed" in ended.note
+    assert "The check still fails after 3 more rounds: FAILED 1 failed" in ended.note
     assert policy.verdict is False
     policy._oracle.verdicts = [(False, "x"), (True, "")]
     assert bench.turn().reason == "done"  # a new turn has rounds of its own
@@ -98,6 +99,21 @@ def test_a_command_is_an_oracle(tmp_path):
     assert not ok
     assert output == "$ bad\n1 failed\n(exit code 1)\nThe whole of it: @periplus/x"
     assert CommandOracle(host, "gone").verify() == (False, "$ gone\n\n(indeterminate)")
+
+
+@pytest.mark.parametrize(
+    ("command", "most_s", "is_right", "said"),
+    [
+        ("sleep 0.6; echo fine", 60, True, "fine"),
+        ("sleep 0.6; echo bad; exit 3", 60, False, "(exit code 3)"),
+        ("echo begun; sleep 60", 0.4, False, "(stopped: not over after 0 s)"),
+    ],
+)
+def test_a_check_that_outlasts_its_call_is_not_right_before_it_has_ended(tmp_path, command, most_s, is_right, said):
+    with shell_host(tmp_path) as host:
+        ok, output = CommandOracle(host, command, most_s=most_s, call_s=0.2).verify()
+        assert (ok, said in output) == (is_right, True), output
+        assert "runs for" not in host.run("process", {"action": "list"}).output
 
 
 # -- self-check

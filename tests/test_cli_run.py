@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -353,3 +354,22 @@ def test_a_run_whose_reader_goes_away_is_stopped_and_parked(shell, form):
     (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
     assert not session["interrupted"]
     assert "sound" in shell("doctor").out
+
+
+def test_ctrl_c_stops_the_check_as_well(shell):
+    with FakeProvider(says("It adds."), *[says("Yes.")] * 5) as fake:
+        use(shell, fake)
+        begun = shell.folder / "begun"
+        process = shell.start(
+            "run", "look", "--oracle", "touch begun; sleep 300",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        until = time.monotonic() + 60
+        while not begun.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=50)[0].decode()
+    assert process.returncode == 130, out
+    assert "— aborted" in out
+    assert "sends it back" not in out

@@ -174,7 +174,8 @@ def _may_not_step(run: Run) -> Stop | None:
 
 def _after_step(run: Run, stop: Stop | None) -> Stop | None:
     """What the hooks say of the step that is done. They may park what would go on, or would be done."""
-    verdict = run.hooks.after_step(run.turn.step, run.turn.usage, stop.reason if stop else None)
+    with run.token.telling(getattr(run.host, "cancel", _nothing)):  # a hook may run a check
+        verdict = run.hooks.after_step(run.turn.step, run.turn.usage, stop.reason if stop else None)
     return verdict or stop if stop is None or stop.reason == "done" else stop
 
 
@@ -184,8 +185,11 @@ def _goes_on(run: Run, stop: Stop) -> bool:
         return False
     if run.steer():
         return True
-    go_on = run.hooks.should_continue_after_stop(stop)
-    if go_on is not None:
+    with run.token.telling(getattr(run.host, "cancel", _nothing)):
+        go_on = run.hooks.should_continue_after_stop(stop)
+    if go_on is not None and run.token.is_cancelled:  # what was to be checked was stopped with the turn
+        end(run, Stop(reason="aborted"))
+    elif go_on is not None:
         run.feed(go_on.source, go_on.feedback, go_on.quoted)
     return go_on is not None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ARGUMENT_COLUMNS: Final = 100
 _OUTPUT_LINES: Final = 4
 _RULES_SHOWN: Final = 3
-_TELLING: Final = ("command", "path", "query", "pattern", "task")
+_TELLING: Final = ("command", "path", "query", "pattern", "task", "url", "question", "title", "action")
 
 
 class EventLines:
@@ -171,7 +171,11 @@ class EventLines:
         return lines[:_OUTPUT_LINES] or [""]
 
     def _feedback_given(self, event: Any) -> None:
-        self._line(f"({getattr(event, 'source', '') or 'a hook'} sends it back to work)")
+        if event.source == "person":
+            return
+        self._line(f"({event.source or 'a hook'} sends it back to work)")
+        for line in [line for line in event.quoted.splitlines() if line.strip()][-_OUTPUT_LINES:]:
+            self._line(f"    {line}")
 
     def _hook_raised(self, event: Any) -> None:
         self._line(f"(the hook {getattr(event, 'hook', '')} failed: {getattr(event, 'error', '')})")
@@ -211,7 +215,7 @@ def _call_line(event: Any) -> str:
     if isinstance(edits, list):
         said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
     text = " ".join(str(said).split())
-    return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}"
+    return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}".rstrip()
 
 
 def _rule_for(event: Any) -> str:

@@ -6,17 +6,20 @@ A check that fails, or cannot be run, makes another round, with what it said in 
 
 from __future__ import annotations
 
-__all__ = ["CommandOracle", "NullOracle", "OraclePolicy"]
+__all__ = ["CHECK_S_MAX", "CommandOracle", "NullOracle", "OraclePolicy"]
 
 from collections.abc import Sequence
 from typing import Final
 
-from periplus.agent.contracts import Continue, Oracle, Stop, StopReason, ToolHost, Usage
+from periplus.agent.contracts import Continue, Oracle, Stop, StopReason, ToolHost, ToolResult, Usage
 from periplus.agent.episodes import Episode, Fed
 from periplus.agent.hooks import Hook
 
 ROUNDS: Final = 3
 _SHOWN_CHARACTERS_MAX: Final = 12_000
+_CALL_S: Final = 600  # of one call of the tool: then the command goes on behind it, and is waited for
+CHECK_S_MAX: Final = 3_600
+_WHOLE: Final = "The whole of it: "
 
 
 class NullOracle:
@@ -27,19 +30,44 @@ class NullOracle:
 
 
 class CommandOracle:
-    """A command of the project, run by the host's tool for commands: right when it ends with 0."""
+    """A command of the project, run by the host's tool for commands: right when it ends with 0, and not before it has ended.
 
-    def __init__(self, host: ToolHost, command: str, *, tool: str = "shell", argument: str = "command") -> None:
+    One that goes on in the background at the deadline of its call is waited for; after ``most_s`` it is stopped, and is not right.
+    """
+
+    def __init__(
+        self, host: ToolHost, command: str, *, tool: str = "shell", argument: str = "command",
+        most_s: float = CHECK_S_MAX, call_s: float = _CALL_S,
+    ) -> None:  # fmt: skip
         self._host, self._command = host, command
         self._tool, self._argument = tool, argument
+        self._most_s, self._call_s = most_s, min(call_s, most_s)
 
     def verify(self) -> tuple[bool, str]:
-        result = self._host.run(self._tool, {self._argument: self._command})
-        where = f"\nThe whole of it: {result.handle}" if result.handle else ""
-        if result.outcome == "ok" and result.exit_code in (0, None):
+        result = self._host.run(self._tool, {self._argument: self._command, "deadline_s": self._call_s})
+        where = f"\n{_WHOLE}{result.handle}" if result.handle else ""
+        ended = ""
+        if result.outcome == "ok" and result.exit_code is None:
+            result, ended = self._awaited(result)
+        if result.outcome == "ok" and result.exit_code == 0:
             return True, result.output
-        ended = f"exit code {result.exit_code}" if result.exit_code is not None else result.outcome
+        ended = ended or (f"exit code {result.exit_code}" if result.exit_code is not None else result.outcome)
         return False, f"$ {self._command}\n{result.output.rstrip()}\n({ended}){where}"
+
+    def _awaited(self, begun: ToolResult) -> tuple[ToolResult, str]:
+        """The result of a command that goes on behind its call, and how it ended where it did not end by itself."""
+        listed = self._host.run("process", {"action": "list"}).output.splitlines()
+        name = next((row.partition("\t")[0] for row in listed if begun.handle and begun.handle in row.split("\t")), "")
+        if not name:
+            return begun, "it did not say how it ended"
+        waited_s = self._call_s
+        while waited_s < self._most_s:
+            wait_s = min(self._call_s, self._most_s - waited_s)
+            result = self._host.run("process", {"action": "poll", "id": name, "wait_s": wait_s})
+            if result.exit_code is not None or result.outcome != "ok":
+                return result, ""
+            waited_s += wait_s
+        return self._host.run("process", {"action": "stop", "id": name}), f"stopped: not over after {waited_s:,.0f} s"
 
 
 class OraclePolicy(Hook):
@@ -103,5 +131,5 @@ def _shown(output: str) -> str:
 
 
 def _last_line(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1].strip()[:200] if lines else "it said nothing"
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith(_WHOLE)]
+    return " ".join(line[:200] for line in lines[-2:]) if lines else "it said nothing"
