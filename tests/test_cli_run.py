@@ -356,6 +356,18 @@ def test_a_run_whose_reader_goes_away_is_stopped_and_parked(shell, form):
     assert "sound" in shell("doctor").out
 
 
+def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
+    with FakeProvider(*[says("It adds.")] * 9) as fake:
+        use(shell, fake)
+        failed = shell.fails("run", "look", "--budget", "5", code=2, wrong="a budget of 5 cents cannot be kept")
+        assert "--budget-tokens" in failed.err
+        assert not fake.requests
+        done = shell("run", "look", "--budget", "5", "--budget-tokens", "900000")
+        assert "the price of fake/m is not known; tokens are bounded by" in done.err
+        use(shell, fake, budget_cents=7)
+        assert "a budget of 7 cents cannot be kept" in shell("run", "look").err
+
+
 def test_ctrl_c_stops_the_check_as_well(shell):
     with FakeProvider(says("It adds."), *[says("Yes.")] * 5) as fake:
         use(shell, fake)

@@ -187,7 +187,7 @@ def _goes_on(run: Run, stop: Stop) -> bool:
         return True
     with run.token.telling(getattr(run.host, "cancel", _nothing)):
         go_on = run.hooks.should_continue_after_stop(stop)
-    if go_on is not None and run.token.is_cancelled:  # what was to be checked was stopped with the turn
+    if go_on is not None and run.token.wait(0):  # what was to be checked was stopped with the turn
         end(run, Stop(reason="aborted"))
     elif go_on is not None:
         run.feed(go_on.source, go_on.feedback, go_on.quoted)

@@ -210,9 +210,15 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     name = parse_model(settings.text("model"))
     keys = Keys(user_folder(face), face.environment)
     opened: StreamingClient
-    opened, _ = open_model(
+    opened, facts = open_model(
         name, settings.providers, keys.key(name.provider), max_tokens=settings.number("max_output_tokens")
     )
+    cents = settings.number("budget_cents")
+    if cents and (facts.price_in is None or facts.price_out is None):
+        wrong = f"a budget of {cents:,} cents cannot be kept, for the price of {name} is not known"
+        if arguments.budget and not settings.number("budget_tokens"):
+            raise UsageError(wrong, safe="Nothing was sent.", mend="Give it in tokens: --budget-tokens N")
+        face.stderr.write(f"periplus: {visible(wrong)}; tokens are bounded by --budget-tokens.\n")
     if arguments.record:
         return RecordingClient(opened, os.path.join(face.cwd, arguments.record)), str(name)
     return opened, str(name)
