@@ -32,6 +32,7 @@ from periplus.base.errors import (
     LockTimeoutError,
     NewerFormatError,
     UsageError,
+    environment_failure,
 )
 from periplus.base.files import Files, write_all, write_atomic
 from periplus.base.ids import derived_id, is_id, new_id
@@ -770,3 +771,9 @@ def test_only_the_empty_text_takes_no_tokens(text):
 def test_estimates_lie_near_the_common_vocabularies(text, low, high):
     assert low <= estimate_tokens(text) <= high
     assert low * 100 <= estimate_tokens(" ".join([text] * 100)) <= (high + 1) * 100
+
+
+def test_a_failure_of_the_system_says_its_reason_whatever_it_is_called():
+    assert "AF_UNIX path too long" in str(environment_failure(OSError("AF_UNIX path too long"), "listen on", "/x"))
+    assert "Is a directory" in str(environment_failure(IsADirectoryError(21, "Is a directory"), "read", "/x"))
+    assert str(environment_failure(TimeoutError(), "read")) == "cannot read: TimeoutError"

@@ -168,7 +168,7 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     (shell.folder / "periplus.toml").write_text('oracle = "touch /tmp/owned"\nmax_steps = 7\n')
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("", 200)
-    shell("trust", "give")
+    assert "It speaks by periplus.toml. Look: periplus run --dry-run x" in shell("trust", "give").out
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("touch /tmp/owned", 7)
     (shell.folder / "periplus.toml").write_text("max_steps = 9\n")

@@ -14,7 +14,7 @@ import unicodedata
 import pytest
 
 from cli_support import PERIPLUS, Shell, claude_session
-from periplus.cli.face import columns, visible
+from periplus.cli.face import Bar, columns, visible
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[mK]")
 HOSTILE = "Look \x1b]0;owned\x07 \x1b[2J\x1b[31mred \x9b1m \x08\x08 \u202eback \u2066in\u2069 \ufeff\u061c end"
@@ -142,3 +142,22 @@ def test_progress_stays_off_pipes_and_quick_work(sh, tmp_path):
     raw, _ = on_terminal(sh, "doctor")
     assert "checking" not in raw
     assert sh("doctor").err == ""
+
+
+def test_each_piece_of_work_has_a_second_of_its_own_before_a_bar_is_drawn():
+    bar = Bar("building", 0.0)
+    assert bar.line(0, 10, 0.0, 80) == ""
+    assert bar.line(3, 10, 0.9, 80) == ""
+    assert bar.line(5, 10, 1.2, 80) == "building [############............]  50 %"
+    assert bar.line(10, 10, 1.9, 80) == "building [########################] 100 %"
+    assert bar.line(1, 2, 2.0, 80) == ""  # another piece of work
+    assert bar.line(2, 2, 600.0, 80) == ""  # and one long after: it is done at once
+    assert bar.line(7, 0, 600.9, 80) == ""
+    assert bar.line(9, 0, 601.5, 80) == "building [........................] 9"
+
+
+@pytest.mark.parametrize("width", range(50))
+def test_a_bar_fits_its_terminal(width):
+    bar = Bar("rebuilding the index", 0.0)
+    bar.line(1, 2, 0.5, width)
+    assert columns(bar.line(1, 2, 1.2, width)) <= max(width - 1, 0)

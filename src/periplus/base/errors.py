@@ -213,7 +213,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str] | None = None) -> EnvironmentFailure:
     """The error of the field for a system call that failed while ``doing`` something to ``path``."""
     where = f" {os.fspath(path)}" if path is not None else ""
-    reason = error.strerror or type(error).__name__
+    reason = error.strerror or str(error) or type(error).__name__  # a socket with too long a name has no strerror
     wrong = f"cannot {doing}{where}: {reason}"
     if error.errno in _FULL:
         return EnvironmentFailure(

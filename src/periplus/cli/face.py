@@ -5,7 +5,7 @@ This is the place that reads environment, working folder, terminal and user; eve
 
 from __future__ import annotations
 
-__all__ = ["Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "visible"]
+__all__ = ["Bar", "Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "visible"]
 
 import os
 import sys
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PROGRESS_AFTER_S: Final = 1.0
 _PROGRESS_EVERY_S: Final = 0.1
 _BAR: Final = 24
+_PAUSE_S: Final = 5.0  # after which what is reported is another piece of work
 
 
 class Palette(NamedTuple):
@@ -37,6 +38,30 @@ class Palette(NamedTuple):
 
 
 _COLOURS: Final = Palette("\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m", "\x1b[0m")
+
+
+class Bar:
+    """A bar of progress as text. A store that is open for long reports one piece of work after another: each has its own second."""
+
+    def __init__(self, label: str, now_s: float) -> None:
+        self._label = label
+        self._begun_s = self._heard_s = self._drawn_s = now_s
+        self._done = 0
+
+    def line(self, done: int, total: int, now_s: float, width: int) -> str:
+        """What is drawn now; empty where nothing is: within the first second, and too soon after the last time."""
+        if done < self._done or now_s - self._heard_s > _PAUSE_S:
+            self._begun_s = self._drawn_s = now_s
+        self._heard_s, self._done = now_s, done
+        if now_s - self._begun_s < PROGRESS_AFTER_S or now_s - self._drawn_s < _PROGRESS_EVERY_S:
+            return ""
+        self._drawn_s = now_s
+        share = f"{100 * done // total:3d} %" if total else f"{done:,}"
+        room = min(_BAR, width - len(self._label) - len(share) - 5)
+        if room < 1:
+            return f"{self._label} {share}"[: max(width - 1, 0)]
+        filled = room * done // total if total else 0
+        return f"{self._label} [{'#' * filled}{'.' * (room - filled)}] {share}"
 
 
 class Face:
@@ -56,6 +81,7 @@ class Face:
         self.color = color
         self._name = name
         self._is_bar_drawn = False
+        self.draws_bars = True  # not above a line that is being written in
         self._is_warned = False
         self._project: Project | None = None
 
@@ -192,18 +218,16 @@ class Face:
 
     def progress(self, label: str) -> Callable[[int, int], None]:
         """A callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""
-        begun = time.monotonic()
-        last = [begun]
+        bar = Bar(label, time.monotonic())
 
         def report(done: int, total: int) -> None:
-            now = time.monotonic()
-            if not self.stderr.isatty() or now - begun < PROGRESS_AFTER_S or now - last[0] < _PROGRESS_EVERY_S:
+            if not self.draws_bars or not self.stderr.isatty():
                 return
-            last[0] = now
+            line = bar.line(done, total, time.monotonic(), os.get_terminal_size(self.stderr.fileno()).columns or 80)
+            if not line:
+                return
             self._is_bar_drawn = True
-            filled = _BAR * done // total if total else 0
-            share = f"{100 * done // total:3d} %" if total else f"{done:,}"
-            self.stderr.write(f"\r{label} [{'#' * filled}{'.' * (_BAR - filled)}] {share}\x1b[K")
+            self.stderr.write(f"\r{line}\x1b[K")
             self.stderr.flush()
             if total and done >= total:
                 self.clear_progress()

@@ -294,6 +294,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
         )
     client, model = _client(face, arguments, settings)
     lines = EventLines(face, by_line=True)
+    face.draws_bars = False
 
     @contextmanager
     def opening(conversation: Conversation, name: str) -> Yields[AgentSession]:
@@ -528,7 +529,7 @@ def _key(face: Face, keys: Any, provider: str) -> int:
 
 
 def _trust(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.agent.trust import Trust
+    from periplus.agent.trust import SPEAKING, Trust
     from periplus.base.errors import NotFoundError
     from periplus.cli.run_schemas import TrustOut
 
@@ -550,6 +551,11 @@ def _trust(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         if changed:
             yield f"{visible(changed)} is {'trusted with what it says now' if changed in folders else 'not trusted any more'}."
+            if changed in folders:
+                speaks = [name for name in SPEAKING if os.path.lexists(os.path.join(changed, name))]
+                yield f"It speaks by {', '.join(speaks) or 'nothing yet'}." + (
+                    " Look: periplus run --dry-run x, periplus servers list, periplus skills list." if speaks else ""
+                )
         else:
             yield from map(visible, folders or ["No folder is trusted."])
 
