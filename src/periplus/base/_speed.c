@@ -173,7 +173,7 @@ is_plain(PyObject *value)
     if (PyTuple_CheckExact(value)) {
         for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(value); at++) {
             PyObject *item = PyTuple_GET_ITEM(value, at);
-            if (PyObject_IS_GC(item) && PyObject_GC_IsTracked(item)) {
+            if (!PyUnicode_CheckExact(item) && !PyLong_CheckExact(item) && PyObject_IS_GC(item) && PyObject_GC_IsTracked(item)) {
                 return 0;
             }
         }

@@ -143,10 +143,12 @@ read_operands(Reading *in, size_t stop, size_t *at, uint8_t count, uint8_t most)
     return operands;
 }
 
+/* The fields as a step. It is left out of what the collector looks at, as CPython does with tuples, where none of its
+ * values can be part of a cycle; so it is made as one that the collector does not know, which costs less than to tell it twice. */
 static PyObject *
 made_of(Reading *in, PyObject **fields)
 {
-    PyObject *made = in->kind->tp_alloc(in->kind, FIELDS);
+    PyTupleObject *made = PyObject_GC_NewVar(PyTupleObject, in->kind, FIELDS);
     if (made == NULL) {
         return NULL;
     }
@@ -155,15 +157,16 @@ made_of(Reading *in, PyObject **fields)
         PyObject *value = fields[field];
         if (value == NULL) {
             value = field == RESULT_SIZE ? PyLong_FromLong(0) : Py_NewRef(Py_None);
+        } else if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value)) {
+            all_plain = is_plain(value) && all_plain;
         }
-        all_plain = all_plain && is_plain(value);
-        PyTuple_SET_ITEM(made, field, value);
+        made->ob_item[field] = value;
         fields[field] = NULL;
     }
-    if (all_plain) {
-        PyObject_GC_UnTrack(made);
+    if (!all_plain) {
+        PyObject_GC_Track((PyObject *)made);
     }
-    return made;
+    return (PyObject *)made;
 }
 
 /* The next step as a new reference, everything behind it; NULL without an error where it is one for the loop in Python. */
@@ -192,12 +195,13 @@ next_step(Reading *in)
         fields[OUTCOME] = Py_NewRef(PyTuple_GET_ITEM(in->outcomes, meta & 7));
         made = made_of(in, fields);
     }
-    for (int field = 0; field < FIELDS; field++) {
-        Py_XDECREF(fields[field]);
+    if (made == NULL) {
+        for (int field = 0; field < FIELDS; field++) {
+            Py_XDECREF(fields[field]);
+        }
+        return NULL;
     }
-    if (made != NULL) {
-        in->at = stop, in->clock = clock, in->record = record, in->source = source;
-    }
+    in->at = stop, in->clock = clock, in->record = record, in->source = source;
     return made;
 }
 

@@ -5,9 +5,8 @@ enum { TEXT, TEXT_OBJECT, DIGEST, WITHHELD };
 #define TEXT_BYTES_MAX 4096
 #define LENGTH_MAX ((uint64_t)1 << 53)
 
-/* The number at *at, which is then behind it; 0 where it is cut off, over 64 bits or not in its shortest form. */
 static int
-read_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
+read_long_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
 {
     uint64_t number = 0;
     for (int shift = 0; shift < 70 && *at < end; shift += 7) {
@@ -22,6 +21,17 @@ read_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
         }
     }
     return 0;
+}
+
+/* The number at *at, which is then behind it; 0 where it is cut off, over 64 bits or not in its shortest form. */
+static inline int
+read_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
+{
+    if (*at < end && data[*at] < 128) { /* most are of one byte */
+        *value = data[(*at)++];
+        return 1;
+    }
+    return read_long_number(data, end, at, value);
 }
 
 static int

@@ -43,11 +43,16 @@ def _sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]
     The salt of item *i* is HMAC-SHA-256(key, ``first`` + *i* as u64, big-endian); ``inner`` and ``outer`` are the two
     blocks of 64 bytes that RFC 2104 makes of the key.
     """
-    hasher = hashlib.sha256
+    begun_inner, begun_outer, begun = (hashlib.sha256(block).copy for block in (inner, outer, b""))
     out = []
     for index, content in enumerate(contents, first):
-        salt = hasher(outer + hasher(inner + index.to_bytes(8, "big")).digest()).digest()
-        out.append(hasher(salt + content).digest())
+        hash_ = begun_inner()
+        hash_.update(index.to_bytes(8, "big"))
+        salt = begun_outer()
+        salt.update(hash_.digest())
+        hash_ = begun()
+        hash_.update(salt.digest() + content)
+        out.append(hash_.digest())
     return b"".join(out)
 
 

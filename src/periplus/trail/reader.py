@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from periplus.base.container import KIND_TRAIL, unpack
 from periplus.base.errors import FormatError, NewerFormatError
+from periplus.base.speed import IS_NATIVE
 from periplus.base.varint import read_uint
 from periplus.trail import layout
+from periplus.trail.bulk import made_steps
 from periplus.trail.identity import Identity, commit_entries, trail_identity
 from periplus.trail.model import STATUSES, Digest, Header, Status, Step, Text, TextObject, Withheld
 from periplus.trail.steps import (
@@ -161,7 +163,8 @@ class TrailReader:
 
     def steps(self) -> Iterator[Step]:
         """The steps in order, each made when it is reached."""
-        return decode_steps(
+        make = decode_steps if IS_NATIVE or self._checked.unknown else made_steps
+        return make(
             self._data,
             self._sections[layout.TAG_STEPS],
             self._sections[layout.TAG_TIMES],

@@ -30,6 +30,7 @@ from periplus.base.errors import FormatError
 from periplus.base.speed import IS_NATIVE, record, take_steps
 from periplus.base.varint import read_uint, unzigzag
 from periplus.trail import layout
+from periplus.trail.bulk import are_sound_sources, are_sound_times, entries_of_sound_steps
 from periplus.trail.model import (
     OUTCOMES,
     Digest,
@@ -102,6 +103,10 @@ def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps
     count, at = read_uint(data, start, end)
     if count > layout.STEPS_MAX or count > (end - at) // 4:
         raise FormatError(f"{count:,} steps announced, more than there is room for", offset=start)
+    if not IS_NATIVE:
+        used = entries_of_sound_steps(data, at, end, count, forms)
+        if used is not None:
+            return CheckedSteps(count, used, {}, None)
     check = _StepsCheck(data, at, end, forms)
     try:
         check.pass_over(count)
@@ -257,6 +262,8 @@ def check_times(data: bytes, start: int, end: int, count: int) -> int:
     started = unzigzag(first)
     if not layout.CLOCK_MS_MIN <= started <= layout.CLOCK_MS_MAX:
         raise FormatError("time of the beginning outside the years 1 to 9999", offset=start)
+    if not IS_NATIVE and are_sound_times(data, begin, end, started, count):
+        return started
     now: i64 = started
     at: i64 = begin
     stop: i64 = end
@@ -282,6 +289,8 @@ def check_times(data: bytes, start: int, end: int, count: int) -> int:
 
 def check_sources(data: bytes, start: int, end: int, count: int) -> None:
     """Check the sources section against the number of steps."""
+    if not IS_NATIVE and are_sound_sources(data, start, end, count):
+        return
     source: i64 = 0
     at: i64 = start
     stop: i64 = end

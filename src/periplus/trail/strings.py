@@ -10,7 +10,8 @@ __all__ = ["Entry", "StringTable"]
 
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError
 from periplus.base.speed import check_entries, record, text_at
@@ -21,6 +22,8 @@ from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
+_ENTRIES_AT_ONCE: Final = 1024
 
 
 class Entry(NamedTuple):
@@ -49,7 +52,13 @@ class StringTable:
             self.contents.frombytes(found[2])
         else:
             forms = bytearray()
-            at = self._read_entries(after, count, forms)
+            sound_to = None if self.is_redacted else self._read_sound_entries(after, count, forms)
+            if sound_to is None:
+                forms.clear()
+                del self.contents[:]
+                at = self._read_entries(after, count, forms)
+            else:
+                at = sound_to
             self.forms = bytes(forms)
         if at != end:
             raise FormatError("bytes after the last string", offset=at)
@@ -66,6 +75,52 @@ class StringTable:
             raise FormatError("trail secret cut off", offset=start + 1)
         self.secret = data[start + 1 : at]
         return at
+
+    def _read_sound_entries(self, start: int, count: int, forms: bytearray) -> int | None:
+        """As ``_read_entries``, with what can be asked of many entries asked at once; None where anything is odd.
+
+        Of a text and of a digest only the length is looked at. What is left of texts, that they are UTF-8 and that none
+        stands twice, is asked of all those of a block: a byte of 0 between them keeps each a text of its own.
+        """
+        data, end, contents = self._data, self._end, self.contents
+        seen: set[bytes] = set()
+        digests: set[bytes] = set()
+        at: i64 = start
+        try:
+            for first in range(0, count, _ENTRIES_AT_ONCE):
+                texts: list[bytes] = []
+                others: list[bytes] = []
+                for _ in range(min(_ENTRIES_AT_ONCE, count - first)):
+                    form: i64 = data[at]
+                    at += 1
+                    contents.append(at)
+                    forms.append(form)
+                    length: i64 = data[at]
+                    if form == layout.FORM_TEXT:
+                        at += 1
+                        if length > 127:
+                            if not 0 < data[at] < 32:
+                                return None
+                            length += (data[at] - 1) * 128
+                            at += 1
+                        texts.append(data[at : at + length])
+                        at += length
+                    elif form == layout.FORM_DIGEST and 0 < length < 4:
+                        begin = at
+                        at += 21 if length == 2 else 33
+                        others.append(data[begin - 1 : at])
+                    else:
+                        return None
+                if at > end:
+                    return None
+                joined = b"\0".join(texts)
+                if not joined.isascii():
+                    joined.decode()
+                digests.update(others)
+                seen.update(texts)
+        except (IndexError, UnicodeDecodeError):
+            return None
+        return at if len(seen) + len(digests) == count else None
 
     def _read_entries(self, start: int, count: int, forms: bytearray) -> int:
         data, end, is_redacted = self._data, self._end, self.is_redacted
@@ -149,6 +204,18 @@ class StringTable:
             length, _ = read_uint(data, at + 32, self._end)
             return TextObject(data[at : at + 32], length)
         return Withheld(data[at : at + 32])
+
+    def values(self, first: int, last: int) -> list[str | TextObject | Digest | Withheld]:
+        """The values of entries ``first`` to ``last``, or to the end of the table, where texts stand together at once."""
+        last = min(last, len(self.forms))
+        if self.is_redacted or self.forms.count(layout.FORM_TEXT, first, last) < last - first:
+            return [self.value(index) for index in range(first, last)]
+        data, contents = self._data, self.contents[first : last + 1]
+        if last == len(self.forms):
+            contents.append(self._end + 1)
+        return [
+            data[at + 1 if data[at] < 128 else at + 2 : following - 1].decode() for at, following in pairwise(contents)
+        ]
 
     def entry(self, index: int) -> Entry:
         """Entry ``index`` as bytes, with the salt of its commitment (None for a withheld one)."""

@@ -1,0 +1,113 @@
+"""Many numbers of a trail at once, for the plain form: what C does to each, here one operation does to a whole chunk.
+
+The bytes of a chunk are widened to lanes of 16 bits, or of 32 where a number has three or four bytes, and all lanes
+together are one large int. Masks and shifts of that int do to every lane what one would do to each number: the first
+bytes of a number are moved into the lane of its last, and only those lanes are taken. A number of over four bytes is
+rare: a chunk that has one is read number by number.
+"""
+
+from __future__ import annotations
+
+__all__ = ["counted", "flat_numbers", "numbers_of", "pieces", "unzigzagged"]
+
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import chain, compress
+from typing import Final
+
+from periplus.base.errors import FormatError
+from periplus.base.varint import read_uint
+
+_CHUNK_BYTES: Final = 4096
+_KINDS: Final = bytes(
+    [2] + [1] * 127 + [0] * 128
+)  # of the bytes of a number: 0 for all but the last, 2 for a last one of 0
+
+
+def flat_numbers(data: bytes, start: int, end: int) -> Iterator[int]:
+    """The numbers at ``start … end``, which are sound; of them a chunk is made ahead, and no more."""
+    return chain.from_iterable(map(numbers_of, pieces(data, start, end)))
+
+
+def pieces(data: bytes, start: int, end: int) -> Iterator[bytes]:
+    """The bytes at ``start … end`` in chunks, none of which ends within a number."""
+    at = start
+    while at < end:
+        stop = min(at + _CHUNK_BYTES, end)
+        while stop < end and data[stop - 1] > 127:
+            stop += 1
+        yield data[at:stop]
+        at = stop
+
+
+def numbers_of(chunk: bytes) -> list[int]:
+    """The numbers that ``chunk`` consists of, the last of them whole. Raises FormatError where one is not sound."""
+    if chunk.isascii():
+        return list(chunk)
+    kinds = chunk.translate(_KINDS)
+    if b"\0\2" in kinds:
+        raise FormatError("number not in its shortest form", offset=kinds.index(b"\0\2"))
+    if b"\0\0" not in kinds:
+        return list(compress(_lanes("H", _of_two_bytes(chunk), 2 * len(chunk)), kinds))
+    if b"\0\0\0\0" not in kinds and array("I").itemsize == 4:
+        return list(compress(_lanes("I", _of_four_bytes(chunk), 4 * len(chunk)), kinds))
+    found = []
+    at, end = 0, len(chunk)
+    while at < end:
+        number, at = read_uint(chunk, at, end)
+        found.append(number)
+    return found
+
+
+def counted(chunk: bytes) -> tuple[int, int]:
+    """How many numbers ``chunk`` consists of, and how many bytes the longest has: 1 to 4, or 5 for more, and for one that
+    is not in its shortest form.
+    """
+    kinds = chunk.translate(_KINDS)
+    numbers = len(kinds) - kinds.count(0)
+    if b"\0\2" in kinds:
+        return numbers, 5
+    return numbers, next((size for size in range(1, 5) if bytes(size) not in kinds), 5)
+
+
+def unzigzagged(numbers: list[int]) -> list[int]:
+    return [number >> 1 ^ -(number & 1) for number in numbers]
+
+
+def _lanes(kind: str, wide: int, size: int) -> array[int]:
+    lanes = array(kind, wide.to_bytes(size, "little"))
+    if sys.byteorder == "big":
+        lanes.byteswap()
+    return lanes
+
+
+def _of_two_bytes(chunk: bytes) -> int:
+    """In the lane of each number's last byte, the number; each of one byte or two."""
+    wide = int.from_bytes(chunk.decode("latin-1").encode("utf-16-le"), "little")
+    whole = (1 << 16 * len(chunk)) - 1
+    ones = whole // 0xFFFF
+    low = wide & ones * 127
+    second = (wide & ones << 7) << 9 & whole  # 1 in each second byte of a number
+    mask = (second << 7) - second
+    return low + (low & mask) * 127 + (low << 16 & mask)
+
+
+def _of_four_bytes(chunk: bytes) -> int:
+    """As above, each number of four bytes at most."""
+    wide = int.from_bytes(chunk.decode("latin-1").encode("utf-32-le"), "little")
+    whole = (1 << 32 * len(chunk)) - 1
+    ones = whole // 0xFFFFFFFF
+    low = wide & ones * 127
+    later = (wide & ones << 7) << 25 & whole  # 1 in each byte of a number but its first
+    third = later & later << 32
+    fourth = third & later << 64
+    low += (low & (later << 7) - later) * 127  # seven bits up for each byte that stands before it
+    low += (low & (third << 14) - third) * 127
+    low += (low & (fourth << 21) - fourth) * 127
+    return (
+        low
+        + (low << 32 & (later << 28) - later)
+        + (low << 64 & (third << 28) - third)
+        + (low << 96 & (fourth << 28) - fourth)
+    )
