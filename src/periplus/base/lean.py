@@ -1,26 +1,57 @@
-"""``msgspec`` without what it loads and this project does not use.
+"""Libraries without what they load and a command of this project does not use: half of a short command's time is imports.
 
-Where ``typing_extensions`` is installed msgspec takes it in place of ``typing``, and it loads ``inspect`` for that: a sixth of what
-``periplus check`` costs. Python from 3.11 on has all of it in ``typing``. Who imports ``typing_extensions`` later gets it as ever.
+Each is hidden, or stood in for, while one library is loaded, and is as ever for who imports it later:
+
+* ``typing_extensions``, where it is installed: msgspec takes it in place of ``typing``, and it loads ``inspect``. Python from 3.11
+  on has all of it in ``typing``;
+* ``platform``: msgspec loads ``uuid``, which asks it for the system's name and nothing else;
+* ``gettext``: argparse asks it for translations of its words, of which there are none, and it loads ``locale`` to look for them.
 """
 
 from __future__ import annotations
 
-__all__ = ["load_msgspec"]
+__all__ = ["load_argparse", "load_msgspec"]
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
-
-_HIDDEN = "typing_extensions"
 
 
 def load_msgspec() -> None:
     """Import msgspec, in a process of a command: before anything else does."""
-    modules: dict[str, Any] = sys.modules
-    if _HIDDEN in modules or "msgspec" in modules:
+    if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
         return
-    modules[_HIDDEN] = None  # the import system takes this for a module that is not there
-    try:
+    platform = ModuleType("platform")
+    platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]  # a module of ours for a moment
+    with _standing("platform", platform):
+        import uuid  # noqa: F401 - to have it loaded
+    with _standing("typing_extensions", None):  # the import system takes None for a module that is not there
         import msgspec  # noqa: F401 - to have it loaded
+
+
+def load_argparse() -> None:
+    """Import argparse, in a process of a command: before anything else does."""
+    if "argparse" in sys.modules:
+        return
+    gettext = ModuleType("gettext")
+    gettext.gettext = lambda message: message  # type: ignore[attr-defined]
+    gettext.ngettext = lambda one, many, count: one if count == 1 else many  # type: ignore[attr-defined]
+    with _standing("gettext", gettext):
+        import argparse  # noqa: F401 - to have it loaded
+
+
+@contextmanager
+def _standing(name: str, module: ModuleType | None) -> Iterator[None]:
+    """``module`` in the place of the library ``name``, unless that is loaded already."""
+    modules: dict[str, Any] = sys.modules
+    if name in modules:
+        yield
+        return
+    modules[name] = module
+    try:
+        yield
     finally:
-        del modules[_HIDDEN]
+        del modules[name]

@@ -14,6 +14,9 @@ def run() -> NoReturn:
         from periplus.cli.hook_entry import run_hook
 
         run_hook(words[1:])
+    from periplus.base.lean import load_argparse
+
+    load_argparse()
     from periplus.cli import main
 
     main.run()

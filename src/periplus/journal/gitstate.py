@@ -54,6 +54,12 @@ def read_git(root: str) -> GitState | None:
     return GitState(main, tuple(_linked(git_folder, top, os.path.relpath(root, top))))
 
 
+def checked_out(root: str) -> str:
+    """The commit that HEAD moved to last in the worktree that the store ``root`` lies in, as ``newest_move``."""
+    place = _main(root)
+    return newest_move(place[1]) if place is not None else ""
+
+
 def is_busy(root: str) -> bool:
     """Whether the store's files are git's for now: it has begun something in their worktree and not ended it."""
     place = _main(root)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 __all__ = [
     "FILES_COMMIT",
+    "FILES_LOOKED",
     "FILE_BYTES_MAX",
     "PROJECTION_VERSION",
     "Looked",
@@ -54,6 +55,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
 FILES_COMMIT: Final = "files_commit"
+FILES_LOOKED: Final = "files_looked"
 _STAMP: Final = struct.Struct("<qqqQ")
 
 
@@ -96,12 +98,13 @@ def _rival(rival: ConflictValue) -> dict[str, JSONValue]:
 
 class Looked(NamedTuple):
     """What a look at the files found in order: stamps of files that are as they were left, those of linked worktrees
-    that hold nothing new, and the commit that git had checked out.
+    that hold nothing new, and the commit that git had checked out. ``looked`` says when a look that was dear is due again.
     """
 
     settled: Mapping[tuple[str, str], bytes]
     linked: Mapping[str, bytes]
     commit: str
+    looked: str = ""
 
 
 class Projector:
@@ -199,6 +202,7 @@ class Projector:
             if looked is not None:
                 index.set_looked_at(looked.linked)
                 index.set_meta(FILES_COMMIT, looked.commit)
+                index.set_meta(FILES_LOOKED, looked.looked)
             if not salvage:
                 self._refuse_damage()
             index.commit()

@@ -7,11 +7,15 @@ content and parents, so a look that was stopped anywhere is simply repeated.
 
 Files of linked worktrees are read and never written. Nothing is done in a worktree in which git is in the middle of
 something: half of a merge is nobody's word.
+
+A look at many files is dear, and a process that answers one question should not pay for it each time. So what it cost is kept in
+the index, in the boot's own time: a process that only asks (``is_due``) leaves the files alone for twenty times as long, unless git
+checked out another commit meanwhile.
 """
 
 from __future__ import annotations
 
-__all__ = ["ADOPTED", "EDITED", "Taken", "TakenIn", "take_in"]
+__all__ = ["ADOPTED", "EDITED", "LOOK_SHARE", "Taken", "TakenIn", "is_due", "take_in"]
 
 import os
 import stat
@@ -23,13 +27,24 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge
-from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
-from periplus.journal.projection import FILES_COMMIT, Looked, has_file, is_settled, read_stamped, stamp_from
+from periplus.journal.gitstate import Worktree, busy_with, checked_out, has_moved_forward, newest_move, read_git
+from periplus.journal.projection import (
+    FILES_COMMIT,
+    FILES_LOOKED,
+    Looked,
+    has_file,
+    is_settled,
+    read_stamped,
+    stamp_from,
+)
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
+LOOK_SHARE: Final = 20  # looks may take a twentieth of the time
+_DEAR_NS: Final = 50_000_000  # what a person does not notice is not worth remembering
+_PAUSE_NS_MAX: Final = 60_000_000_000
 ADOPTED: Final = Writer("adopted from file", "")
 EDITED: Final = Writer("edited in file", "")
 _BATCH_BYTES_MAX: Final = 1 << 21
@@ -163,7 +178,9 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
     if journal.unindexed():
         journal.project()
     look = _Look(journal)
+    begun = time.monotonic_ns()
     _look_around(look, beside, everywhere=everywhere)
+    looked = _said_of_look(look, begun)
     adopted: tuple[Taken, ...] = ()
     edited: tuple[Taken, ...] = ()
     try:
@@ -173,13 +190,33 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
         look.waits.append(str(error))  # what is not recorded stays in its file
     look.rewrite.update((new.document.item_type, new.document.item_id) for new in look.new)
     index = journal.index
-    is_news = look.settled or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT)
+    is_news = look.settled or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT) or looked
     if look.rewrite or is_news or journal.unindexed():
-        looked = Looked(look.settled, look.looked_at, look.commit) if is_news else None
-        done = journal.project(rewrite=look.rewrite, looked=looked)
+        done = journal.project(
+            rewrite=look.rewrite,
+            looked=Looked(look.settled, look.looked_at, look.commit, looked) if is_news else None,
+        )
         if not done and look.rewrite:
             look.waits.append("another process is writing the files, or the folder cannot be written")
     return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
+
+
+def is_due(journal: Journal) -> bool:
+    """Whether the files want a look by who only asks: where the last one was dear, and is not long ago, they do not."""
+    boot, _, due = journal.index.meta(FILES_LOOKED).partition(" ")
+    if not due.isdecimal() or boot != journal.files.boot_id():
+        return True
+    now = time.monotonic_ns()
+    is_recent = now < int(due) <= now + _PAUSE_NS_MAX
+    return not is_recent or checked_out(journal.layout.root) != journal.index.meta(FILES_COMMIT)
+
+
+def _said_of_look(look: _Look, begun: int) -> str:
+    """When a look that was dear is due again, as the index keeps it; empty where it was cheap."""
+    ended = time.monotonic_ns()
+    if ended - begun < _DEAR_NS:
+        return ""
+    return f"{look.boot} {ended + min((ended - begun) * LOOK_SHARE, _PAUSE_NS_MAX)}"
 
 
 def _look_around(look: _Look, beside: Iterable[str], *, everywhere: bool) -> None:

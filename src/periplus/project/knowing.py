@@ -21,7 +21,7 @@ def brief_for(project: Project, task: str, *, budget_tokens: int) -> Brief:
     """See ``memory.brief``."""
     from periplus.memory.brief import brief
 
-    project.look_if_due()
+    project.look_to_answer()
     return brief(
         project.journal, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), budget_tokens=budget_tokens,
         writer=project.writer, names=names_in(project.folder),
@@ -60,7 +60,7 @@ def related_to(
     """See ``memory.related``. ``paths`` are as the project names them; files that are gone from its folder are not proposed."""
     from periplus.memory.related import related
 
-    project.look_if_due()
+    project.look_to_answer()
     return related(
         project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), limit=limit,
         budget_tokens=budget_tokens, names=names_in(project.folder),

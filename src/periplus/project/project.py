@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from periplus.trail.recorder import Run
 
 Progress = Callable[[int, int], None]
-_LOOK_SHARE: Final = 20
 _HOOKS_PATIENCE_S: Final = 5.0
 
 
@@ -242,18 +241,27 @@ class Project:
         Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
         each, and may take a twentieth of the time.
         """
-        from periplus.journal.takein import take_in
+        from periplus.journal.takein import LOOK_SHARE, take_in
 
         begun = time.monotonic_ns()
         found = take_in(self.journal, beside=self._beside, everywhere=everywhere)
         ended = time.monotonic_ns()
-        self._look_due_ns = ended + (ended - begun) * _LOOK_SHARE
+        self._look_due_ns = ended + (ended - begun) * LOOK_SHARE
         return found
 
     def look_if_due(self) -> None:
         """Look, where the last look is not so short a while ago that another would cost more than it may."""
         if time.monotonic_ns() >= self._look_due_ns:
             self.look()
+
+    def look_to_answer(self) -> None:
+        """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
+        if not self._look_due_ns:
+            from periplus.journal.takein import is_due
+
+            if not is_due(self.journal):
+                return
+        self.look_if_due()
 
     # -- the folder of the notification log, where one was migrated ----------------------------------------------------
 
@@ -289,7 +297,7 @@ class Project:
         filters: Filters | None = None,
     ) -> Recall:
         """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``. See ``memory.recall``."""
-        self.look_if_due()
+        self.look_to_answer()
         for name in filters.types if filters is not None else ():
             check_type(self, name)
         from periplus.memory.recall import recall
