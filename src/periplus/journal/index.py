@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "INDEX_VERSION",
     "NO_VIEW",
+    "SEVERAL_MAX",
     "FileRow",
     "HistoryNeededError",
     "Index",
@@ -28,7 +29,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from periplus.base.errors import DamageError
+from periplus.journal.connection import Connection, IndexDamageError, connect
 from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
 from periplus.journal.merge import Node, entity_of
@@ -37,8 +38,7 @@ from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of
 
 INDEX_VERSION: Final = 4
-_BUSY_S: Final = 5.0
-_SAID_OF_DAMAGE: Final = ("no such", "Could not decode")  # of a changed schema, of a changed text
+SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
 _SLICE: Final = 256
 
 _SCHEMA: Final = """
@@ -121,66 +121,6 @@ class FileRow(NamedTuple):
     boot: str
 
 
-class IndexDamageError(DamageError, sqlite3.DatabaseError):
-    """The index is not what was written. All in it is derived: the next look at the journal builds it anew."""
-
-    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-
-
-class _Cursor(sqlite3.Cursor):
-    """Tells what SQLite says of a damaged file as ``IndexDamageError``, and its connection of it."""
-
-    connection: _Connection
-
-    def fetchone(self) -> Any:
-        try:
-            return super().fetchone()
-        except sqlite3.DatabaseError as error:
-            raise self.connection.told(error) from error
-
-    def fetchall(self) -> list[Any]:
-        try:
-            return super().fetchall()
-        except sqlite3.DatabaseError as error:
-            raise self.connection.told(error) from error
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except sqlite3.DatabaseError as error:
-            raise self.connection.told(error) from error
-
-
-class _Connection(sqlite3.Connection):
-    is_damaged = False
-    path = ""
-
-    def execute(self, *given: Any) -> _Cursor:
-        try:
-            return super().cursor(_Cursor).execute(*given)
-        except sqlite3.DatabaseError as error:
-            raise self.told(error) from error
-
-    def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
-        """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
-        code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
-        is_damage = (
-            code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-            or code == sqlite3.SQLITE_IOERR_SHORT_READ
-            or said.startswith(_SAID_OF_DAMAGE)
-        )
-        return self.damaged(said) if is_damage else error
-
-    def damaged(self, what: str) -> IndexDamageError:
-        self.is_damaged = True
-        return IndexDamageError(
-            f"the index is damaged: {what}",
-            path=self.path or None,
-            safe="The journal is untouched, and everything in the index is derived from it.",
-            mend="Repeat it: the index is built anew.",
-        )
-
-
 class View(NamedTuple):
     """How entities with several heads are shown: the rules of their types, and what superseded versions said."""
 
@@ -248,9 +188,9 @@ class Index:
         """The error to raise by who found ``what`` wrong in it; ``is_damaged`` from now on."""
         return self.db.damaged(what)
 
-    def _open(self) -> _Connection:
+    def _open(self) -> Connection:
         if self._path is None:
-            return self._created(_connection(":memory:"))
+            return self._created(connect(":memory:"))
         for attempt in range(2):
             try:
                 db = self._connect(self._path)
@@ -268,21 +208,21 @@ class Index:
             except OSError:
                 break  # a folder, or somebody else's: memory serves
         self._serve_from_memory()
-        return self._created(_connection(":memory:"))
+        return self._created(connect(":memory:"))
 
     def _serve_from_memory(self) -> None:
         self.is_writable = False
         self._path = None
         self.is_memory = True
 
-    def _connect(self, path: str) -> _Connection | None:
+    def _connect(self, path: str) -> Connection | None:
         """A connection to a sound index of our version, made if it is missing; None where it is another's."""
         if not self.is_writable:
             # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
             how = "" if os.path.exists(path + "-wal") else "&immutable=1"
-            db = _connection(f"file:{_quoted(path)}?mode=ro{how}", uri=True)
+            db = connect(f"file:{_quoted(path)}?mode=ro{how}", uri=True)
         else:
-            db = _connection(path)
+            db = connect(path)
         db.path = path
         try:
             if self.is_writable:
@@ -307,7 +247,7 @@ class Index:
         db.close()
         return None
 
-    def _created(self, db: _Connection) -> _Connection:
+    def _created(self, db: Connection) -> Connection:
         db.execute("BEGIN IMMEDIATE")
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             for statement in _SCHEMA.split(";"):
@@ -322,7 +262,7 @@ class Index:
         """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
         found = cls(None, store, NullIndexer())
         found.db.close()
-        found.db = found._created(_connection(""))
+        found.db = found._created(connect(""))
         return found
 
     @staticmethod
@@ -352,6 +292,15 @@ class Index:
         if execute(_HAS_HEAD, key).fetchone() is None:  # at half the price: what is written first has none
             return []
         return [self._head(row) for row in execute(_HEADS_OF, key)]
+
+    def heads_of_several(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Head]]:
+        """The heads of at most ``SEVERAL_MAX`` entities, for the price of little more than one; those that are not held are left out."""
+        found: dict[tuple[str, str], list[Head]] = {}
+        wanted = f"WITH wanted (type, id) AS (VALUES {', '.join(['(?, ?)'] * len(keys))})"
+        columns = f"SELECT {_HEAD_COLUMNS} FROM wanted CROSS JOIN heads ON item_type = type AND item_id = id"  # noqa: S608 - a constant
+        for row in self.db.execute(f"{wanted} {columns}", [part for key in keys for part in key]).fetchall():
+            found.setdefault((row[0], row[1]), []).append(self._head(row))
+        return found
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every entity, tombstones too, by type and id."""
@@ -507,7 +456,7 @@ class Index:
         except OSError:
             pass  # it stays behind; nothing in it is believed over the journal
         self._serve_from_memory()
-        self.db = self._created(_connection(":memory:"))
+        self.db = self._created(connect(":memory:"))
 
     def commit(self) -> None:
         self.db.execute("COMMIT")
@@ -706,10 +655,6 @@ def _joined(parents: tuple[str, ...]) -> str:
 
 def _split(text: object) -> tuple[str, ...]:
     return tuple(str(text).split(",")) if text else ()
-
-
-def _connection(path: str, *, uri: bool = False) -> _Connection:
-    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=_Connection)
 
 
 def _inode(path: str) -> int:

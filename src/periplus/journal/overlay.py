@@ -4,12 +4,12 @@ from __future__ import annotations
 
 __all__ = ["Overlay"]
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from periplus.base.errors import DamageError
 from periplus.journal.graph import Growth
-from periplus.journal.index import Index, IndexedRecord, node_of, payload_of
+from periplus.journal.index import SEVERAL_MAX, Index, IndexedRecord, node_of, payload_of
 from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, is_sound_change
@@ -97,6 +97,20 @@ class Overlay:
                 self._entities.clear()
             self._entities[key] = found
         return found
+
+    def have_ready(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Look up at once what ``entity`` is about to be asked for, as far as the index alone knows it."""
+        touched = self.touched
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._entities and key not in touched]
+        if not wanted:
+            return
+        held = self._index.heads_of_several(wanted[:SEVERAL_MAX])
+        if len(self._entities) + len(held) >= _KEPT_MAX:
+            self._entities.clear()
+        for key, heads in held.items():
+            found = self.shown(key[0], heads)
+            if found is None or len(found.payload) <= _KEPT_BYTES_MAX:
+                self._entities[key] = found
 
     def holds(self, item_type: str, item_id: str, version: str) -> bool:
         self._fold((item_type, item_id))

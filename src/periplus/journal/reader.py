@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["JournalReader", "place_of"]
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import merge
 from typing import Self
 
@@ -170,6 +170,10 @@ class JournalReader:
     def as_read(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity as the last look found it, of any type: for who asks for many after one look."""
         return self._live(item_type, item_id)
+
+    def have_ready(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Look up at once what ``get`` is about to be asked for: some hundreds at most; the rest is looked up as ever."""
+        self._overlay.have_ready(keys)
 
     def find(self, prefix: str) -> Entity:
         """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""

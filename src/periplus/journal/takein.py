@@ -190,7 +190,8 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
         look.waits.append(str(error))  # what is not recorded stays in its file
     look.rewrite.update((new.document.item_type, new.document.item_id) for new in look.new)
     index = journal.index
-    is_news = look.settled or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT) or looked
+    is_news = bool(look.settled) or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT)
+    is_news |= bool(looked) or index.meta(FILES_LOOKED) != ""
     if look.rewrite or is_news or journal.unindexed():
         done = journal.project(
             rewrite=look.rewrite,

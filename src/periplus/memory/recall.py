@@ -20,7 +20,7 @@ __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, nsmallest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import UsageError
@@ -51,6 +51,10 @@ _STEP_KINDS: Final = tuple(kind for kind in TRAIL_KINDS if kind != "session")
 _DIRECT_MAX: Final = 20
 _QUESTION_WORDS_MAX: Final = 200
 _SEEN_CHARACTERS_MAX: Final = 6_000
+_SEEN: Final = (
+    f"title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), context, sense"
+)
+_READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
@@ -136,6 +140,7 @@ def recall(
     matched = len(direct) + len(ranking)
     wanted = direct[offset : offset + limit]
     skipped = max(0, offset - len(direct))
+    view.have_ready(ranking, offset + limit - len(direct))
     for hit in view.best_first(ranking):
         if len(wanted) >= limit:
             break
@@ -241,6 +246,7 @@ class _View:
         self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
         self.near: set[int] = set()  # documents that only their meaning found
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
@@ -381,6 +387,21 @@ class _View:
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
+    def have_ready(self, heap: list[_Ranked], count: int) -> None:
+        """Look up at once what the first ``count`` hits will be made of, as far as it can be told before."""
+        first = [one.candidate for one in nsmallest(min(count, _READY_MAX), heap)]
+        self.journal.have_ready((one.item_type, one.item_id) for one in first)
+        for table, ids in (
+            ("words", [one.id for one in first if one.kind != "session"]),
+            ("session_words", [one.id for one in first if one.kind == "session"]),
+        ):
+            if ids:
+                rows = self.db.execute(
+                    f"SELECT rowid, {_SEEN} FROM {table} WHERE rowid IN ({', '.join('?' * len(ids))})",  # noqa: S608 - constants
+                    ids,
+                ).fetchall()
+                self._said.update((row[0], row[1:]) for row in rows)
+
     def best_first(self, heap: list[_Ranked]) -> Iterator[Hit]:
         """The hits in their order, each made when it is asked for."""
         waiting = {one.candidate.item_id: one.negative_score for one in heap if one.candidate.item_type != "trail"}
@@ -448,11 +469,8 @@ class _View:
 
     def _why(self, one: Candidate) -> tuple[str, ...]:
         table = "session_words" if one.kind == "session" else "words"
-        title, body, path, context, sense = self._row(
-            f"SELECT title, substr(body, 1, {_SEEN_CHARACTERS_MAX}), substr(path, 1, {_SEEN_CHARACTERS_MAX}), context, sense"  # noqa: S608 - constants
-            f" FROM {table} WHERE rowid = ?",
-            one.id,
-        )
+        row = self._said.get(one.id) or self._row(f"SELECT {_SEEN} FROM {table} WHERE rowid = ?", one.id)  # noqa: S608 - constants
+        title, body, path, context, sense = row
         said = {*title.split(), *body.split()}
         same = [word for word in self._words if word in said]
         on_path = set(path.split()) - said

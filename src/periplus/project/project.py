@@ -256,12 +256,10 @@ class Project:
 
     def look_to_answer(self) -> None:
         """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
-        if not self._look_due_ns:
-            from periplus.journal.takein import is_due
+        from periplus.journal.takein import is_due
 
-            if not is_due(self.journal):
-                return
-        self.look_if_due()
+        if self._look_due_ns or is_due(self.journal):
+            self.look_if_due()
 
     # -- the folder of the notification log, where one was migrated ----------------------------------------------------
 

@@ -1,0 +1,80 @@
+"""A connection to the index that tells of a damaged file as such, to whoever reads from it and in any statement."""
+
+from __future__ import annotations
+
+__all__ = ["Connection", "IndexDamageError", "connect"]
+
+import sqlite3
+from typing import Any, Final
+
+from periplus.base.errors import DamageError
+
+_BUSY_S: Final = 5.0
+_SAID_OF_DAMAGE: Final = ("no such", "Could not decode")  # of a changed schema, of a changed text
+
+
+class IndexDamageError(DamageError, sqlite3.DatabaseError):
+    """The index is not what was written. All in it is derived: the next look at the journal builds it anew."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+class _Cursor(sqlite3.Cursor):
+    """Tells what SQLite says of a damaged file as ``IndexDamageError``, and its connection of it."""
+
+    connection: Connection
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            raise self.connection.told(error) from error
+
+
+class Connection(sqlite3.Connection):
+    """``is_damaged`` once something read was not what was written; ``path`` is for errors."""
+
+    is_damaged = False
+    path = ""
+
+    def execute(self, *given: Any) -> _Cursor:
+        try:
+            return super().cursor(_Cursor).execute(*given)
+        except sqlite3.DatabaseError as error:
+            raise self.told(error) from error
+
+    def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
+        """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
+        code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
+        is_damage = (
+            code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            or code == sqlite3.SQLITE_IOERR_SHORT_READ
+            or said.startswith(_SAID_OF_DAMAGE)
+        )
+        return self.damaged(said) if is_damage else error
+
+    def damaged(self, what: str) -> IndexDamageError:
+        self.is_damaged = True
+        return IndexDamageError(
+            f"the index is damaged: {what}",
+            path=self.path or None,
+            safe="The journal is untouched, and everything in the index is derived from it.",
+            mend="Repeat it: the index is built anew.",
+        )
+
+
+def connect(path: str, *, uri: bool = False) -> Connection:
+    """A connection whose statements are transactions of their own unless one is begun. Raises sqlite3.Error."""
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=Connection)
