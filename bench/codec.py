@@ -17,7 +17,6 @@ import random
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -27,8 +26,11 @@ from bench.flux_plain import KEYS, FluxProgram, FluxStep, Opcode
 from bench.measure import Bench, Figure, Row, figure, in_turn, row
 from bench.processes import environment
 from bench.samples import REPOSITORY, TRANSCRIPTS, Texts
+from periplus.base.files import Files
 from periplus.base.speed import IS_NATIVE
 from periplus.interop import import_transcript
+from periplus.memory.rested import TRAILS_AT_REST
+from periplus.objects import ObjectStore
 from periplus.trail import (
     BY_CODE,
     Digest,
@@ -64,7 +66,7 @@ def measure(bench: Bench) -> Iterator[Row]:
                 ours, baseline = (figure(found[side][what]) for side in ("ours", "plain"))
                 yield row("trail", label, "steps/s", ours, _BASELINE, baseline, better="higher")
     if real:
-        yield from _sizes(real)
+        yield from _sizes(real, os.path.join(bench.folder, "objects"))
 
 
 def forms(bench: Bench) -> Iterator[tuple[str, str | None]]:
@@ -220,14 +222,14 @@ def _short(value: object, session: _Session) -> str:
     return text.encode()[:255].decode(errors="ignore")
 
 
-def _sizes(paths: Sequence[str]) -> Iterator[Row]:
-    """Bytes a step: of the steps section with its times, and of the whole as the object store keeps it."""
+def _sizes(paths: Sequence[str], folder: str) -> Iterator[Row]:
+    """Bytes a step: of the steps section with its times, and of the files in which an object store keeps the whole."""
     steps = section = rest = 0
     lines: list[bytes] = []
-    for reader, objects in _sessions(paths):
+    for number, (reader, objects) in enumerate(_sessions(paths)):
         steps += reader.step_count
         section += sum(len(reader.view(tag)) for tag in (layout.TAG_STEPS, layout.TAG_TIMES))
-        rest += sum(map(_at_rest, (reader.to_bytes(), *(objects[text.sha256] for text in reader.text_objects()))))
+        rest += _at_rest(reader, objects, os.path.join(folder, str(number)))
         lines.append(_lines(reader, objects))
     whole = sum(map(len, lines))
     packed = sum(len(gzip.compress(text)) for text in lines)
@@ -245,9 +247,14 @@ def _sizes(paths: Sequence[str]) -> Iterator[Row]:
             yield row("trail", f"real sessions, {what}", "bytes a step", of(size), name, of(baseline))
 
 
-def _at_rest(data: bytes) -> int:
-    """What the object store makes of it."""
-    return min(len(data), len(zlib.compress(data)))
+def _at_rest(reader: TrailReader, objects: dict[bytes, bytes], folder: str) -> int:
+    """The bytes of the files in which an object store keeps the trail and its long texts."""
+    store = ObjectStore(folder, Files(), packing=TRAILS_AT_REST)
+    kept = {store.put(data) for data in (reader.to_bytes(), *(objects[text.sha256] for text in reader.text_objects()))}
+    paths = [path for digest in kept for path in store.paths_of(digest)]
+    if set(store.digests()) != kept or store.get(store.put(reader.to_bytes())) != reader.to_bytes():
+        raise RuntimeError("the object store lost something")
+    return sum(os.stat(path).st_size for path in paths)
 
 
 def _lines(reader: TrailReader, objects: dict[bytes, bytes]) -> bytes:

@@ -96,7 +96,7 @@ def build(top: Path) -> Arena:
         prove_record(project.journal, 2)
         left = project.remember(Memory("note", "A note that goes again")).entity
         project.journal.mutate(lambda t: t.delete(left.item_type, left.item_id), WRITER)
-    _make_one_plain(Path(ada, "objects"))
+    _keep_in_older_forms(Path(ada, "objects"))
     Path(ada, "journal", ".durable.7.0a0a0a0a.tmp").write_bytes(b"half")
     with Project(ada, WRITER) as project:
         assert project.repair()  # parks the leftover
@@ -128,7 +128,7 @@ def _edit(root: str, item_id: str, text: str) -> None:
 
 
 def _import(root: str, folder: Path) -> None:
-    for name, steps in (("5e551011", 12), ("5e551012", 20)):
+    for name, steps in (("5e551011", 12), ("5e551012", 20), ("5e551013", 16)):
         session = folder / f"{name}.jsonl"
         claude_session(session, cwd=os.fspath(folder / "ada"), steps=steps, session=name)
         with Project(root, WRITER) as project:
@@ -170,12 +170,16 @@ def _migrate(root: str, folder: Path) -> None:
         migrate(project, "primary")
 
 
-def _make_one_plain(objects: Path) -> None:
+def _keep_in_older_forms(objects: Path) -> None:
+    """Two trails as older versions kept them: compressed by zlib, and plain. The others stay packed as trails are."""
     import zlib
 
-    packed = min(objects.glob("*/*.z"))
-    packed.with_suffix("").write_bytes(zlib.decompress(packed.read_bytes()))
-    packed.unlink()
+    from periplus.trail import rest
+
+    for path, suffix in zip(sorted(objects.glob("*/*.t")), (".z", ""), strict=False):
+        data = rest.unpack(path.read_bytes())
+        path.with_suffix(suffix).write_bytes(zlib.compress(data) if suffix else data)
+        path.unlink()
 
 
 def look(journal: Journal) -> None:

@@ -69,6 +69,7 @@ KINDS = (
     Kind("index", r"index\.sqlite(-wal|-shm|-journal)?", is_derived=True),
     Kind("plain object", r"objects/[0-9a-f]{2}/[0-9a-f]{62}"),
     Kind("packed object", r"objects/[0-9a-f]{2}/[0-9a-f]{62}\.z"),
+    Kind("packed trail", r"objects/[0-9a-f]{2}/[0-9a-f]{62}\.t"),
     Kind("cursor", r"cursors/[a-z0-9._-]+\.json"),
     Kind("entity file", r"entities/[a-z]+/[a-z]{3}_[0-9a-z]{16}\.json"),
     Kind("migration mode", r"migration/mode\.json"),
@@ -281,7 +282,7 @@ def judge(arena: Arena, before: Before, case: Case, seen: Seen) -> list[str]:
     if case.kind.name == "entity file":
         return judge_edited(before, seen)
     path = os.fspath(arena.store / case.path)
-    places = {path, path.removesuffix(".z")} | (
+    places = {path, path.removesuffix(".z").removesuffix(".t")} | (
         {os.path.dirname(path.replace("/archive/", "/"))} if case.how == "remove" else set()
     )
     if case.kind.name == "index":

@@ -18,7 +18,7 @@ from periplus.base.errors import ConflictError, NotFoundError, RefusedError, Usa
 from periplus.base.files import Files
 from periplus.base.processes import ProcessMark, is_gone, process_mark
 from periplus.project.recording import IDLE_MS_MAX
-from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, verify
+from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, rest, verify
 from periplus.trail.livestep import NOTE_MASKED, payload_of, step_of_payload
 from periplus.trail.recorder import RunFacts
 from recorder_support import SECRET, Agent, maker_of, open_project, recorder_of, repository
@@ -257,6 +257,8 @@ def test_nothing_secret_reaches_the_disk(project, tmp_path):
             assert SECRET.encode() not in data, name
             if name.endswith(".z"):
                 assert SECRET.encode() not in zlib.decompress(data), name
+            if name.endswith(".t"):
+                assert SECRET.encode() not in rest.unpack(data), name
 
 
 # What the fleet's steps do to memory

@@ -266,7 +266,7 @@ def test_a_trail_of_the_store_whose_object_is_damaged(sh, damage):
     sh("init")
     sh("trail", "import", claude_session(sh.folder / "one.jsonl", steps=60))
     card = sh.json("trail", "list").trails[0]
-    (path,) = (sh.folder / ".periplus" / "objects").glob(f"*/{card.value['object'][2:]}.z")
+    (path,) = (sh.folder / ".periplus" / "objects").glob(f"*/{card.value['object'][2:]}.t")
     data = bytearray(path.read_bytes())
     path.chmod(0o644)
     if damage == "changed":

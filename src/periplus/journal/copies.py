@@ -19,6 +19,7 @@ from periplus.base.ids import is_id
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
 from periplus.journal.segment import segment_first_seq
+from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
 _FOLDERS_MAX: Final = 200_000
@@ -27,9 +28,10 @@ _PARKED: Final = (".parked", ".jsonl")
 
 
 class Copies:
-    """What lies below ``folders``, found once."""
+    """What lies below ``folders``, found once; ``packing`` as in ``ObjectStore``."""
 
-    def __init__(self, folders: Iterable[str]) -> None:
+    def __init__(self, folders: Iterable[str], packing: Packing | None = None) -> None:
+        self._packing = packing
         self._segments: dict[str, list[tuple[int, str]]] = {}
         self._objects: list[ObjectStore] = []
         self._checkpoints: dict[str, list[str]] = {}
@@ -84,7 +86,7 @@ class Copies:
                 break
             folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
             if os.path.basename(folder) == "objects":
-                self._objects.append(ObjectStore(folder, Files()))
+                self._objects.append(ObjectStore(folder, Files(), packing=self._packing))
                 folders.clear()
                 continue
             if os.path.basename(folder) == "checkpoints":

@@ -46,6 +46,7 @@ from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
 from periplus.journal.projection import Progress, no_progress
 from periplus.merkle.tree import Tree
+from periplus.objects.packing import is_packed
 from periplus.objects.store import OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ _PLACES: Final = (
     (re.compile(r"journal/checkpoints/\d{12}\.jsonl"), _CHECKPOINT_BYTES_MAX),
     (re.compile(rf"journal/keys/{_LINEAGE}\.public"), _SMALL),
     (re.compile(rf"journal/peers/{_LINEAGE}\.json"), _SMALL),
-    (re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{62}(\.z)?"), OBJECT_BYTES_MAX + _SMALL),
+    (re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{62}(\.[zt])?"), OBJECT_BYTES_MAX + _SMALL),
 )
 
 
@@ -196,7 +197,7 @@ def _write(journal: Journal, raw: _Sink, progress: Progress) -> Packed:
 def _member(name: str, data: bytes) -> tuple[zipfile.ZipInfo, bytes]:
     member = zipfile.ZipInfo(_TOP + name)  # dated 1980: the same store gives the same bytes
     member.external_attr = 0o100644 << 16
-    member.compress_type = zipfile.ZIP_STORED if name.endswith(".z") else zipfile.ZIP_DEFLATED
+    member.compress_type = zipfile.ZIP_STORED if is_packed(name) else zipfile.ZIP_DEFLATED
     return member, data
 
 

@@ -35,7 +35,7 @@ from periplus.journal.projection import Looked, Progress, Projector, no_progress
 from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
 from periplus.journal.segment import Entry, Tail
 from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
-from periplus.journal.state import Entity, EntityType, Head
+from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.journal.stated import cut_short, is_sound
 from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
@@ -63,7 +63,7 @@ class JournalReader:
         self.clock = clock or SystemClock()
         self.random = random
         self.settings: Settings = read_settings(self.layout)
-        self.objects = ObjectStore(self.layout.objects, self.files)
+        self.objects = ObjectStore(self.layout.objects, self.files, packing=packing_of(types))
         self.damage: DamageError | None = None
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()

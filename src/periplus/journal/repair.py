@@ -99,7 +99,7 @@ def repair(
     _refuse_other_store(journal)
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
-    copies = Copies([journal.layout.root, *sources])
+    copies = Copies([journal.layout.root, *sources], journal.objects.packing)
     rows = _IndexRows(journal.layout.index)
     try:
         with journal.writing():

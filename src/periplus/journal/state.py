@@ -19,10 +19,11 @@ __all__ = [
     "entity_of_head",
     "head_of",
     "is_sound_change",
+    "packing_of",
 ]
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
 from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
+from periplus.objects.packing import Packing
 
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
@@ -50,7 +52,8 @@ class EntityType(NamedTuple):
     """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked, how it merges.
 
     What ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
-    ``declared`` is whatever the layer above knows of the type; nobody here looks at it.
+    ``declared`` is whatever the layer above knows of the type; nobody here looks at it. ``packing`` is the form in which
+    the objects of this type are kept, where they have one of their own.
     """
 
     name: str
@@ -60,6 +63,12 @@ class EntityType(NamedTuple):
     rules: MergeRules = MergeRules()
     reads_through: bool = False
     declared: object = None
+    packing: Packing | None = None
+
+
+def packing_of(types: Mapping[str, EntityType]) -> Packing | None:
+    """The form that one of the types has for its objects; at most one has."""
+    return next((kind.packing for kind in types.values() if kind.packing is not None), None)
 
 
 class Head(NamedTuple):

@@ -39,6 +39,7 @@ import msgspec
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.journal import EntityType, MergeRules
+from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.schemas import (
     Agent,
     Candidate,
@@ -254,7 +255,7 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     return {
         row.name: EntityType(
             row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST),
-            row.reads_through,
+            row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
         )
         for row in TYPES
     }  # fmt: skip

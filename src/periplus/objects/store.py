@@ -1,14 +1,16 @@
 """The folder of objects: immutable bytes, each in a file named by their SHA-256.
 
 An object lies in ``ab/cdef…`` (its 64 hexadecimal digits, two for the folder), as its plain bytes, or in
-``ab/cdef….z`` as one zlib stream where that saves a tenth or more. Which of the two a writer chose is its own
-affair: a reader takes whichever holds the right bytes. Rules kept here:
+``ab/cdef….z`` as one zlib stream where that saves a tenth or more, or in ``ab/cdef….t`` as a layer above packs objects
+of its own kind (``Packing``), under the same condition. Which of them a writer chose is its own affair: a reader takes
+whichever holds the right bytes. Rules kept here:
 
 * nothing is believed that was not hashed: a read gives the right bytes or an error, never wrong ones;
 * a file appears under its name whole (temporary file, sync, rename, sync of the folder), so that writers of the same
   bytes can meet at any moment; whoever comes second and finds the file still syncs it before calling it durable;
 * a damaged file is replaced when the right bytes come by again; nothing deletes one but ``remove``, for redaction;
-* a reader neither writes nor creates, and takes no more memory than the bytes it may give back.
+* a reader neither writes nor creates, and takes no more memory than the bytes it may give back (of a packed object, than
+  a small multiple of its form's limit).
 """
 
 from __future__ import annotations
@@ -18,29 +20,51 @@ __all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
 import hashlib
 import os
 import stat
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from periplus.base.digests import DIGEST_BYTES, is_digest_text
-from periplus.base.errors import DamageError, NotFoundError, UsageError, environment_failure
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    FormatError,
+    NotFoundError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.files import Files, write_atomic
+from periplus.objects.packing import (
+    PACKED_SUFFIX,
+    SUFFIXES,
+    ZLIB_SUFFIX,
+    Packing,
+    damaged,
+    digits_of,
+    form_at,
+    formed,
+    unzipped,
+)
 
 OBJECT_BYTES_MAX: Final = 1 << 30
-_COMPRESSED_SUFFIX: Final = ".z"
-_COMPRESSED_FROM_BYTES: Final = 512
 _PIECE_BYTES: Final = 1 << 20
 _HEAD_PIECE_BYTES: Final = 256
 _REMAINS_BYTES: Final = 64  # of a broken stream, at most what so many bytes stand for is lost
 
 
 class ObjectStore:
-    """The objects in folder ``root``, which the first ``put`` makes. ``bytes_max`` bounds one object."""
+    """The objects in folder ``root``, which the first ``put`` makes. ``bytes_max`` bounds one object.
 
-    def __init__(self, root: str, files: Files, *, bytes_max: int = OBJECT_BYTES_MAX) -> None:
+    ``packing`` is the form of objects that a layer above knows. Who has none raises EnvironmentFailure where an object lies
+    in that form only.
+    """
+
+    def __init__(
+        self, root: str, files: Files, *, packing: Packing | None = None, bytes_max: int = OBJECT_BYTES_MAX
+    ) -> None:
         self._root = root
         self._files = files
         self._bytes_max = bytes_max
+        self.packing = packing
         self._settled: set[str] = set()  # folders whose own entry this process has synced
 
     @property
@@ -56,13 +80,15 @@ class ObjectStore:
         if len(data) > self._bytes_max:
             raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
         digest = hashlib.sha256(data).digest()
-        sound, damaged = self._sorted_forms(digest)
-        if not sound and not damaged:
-            packed = _packed(data)
-            plain = self._plain_path(digest)
-            self._write(plain if packed is None else plain + _COMPRESSED_SUFFIX, packed or data, durable=durable)
-        for path in damaged:
-            self._write(path, zlib.compress(data) if path.endswith(_COMPRESSED_SUFFIX) else data, durable=durable)
+        sound, broken = self._sorted_forms(digest)
+        healed = {path: kept for path in broken if (kept := form_at(path, data, self.packing)) is not None}
+        if not sound and not healed:
+            suffix, kept = formed(data, self.packing)
+            self._write(self._plain_path(digest) + suffix, kept, durable=durable)
+        for path, kept in healed.items():
+            self._write(path, kept, durable=durable)
+        for path in broken.keys() - healed.keys():
+            self._unlink(path)  # it cannot be written again in its form, and the right bytes stand beside it
         if sound and durable:
             self._sync(sound[0])  # whoever wrote it may not have come so far, or not have meant to
         return digest
@@ -98,7 +124,11 @@ class ObjectStore:
         """Write the object again into a new file, synced: for after a sync that failed. Raises as ``get`` and ``put``."""
         data = self.get(digest)
         path = self.path_of(digest)
-        self._write(path, zlib.compress(data) if path.endswith(_COMPRESSED_SUFFIX) else data, durable=True)
+        kept = form_at(path, data, self.packing)
+        if kept is None:
+            suffix, kept = formed(data, self.packing)
+            path = self._plain_path(digest) + suffix
+        self._write(path, kept, durable=True)
 
     def get(self, digest: bytes) -> bytes:
         """The object's bytes, verified. Raises NotFoundError, or DamageError with the path of the damaged file."""
@@ -147,7 +177,7 @@ class ObjectStore:
         for path in self._forms(digest):
             out = bytearray()
             try:
-                for piece in self._pieces(path, _REMAINS_BYTES):
+                for piece in self._pieces(path, _REMAINS_BYTES, is_lenient=True):
                     out += piece
             except FileNotFoundError:
                 continue
@@ -161,17 +191,8 @@ class ObjectStore:
 
     def remove(self, digest: bytes) -> bool:
         """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
-        found = False
-        for path in self._forms(digest):
-            try:
-                self._files.unlink(path)
-                self._files.sync_folder(os.path.dirname(path))
-                found = True
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise environment_failure(error, "remove", path) from error
-        return found
+        removed = [self._unlink(path) for path in self._forms(digest)]
+        return any(removed)
 
     def has(self, digest: bytes) -> bool:
         """Whether there is a file of the object; ``check`` says whether it is sound."""
@@ -179,8 +200,8 @@ class ObjectStore:
 
     def check(self, digest: bytes) -> DamageError | NotFoundError | None:
         """What is wrong with the object, None if nothing: each of its files is read and hashed."""
-        sound, damaged = self._sorted_forms(digest)
-        for error in damaged.values():
+        sound, broken = self._sorted_forms(digest)
+        for error in broken.values():
             if sound:
                 error.safe = f"{sound[0]} holds the right bytes and is read in its place."
             return error
@@ -193,7 +214,7 @@ class ObjectStore:
                 continue
             found = set()
             for name in self._names(os.path.join(self._root, folder)):
-                text = folder + name.removesuffix(_COMPRESSED_SUFFIX)
+                text = folder + digits_of(name)
                 if is_digest_text(text):
                     found.add(bytes.fromhex(text))
             yield from sorted(found)
@@ -201,13 +222,13 @@ class ObjectStore:
     def digests_like(self, prefix: str) -> Iterator[bytes]:
         """The digests of the objects whose hexadecimal digits begin with ``prefix`` (two digits or more), ascending."""
         found = {text for name in self._names(os.path.join(self._root, prefix[:2]))
-                 if is_digest_text(text := prefix[:2] + name.removesuffix(_COMPRESSED_SUFFIX)) and text.startswith(prefix)}  # fmt: skip
+                 if is_digest_text(text := prefix[:2] + digits_of(name)) and text.startswith(prefix)}  # fmt: skip
         yield from map(bytes.fromhex, sorted(found))
 
     def path_of(self, digest: bytes) -> str:
         """The path of the object's file: the one that exists, else the plain one."""
-        plain, packed = self._forms(digest)
-        return packed if os.path.exists(packed) and not os.path.exists(plain) else plain
+        forms = self._forms(digest)
+        return next(filter(os.path.exists, forms), forms[0])
 
     def size_on_disk(self) -> int:
         """Bytes in the files of all objects, as they lie there."""
@@ -228,14 +249,14 @@ class ObjectStore:
         text = digest.hex()
         return os.path.join(self._root, text[:2], text[2:])
 
-    def _forms(self, digest: bytes) -> tuple[str, str]:
+    def _forms(self, digest: bytes) -> list[str]:
         plain = self._plain_path(digest)
-        return plain, plain + _COMPRESSED_SUFFIX
+        return [plain + suffix for suffix in SUFFIXES]
 
     def _sorted_forms(self, digest: bytes) -> tuple[list[str], dict[str, DamageError]]:
         """The object's files that are there: the sound ones, and the damaged ones with what is wrong."""
         sound: list[str] = []
-        damaged: dict[str, DamageError] = {}
+        broken: dict[str, DamageError] = {}
         for path in self._forms(digest):
             state = hashlib.sha256()
             try:
@@ -244,15 +265,15 @@ class ObjectStore:
             except FileNotFoundError:
                 continue
             except DamageError as error:
-                damaged[path] = error
+                broken[path] = error
                 continue
             if state.digest() == digest:
                 sound.append(path)
             else:
-                damaged[path] = _wrong_bytes(path)
-        return sound, damaged
+                broken[path] = _wrong_bytes(path)
+        return sound, broken
 
-    def _pieces(self, path: str, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
+    def _pieces(self, path: str, piece_bytes: int = _PIECE_BYTES, *, is_lenient: bool = False) -> Iterator[bytes]:
         """The object's bytes as the file at ``path`` has them, in pieces of bounded size, at most ``bytes_max``.
 
         Raises FileNotFoundError, DamageError where the file cannot be what ``put`` wrote, EnvironmentFailure.
@@ -266,18 +287,42 @@ class ObjectStore:
             raise environment_failure(error, "read", path) from error
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise _damage("not a file", path)
-            pieces = _unpacked(fd, path, piece_bytes) if path.endswith(_COMPRESSED_SUFFIX) else _stored(fd, piece_bytes)
+                raise damaged("not a file", path)
+            pieces = (
+                unzipped(fd, path, piece_bytes)
+                if path.endswith(ZLIB_SUFFIX)
+                else self._unpacked(fd, path, is_lenient=is_lenient)
+                if path.endswith(PACKED_SUFFIX)
+                else _stored(fd, piece_bytes)
+            )
             total = 0
             for piece in pieces:
                 total += len(piece)
                 if total > self._bytes_max:
-                    raise _damage(f"holds more than {self._bytes_max:,} bytes", path)
+                    raise damaged(f"holds more than {self._bytes_max:,} bytes", path)
                 yield piece
         except OSError as error:
             raise environment_failure(error, "read", path) from error
         finally:
             os.close(fd)
+
+    def _unpacked(self, fd: int, path: str, *, is_lenient: bool) -> Iterator[bytes]:
+        """What the layer above makes of the open file, whole; of a damaged one, if so asked, what is left."""
+        if self.packing is None:
+            raise EnvironmentFailure(
+                f"{path} is packed as the layer above packs its objects, and this reader was given no such form",
+                safe="The file was not touched.",
+            )
+        size = os.fstat(fd).st_size
+        if size > self.packing.bytes_max:
+            raise damaged(f"{size:,} bytes, and no file of this form has over {self.packing.bytes_max:,}", path)
+        data = b"".join(_stored(fd, _PIECE_BYTES))
+        try:
+            yield self.packing.unpack(data)
+        except FormatError as error:
+            if is_lenient:
+                yield self.packing.remains(data)
+            raise damaged(error.wrong, path, error.offset) from error
 
     def _names(self, folder: str) -> list[str]:
         try:
@@ -298,6 +343,17 @@ class ObjectStore:
         write_atomic(self._files, path, data, durable=durable)
         if durable:
             self._settle(folder)
+
+    def _unlink(self, path: str) -> bool:
+        """Take the file away for good; False where there was none."""
+        try:
+            self._files.unlink(path)
+            self._files.sync_folder(os.path.dirname(path))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise environment_failure(error, "remove", path) from error
+        return True
 
     def _sync(self, path: str) -> None:
         folder = os.path.dirname(path)
@@ -334,45 +390,10 @@ class ObjectStore:
         )
 
 
-def _packed(data: bytes) -> bytes | None:
-    """``data`` as a zlib stream, None where that is not worth it."""
-    if len(data) < _COMPRESSED_FROM_BYTES:
-        return None
-    packed = zlib.compress(data)
-    return packed if len(packed) * 10 <= len(data) * 9 else None
-
-
 def _stored(fd: int, piece_bytes: int) -> Iterator[bytes]:
     while piece := os.read(fd, piece_bytes):
         yield piece
 
 
-def _unpacked(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
-    stream = zlib.decompressobj()
-    try:
-        for piece in _stored(fd, piece_bytes):
-            rest = piece
-            while rest and not stream.eof:
-                yield stream.decompress(rest, _PIECE_BYTES)
-                rest = stream.unconsumed_tail
-            if stream.unused_data or (rest and stream.eof):
-                raise _damage("bytes after the end of the compressed object", path)
-        while not stream.eof and (out := stream.decompress(b"", _PIECE_BYTES)):
-            yield out  # what the stream still held back when its last input was in
-    except zlib.error as error:
-        raise _damage(f"the compressed bytes are broken ({error})", path) from error
-    if not stream.eof:
-        raise _damage("cut off: the compressed object does not end", path)
-
-
 def _wrong_bytes(path: str) -> DamageError:
-    return _damage("its bytes are not those that its name stands for", path)
-
-
-def _damage(wrong: str, path: str) -> DamageError:
-    return DamageError(
-        wrong,
-        path=path,
-        safe="Other objects are not touched by this.",
-        mend="Put the same content again, or copy the file from another clone or a backup.",
-    )
+    return damaged("its bytes are not those that its name stands for", path)

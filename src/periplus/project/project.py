@@ -31,6 +31,7 @@ from periplus.journal import (
 )
 from periplus.journal.projection import no_progress
 from periplus.memory.index import MemoryIndexer
+from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.types import memory_types
 from periplus.project.status import Status
 from periplus.project.trails import ImportedTrail, TrailFile
@@ -104,9 +105,9 @@ class Project:
         self.opened_meaning: list[Meaning | PeriplusError] = []
         self.writer = writer
         files = files or Files()
-        objects = ObjectStore(os.path.join(root, "objects"), files)
         self.declared = declared_by(Layout(root).config)
         self.types = memory_types(allow_secrets=allow_secrets)
+        objects = ObjectStore(os.path.join(root, "objects"), files, packing=TRAILS_AT_REST)
         hidden: frozenset[str] = frozenset()
         if self.declared is not None:
             self.types |= self.declared.entity_types(allow_secrets=allow_secrets)

@@ -128,11 +128,11 @@ def _carrier(
     path = os.path.join(cwd, where)
     is_there = os.path.isdir(path)
     if (is_there and is_folder_carrier(path)) or (is_there and not _is_repository(path)):
-        yield open_folder(path, project.journal.files)
+        yield open_folder(path, project.journal.files, project.journal.objects.packing)
     else:
         url, settings = _address(project, where, path, environment)
         if url is None:
-            yield open_folder(path, project.journal.files)
+            yield open_folder(path, project.journal.files, project.journal.objects.packing)
             return
         with tempfile.TemporaryDirectory() as aside:
             name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]

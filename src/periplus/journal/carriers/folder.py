@@ -29,6 +29,7 @@ from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
 from periplus.journal.settings import read_lineage, read_settings
+from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ExchangeFile(msgspec.Struct, frozen=True):
 class FolderCarrier:
     """The lineages in the folder ``root``, a store's ``.periplus`` or an exchange folder."""
 
-    def __init__(self, root: str, files: Files, *, store: str, is_store: bool) -> None:
+    def __init__(self, root: str, files: Files, *, store: str, is_store: bool, packing: Packing | None = None) -> None:
         self.place = root
         self.root = root
         self.files = files
@@ -56,7 +57,7 @@ class FolderCarrier:
         self.layout.refuse_links()
         self.needs_heads = not is_store
         self.is_store = is_store
-        self.objects = ObjectStore(self.layout.objects, files)
+        self.objects = ObjectStore(self.layout.objects, files, packing=packing)
         self._store = store
 
     def store_id(self) -> str:
@@ -142,7 +143,8 @@ class StoreCarrier(FolderCarrier):
     """Our own store, whose journal is open: it signs the head of what it gives away, and ``remembers`` it."""
 
     def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
-        super().__init__(journal.layout.root, journal.files, store=journal.store_id, is_store=True)
+        packing = journal.objects.packing
+        super().__init__(journal.layout.root, journal.files, store=journal.store_id, is_store=True, packing=packing)
         self._journal = journal
         self._remembers = remembers
         self._signed: SignedHead | None = None
@@ -171,25 +173,25 @@ def is_folder_carrier(path: str) -> bool:
     return os.path.isfile(os.path.join(path, EXCHANGE_FILE)) or _store_in(path) is not None
 
 
-def open_folder(path: str, files: Files) -> FolderCarrier:
+def open_folder(path: str, files: Files, packing: Packing | None = None) -> FolderCarrier:
     """The store or exchange folder at ``path``, or a folder that will become one: it is empty, or not there yet.
 
-    Raises UsageError for any other folder.
+    ``packing`` as in ``ObjectStore``. Raises UsageError for any other folder.
     """
     path = os.path.abspath(path)
     store = _store_in(path)
     if store is not None:
-        return FolderCarrier(store, files, store=read_settings(Layout(store)).store.id, is_store=True)
+        return FolderCarrier(store, files, store=read_settings(Layout(store)).store.id, is_store=True, packing=packing)
     exchange = os.path.join(path, EXCHANGE_FILE)
     try:
         found = msgspec.json.decode(_read(exchange, HEAD_BYTES_MAX), type=ExchangeFile)
     except NotFoundError:
-        return FolderCarrier(_new_folder(path), files, store="", is_store=False)
+        return FolderCarrier(_new_folder(path), files, store="", is_store=False, packing=packing)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(f"not an exchange file: {error}", path=exchange, safe="Nothing was changed.") from error
     if found.format != 1 or not is_id(found.store):
         raise DamageError("not an exchange file of this format", path=exchange, safe="Nothing was changed.")
-    return FolderCarrier(path, files, store=found.store, is_store=False)
+    return FolderCarrier(path, files, store=found.store, is_store=False, packing=packing)
 
 
 def _store_in(path: str) -> str | None:

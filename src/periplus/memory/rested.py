@@ -1,0 +1,35 @@
+"""How the object store keeps trails: what the type of trails hands to the journal. The code is loaded where there is one."""
+
+from __future__ import annotations
+
+__all__ = ["TRAILS_AT_REST"]
+
+from typing import Final
+
+from periplus.base.container import KIND_TRAIL, kind_of
+from periplus.objects.packing import Packing
+
+_BYTES_MAX: Final = 8 << 20
+
+
+def _pack(data: bytes) -> bytes | None:
+    if kind_of(data) != KIND_TRAIL:
+        return None
+    from periplus.trail.rest import pack
+
+    return pack(data)
+
+
+def _unpack(packed: bytes) -> bytes:
+    from periplus.trail.rest import unpack
+
+    return unpack(packed)
+
+
+def _remains(packed: bytes) -> bytes:
+    from periplus.trail.rest import remains
+
+    return remains(packed)
+
+
+TRAILS_AT_REST: Final = Packing(_pack, _unpack, _remains, _BYTES_MAX)
