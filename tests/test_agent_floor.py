@@ -105,6 +105,49 @@ eval rm -rf /
 eval "rm -rf /"
 echo 'rm -rf /' | sh
 printf 'rm -rf /\n' | bash -s
+bash <<EOF
+rm -rf /
+EOF
+bash -s <<'EOF'
+rm -rf ~
+EOF
+sh -x <<-EOF && ls
+rm -rf /
+EOF
+cat <<EOF
+$(rm -rf /)
+EOF
+cat <<EOF | bash
+rm -rf /
+EOF
+{ bash; } <<EOF
+rm -rf /
+EOF
+sudo bash <<EOF
+rm -rf /
+EOF
+python3 - <<EOF
+import shutil; shutil.rmtree("/")
+EOF
+(bash) <<< 'rm -rf /'
+echo 'rm -rf /' | (bash)
+bash < <(echo rm -rf /)
+bash -c -- 'rm -rf /'
+coproc rm -rf /
+script -c 'rm -rf /' log
+script -qec 'rm -rf /' log
+su -c 'rm -rf /'
+runuser -u ann -- rm -rf /
+systemd-run --unit x rm -rf /
+export x=/; rm -rf $x
+declare -r x=/; rm -rf "$x"
+set -- /; rm -rf "$1"
+find / -type f -exec rm {} +
+find ~ -exec shred {} \;
+tar cz ~/.ssh
+cp -r ~/.ssh .
+rsync -a ~/.aws here/
+grep -r . ~/.gnupg
 bash <<< 'rm -rf /'
 f() { rm -rf "$1"; }; f /
 function f { rm -rf $@; }; f ~
@@ -307,6 +350,25 @@ ssh host 'ls /'
 python3 - <<'E'
 print("rm -rf /")
 E
+bash <<EOF
+echo rm -rf /
+EOF
+{ cat; } <<EOF
+rm -rf /
+EOF
+cat <<EOF | grep x
+rm -rf /
+EOF
+python3 <<'E'
+for text in ("rm -rf /", "git push --force"):
+    print(text)
+E
+find . -name '*.pyc' -exec rm {} +
+find build -exec rm {} +
+export PATH=/usr/bin; rm -rf build
+tar cz src
+cp -r ~/.vim .
+ls -R ~/.ssh
 echo $((1 + 2))
 case $x in a) ls;; esac
 export PATH=$PATH:/usr/bin
@@ -323,7 +385,7 @@ def table(text):
         if end and line != end:
             continue
         if not end and "<<" in line and "<<<" not in line:
-            end = line.partition("<<")[2].split()[0].strip("'")
+            end = line.partition("<<")[2].split()[0].strip("'-")
             continue
         end = ""
         whole = "\n".join(held)

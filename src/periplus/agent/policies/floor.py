@@ -32,6 +32,7 @@ from periplus.agent.policies.floor_tables import (
     SHELLS,
     SYSTEM_FOLDERS,
     SYSTEM_TOPS,
+    TAKES_FOLDERS,
 )
 from periplus.agent.policies.floor_words import (
     UNKNOWN,
@@ -70,6 +71,7 @@ _TEXTS: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
 _FORKS: Final = re.compile(
     r"fork\s*(?:\(\s*\))?\s*while|while[^\n]{0,40}(?:\n\s*)?.{0,40}\bfork\b|\bfork\b[^\n]{0,20}\bfork\b.{0,20}\bwhile"
 )
+_STARTS: Final = re.compile(r"system|popen|exec|spawn|subprocess|shell|%x|qx|`|\brun\b|\bcall\b|[cC]ommand")
 _RMTREE: Final = re.compile(
     r"(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|remove_entry|remove_tree)\s*\(?\s*['\"]([^'\"]{1,400})['\"]"
 )
@@ -98,10 +100,13 @@ class _Scope:
         self.values = dict(values)
         self.functions = dict(functions)
         self.calls: tuple[str, ...] = ()
+        self.input: tuple[
+            str | None, ...
+        ] = ()  # what stands on the input of a group around the command; None is not known
 
     def copy(self) -> _Scope:
         made = _Scope(self.folder, self.values, self.functions)
-        made.calls = self.calls
+        made.calls, made.input = self.calls, self.input
         return made
 
 
@@ -146,10 +151,13 @@ class _Judging:
         commands = pipeline.commands
         inner = scope if len(commands) == 1 else scope.copy()
         downloads = False
-        said: list[str] | None = None
+        said: list[str | None] | None = None
         for command in commands:
             words = self._words(command, inner) if isinstance(command, Simple) else []
             program, arguments = unwrapped(words)
+            if command is not commands[0] and not isinstance(command, Simple):
+                inner = inner.copy()
+                inner.input = tuple(said) if said is not None else (None,)
             if program in SHELLS | INTERPRETERS and reads_input(program, arguments) and command is not commands[0]:
                 if downloads:
                     raise _Found("what is downloaded would be run by a shell unseen")
@@ -157,12 +165,14 @@ class _Judging:
                     self._note("unclear", f"what {program} would run comes from another command")
                 else:
                     for text in said:
-                        self._text(text, inner.copy(), depth)
+                        self._fed(program, text, inner, depth)
             self._command(command, inner, depth, is_background=pipeline.background)
             downloads = (downloads and not ends_data(program)) or program in DOWNLOADERS
-            said = (
-                printed(program, arguments) if command is commands[0] else (said if program in ("tee", "cat") else None)
-            )
+            if command is commands[0]:
+                known = printed(program, arguments)
+                said = [*known] if known is not None else self._documents(command, inner) if program == "cat" else None
+            elif program not in ("tee", "cat"):
+                said = None
 
     def _command(self, command: Command, scope: _Scope, depth: int, *, is_background: bool) -> None:
         self._steps += 1
@@ -175,7 +185,11 @@ class _Judging:
             return
         if isinstance(command, Group):
             self._redirects(command.redirects, scope, depth)
-            self.run(command.body, scope.copy() if command.subshell or is_background else scope, depth + 1)
+            fed = self._documents(command, scope)
+            inner = scope.copy() if command.subshell or is_background or fed else scope
+            if fed:
+                inner.input = tuple(fed)
+            self.run(command.body, inner, depth + 1)
             return
         self._simple(command, scope, depth)
 
@@ -195,18 +209,39 @@ class _Judging:
             inner.values.update({name: self._values(word, scope) for name, word in command.assignments})
         self.commands.append(tuple(words))
         self._argv(words, inner if command.assignments else scope, depth)
-        documents = [redirect for redirect in command.redirects if redirect.operator in ("<<", "<<-", "<<<")]
         program, arguments = unwrapped(words)
-        for document in documents:
-            text = document.body if document.operator != "<<<" else "".join(self._values(document.target, scope)[:1])
-            if program in SHELLS and reads_input(program, arguments):
-                self._text(text, scope.copy(), depth)
-            elif program in INTERPRETERS and reads_input(program, arguments):
-                self._code(text, scope, depth)
+        if program in SHELLS | INTERPRETERS and reads_input(program, arguments):
+            own = self._documents(command, scope)
+            for text in scope.input if own is None else own:
+                self._fed(program, text, scope, depth)
         if program in (*SHELLS, "source", ".", "eval") and any(
             downloads(part.inner) for word in command.words for part in word.parts
         ):
             raise _Found("what is downloaded would be run by a shell unseen")
+
+    def _fed(self, program: str | None, text: str | None, scope: _Scope, depth: int) -> None:
+        """What a shell or an interpreter would run from its standard input."""
+        if text is None:
+            self._note("unclear", f"what {program} would run comes from a file, or from another command")
+        elif program in SHELLS:
+            self._text(text, scope.copy(), depth)
+        else:
+            self._code(text, scope, depth)
+
+    def _documents(self, command: Command, scope: _Scope) -> list[str | None] | None:
+        """What a command has on its standard input by redirections: texts, None for one that is not known; None without any."""
+        found: list[str | None] = []
+        for redirect in command.redirects if isinstance(command, Simple | Group) else ():
+            if redirect.operator in ("<<", "<<-"):
+                found.append(redirect.body)
+            elif redirect.operator == "<<<":
+                found.append("".join(self._values(redirect.target, scope)[:1]))
+            elif redirect.operator in ("<", "<&", "<>"):
+                parts = [part for part in redirect.target.parts if part.kind == "process"]
+                if any(downloads(part.inner) for part in parts):
+                    found.append(None)
+                found += [text for part in parts for text in echoed(part.inner)] or [None]
+        return found or None
 
     def _inner(self, word: Word, scope: _Scope, depth: int) -> None:
         for part in word.parts:
@@ -338,6 +373,8 @@ class _Judging:
         for match in _RMTREE.finditer(code):
             path = match.group(1)
             self._removal(self.home + path[1:] if path.startswith("~") else path, scope, is_deep=True)
+        if _STARTS.search(code) is None:
+            return  # texts that are printed, or compared, are no commands
         for match in _TEXTS.finditer(code[:65_536]):
             text = match.group(1) or match.group(2) or ""
             if " " in text and depth < 4:
@@ -352,6 +389,31 @@ class _Judging:
     def _run_trap(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
         if arguments and arguments[0] not in ("-", "-l", "-p"):
             self._text(arguments[0], scope.copy(), depth)
+
+    def _run_export(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        for argument in arguments:
+            name, is_set, value = argument.partition("=")
+            if is_set and name.isidentifier():
+                scope.values[name] = [value]
+
+    _run_declare = _run_export
+    _run_typeset = _run_export
+    _run_local = _run_export
+    _run_readonly = _run_export
+
+    def _run_set(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+        if "--" in arguments:
+            given = arguments[list(arguments).index("--") + 1 :]
+            scope.values |= {str(at): [argument] for at, argument in enumerate(given, 1)}
+            scope.values |= dict.fromkeys(("@", "*"), list(given) or [""])
+
+    def _run_script(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        """``script -c TEXT`` and ``su -c TEXT``."""
+        for at, argument in enumerate(arguments[:-1]):
+            if argument == "--command" or (argument[:1] == "-" and argument[1:2] != "-" and argument.endswith("c")):
+                self._text(arguments[at + 1], scope.copy(), depth)
+
+    _run_su = _run_script
 
     def _run_cd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
         named = [argument for argument in arguments if not re.fullmatch(r"-[LPe]+|--", argument)]
@@ -418,7 +480,10 @@ class _Judging:
             if argument in ("-exec", "-execdir", "-ok", "-okdir"):
                 stop = next((end for end in range(at, len(rest)) if rest[end] in (";", "+")), len(rest))
                 inner = rest[at + 1 : stop]
+                takes_away = unwrapped(inner)[0] in ("rm", "unlink", "shred", "rmdir")
                 for root in roots or ["."]:
+                    if takes_away and (not narrows or self._is_top(self._path(root, scope))):
+                        self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
                     self._argv([word.replace("{}", root) for word in inner], scope.copy(), depth + 1)
 
     def _run_xargs(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
@@ -587,6 +652,10 @@ class _Judging:
         skipped = pattern_place(program, arguments) if program in HARMLESS else None
         if program in HARMLESS and skipped is None:
             return
+        folders = {posixpath.join(self.home, name) for name in CREDENTIAL_FOLDERS}
+        is_deep = program in TAKES_FOLDERS or any(
+            re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", one) for one in arguments
+        )
         for at, argument in enumerate(arguments):
             if at == skipped or UNKNOWN in argument:
                 continue
@@ -596,11 +665,10 @@ class _Judging:
                 argument.partition("=")[2].lstrip("@"),
                 argument.partition(":")[0],
             }:
-                if (
-                    piece
-                    and ("/" in piece or piece.startswith("."))
-                    and self._is_credential(self._path(self._untilde(piece), scope))
-                ):
+                if not piece or not ("/" in piece or piece.startswith(".")):
+                    continue
+                path = self._path(self._untilde(piece), scope)
+                if self._is_credential(path) or (is_deep and path in folders):
                     raise _Found(f"{piece} holds credentials: {program} would read or send them")
 
     def _untilde(self, value: str) -> str:

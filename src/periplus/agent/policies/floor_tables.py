@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CREDENTIAL_FOLDERS", "CREDENTIAL_NAMES", "DEVICE", "DOWNLOADERS", "HARMLESS", "INTERPRETERS", "LOSSY", "MACHINE_ENDS",
-    "NOT_READ", "SHELLS", "SYSTEM_FOLDERS", "SYSTEM_TOPS", "WRAPPERS", "Wrapper",
+    "NOT_READ", "SHELLS", "SYSTEM_FOLDERS", "SYSTEM_TOPS", "TAKES_FOLDERS", "WRAPPERS", "Wrapper",
 ]  # fmt: skip
 
 import re
@@ -70,10 +70,15 @@ HARMLESS: Final = frozenset({"echo", "printf", "git", "grep", "egrep", "fgrep", 
 # Programs that look at a file without reading what is in it.
 NOT_READ: Final = frozenset({"ls", "stat", "test", "[", "[[", "chmod", "ssh-keygen", "ssh-add", "ssh", "mkdir", "touch", "dirname", "basename",
                              "realpath", "readlink", "find", "du", "cd", "pushd", "rm"})  # fmt: skip
+# Programs that read a folder with all that is in it.
+TAKES_FOLDERS: Final = frozenset(
+    {"tar", "bsdtar", "zip", "7z", "rsync", "rg", "ag", "ack", "cpio", "pax", "restic", "borg"}
+)
 _NONE: Final = Wrapper()
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
     **dict.fromkeys(
-        ("command", "exec", "builtin", "nohup", "setsid", "time", "busybox", "toybox", "then", "do", "else"), _NONE
+        ("command", "exec", "builtin", "coproc", "nohup", "setsid", "time", "busybox", "toybox", "then", "do", "else"),
+        _NONE,
     ),
     "sudo": Wrapper(frozenset({"-u", "-g", "-C", "-h", "-p", "-D", "-R", "-T", "--user", "--group", "--chdir"})),
     "doas": Wrapper(frozenset({"-u", "-C"})),
@@ -89,5 +94,6 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "strace": Wrapper(frozenset({"-e", "-o", "-p", "-s"})),
     "watch": Wrapper(frozenset({"-n", "--interval"})),
     "caffeinate": Wrapper(frozenset({"-t", "-w"})),
-    "script": Wrapper(frozenset({"-c"})),
+    "runuser": Wrapper(frozenset({"-u", "-g", "-G", "-w"})),
+    "systemd-run": Wrapper(frozenset({"-u", "-p", "-M", "-H", "-E", "--unit", "--property", "--uid", "--gid"})),
 }

@@ -68,7 +68,7 @@ def command_option(arguments: Sequence[str]) -> int | None:
         if not argument.startswith(("-", "+")) or argument in ("-", "--"):
             return None
         if argument[1:2] != "-" and "c" in argument[1:]:
-            return at + 1
+            return at + 1 + (list(arguments[at + 1 : at + 2]) == ["--"])
         if argument in ("-o", "-O", "+o", "--rcfile", "--init-file"):
             return _shifted(command_option(arguments[at + 2 :]), at + 2)
     return None

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 TEXT_CHARACTERS_MAX: Final = 256 * 1024
@@ -68,8 +69,11 @@ class Word(NamedTuple):
         )
 
 
-class Redirect(NamedTuple):
-    """``>`` and its kin with what they lead to; ``body`` is the text of a here-document."""
+@dataclass(slots=True)
+class Redirect:
+    """``>`` and its kin with what they lead to; ``body`` is the text of a here-document, ``inner`` what runs within it. They are set when
+    they are read: behind the line, when the command that it belongs to is made already.
+    """
 
     operator: str
     target: Word
@@ -129,7 +133,7 @@ class _Parser:
         self._text = text.replace("\\\n", "")
         self._at = 0
         self._depth = depth
-        self._pending: list[tuple[list[Redirect], int, str, bool, bool]] = []  # here-documents whose bodies come
+        self._pending: list[tuple[Redirect, str, bool, bool]] = []  # here-documents whose bodies come
         self._loops = 0
 
     # -- lists and pipelines ------------------------------------------------------------------------------------------
@@ -414,14 +418,15 @@ class _Parser:
         if self._at >= len(self._text) or self._operator() not in (None, "<(", ">("):
             raise ShellSyntaxError(f"nothing behind {operator!r}")
         target = self._word()
-        found.append(Redirect(operator, target))
+        redirect = Redirect(operator, target)
+        found.append(redirect)
         if operator in ("<<", "<<-"):
             is_quoted = any(part.kind == "quoted" for part in target.parts)
-            self._pending.append((found, len(found) - 1, target.shown, operator == "<<-", is_quoted))
+            self._pending.append((redirect, target.shown, operator == "<<-", is_quoted))
 
     def _take_documents(self) -> None:
         """Behind the end of a line: the bodies of the here-documents that were begun in it."""
-        for found, place, end, is_indented, is_quoted in self._pending:
+        for redirect, end, is_indented, is_quoted in self._pending:
             lines: list[str] = []
             while True:
                 if self._at >= len(self._text):
@@ -433,11 +438,9 @@ class _Parser:
                 if (line.lstrip("\t") if is_indented else line) == end:
                     break
                 lines.append(line)
-            body = "\n".join(lines)
-            inner: tuple[Pipeline, ...] = ()
+            redirect.body = "\n".join(lines)
             if not is_quoted:
-                inner = tuple(piece for part in self._double_quoted(body) for piece in part.inner)
-            found[place] = found[place]._replace(body=body, inner=inner)
+                redirect.inner = tuple(piece for part in self._double_quoted(redirect.body) for piece in part.inner)
         self._pending = []
 
     # -- words --------------------------------------------------------------------------------------------------------
