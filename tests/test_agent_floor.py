@@ -148,6 +148,7 @@ tar cz ~/.ssh
 cp -r ~/.ssh .
 rsync -a ~/.aws here/
 grep -r . ~/.gnupg
+awk 'BEGIN { system("rm -rf /") }'
 bash <<< 'rm -rf /'
 f() { rm -rf "$1"; }; f /
 function f { rm -rf $@; }; f ~
@@ -369,6 +370,10 @@ export PATH=/usr/bin; rm -rf build
 tar cz src
 cp -r ~/.vim .
 ls -R ~/.ssh
+awk -F'|' '{print $1 "|" $2}' x
+git -c color.ui=never log
+git -c user.name=ann commit -m x
+git rm --cached -r x
 echo $((1 + 2))
 case $x in a) ls;; esac
 export PATH=$PATH:/usr/bin
@@ -472,3 +477,18 @@ def test_a_program_is_found_however_it_is_spelled():
     for spelled in ('r""m -rf /', "r''m -rf /", '"r"m -rf /', "$'rm' -rf /", "rm$IFS-rf /", "rm -rf /''"):
         found = judge(spelled, home=HOME, workspace=WORK)
         assert found.level in ("catastrophic", "unclear"), spelled
+
+
+@pytest.mark.parametrize(
+    ("command", "level"),
+    [
+        ("bash < x.sh", "unclear"),
+        ("cat x.sh | (bash)", "unclear"),
+        ("awk '{ print | \"sort\" }' x", "unclear"),
+        ("git -c core.pager=./x log", "unclear"),
+        ("git -c alias.x=y x", "unclear"),
+        ("git rm -rf .", "destructive"),
+    ],
+)
+def test_what_no_rule_allows_by_itself(command, level):
+    assert judge(command, home=HOME, workspace=WORK).level == level

@@ -228,3 +228,19 @@ def test_a_rule_that_no_call_meets_is_named():
         (line,) = idle_rules([parse_rule(text)], tools)
         assert f"The rule “{text}” counts for nothing" in line
         assert told in line
+
+
+def test_what_a_here_document_runs_is_judged_by_the_rules_as_well():
+    permission = Permission(
+        "default", [parse_rule("allow shell(cat)"), parse_rule("allow shell(bash)")], home="/home/ann", workspace="/w"
+    )
+    for command, allowed in (
+        ("cat <<EOF\nplain\nEOF", True),
+        ("cat <<'EOF'\n$(make it)\nEOF", True),
+        ("cat <<EOF\n$(make it)\nEOF", False),
+        ("bash <<EOF\ncat x\nEOF", True),
+        ("bash <<EOF\nmake it\nEOF", False),
+        ("bash < x", False),
+    ):
+        decision = permission.authorize_tool("shell", {"command": command})
+        assert (decision.allow and not decision.ask) is allowed, command

@@ -356,6 +356,13 @@ def test_a_run_whose_reader_goes_away_is_stopped_and_parked(shell, form):
     assert "sound" in shell("doctor").out
 
 
+def test_a_task_that_is_too_long_is_not_cut_in_silence(shell):
+    failed = shell.fails(
+        "run", "-", code=2, wrong="the task has more than 1,048,576 characters", stdin="x" * ((1 << 20) + 1)
+    )
+    assert "Nothing was run." in failed.err
+
+
 def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
     with FakeProvider(*[says("It adds.")] * 9) as fake:
         use(shell, fake)

@@ -26,6 +26,7 @@ _EXIT: Final[dict[StopReason, int]] = {
 }  # fmt: skip
 _LAST: Final = "last"
 _LISTED: Final = 20
+_TASK_MAX: Final = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -141,7 +142,10 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
             return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
     if arguments.port is not None and not arguments.monitor:
         raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
-    task = sys.stdin.read(1 << 20) if arguments.task == "-" else arguments.task
+    task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
+    if len(task or "") > _TASK_MAX:
+        raise UsageError(f"the task has more than {_TASK_MAX:,} characters", safe="Nothing was run.",
+                         mend="Put it in a file of the project, and say which one is to be read.")  # fmt: skip
     is_bare = not (task or "").strip()
     is_terminal = sys.stdin.isatty() and face.stdout.isatty() and not face.as_json
     if is_bare and arguments.monitor and arguments.resume is None and (arguments.session or not is_terminal):

@@ -24,6 +24,7 @@ from periplus.agent.policies.floor_tables import (
     CREDENTIAL_NAMES,
     DEVICE,
     DOWNLOADERS,
+    GIT_STARTS,
     HARMLESS,
     INTERPRETERS,
     LOSSY,
@@ -415,6 +416,15 @@ class _Judging:
 
     _run_su = _run_script
 
+    def _run_awk(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+        code = " ".join(arguments)
+        if re.search(r"system\s*\(|\|\s*\"|\"\s*\|&?\s*getline", code):
+            self._code(code, scope, depth)
+            self._note("unclear", "awk would start commands")
+
+    _run_gawk = _run_awk
+    _run_mawk = _run_awk
+
     def _run_cd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
         named = [argument for argument in arguments if not re.fullmatch(r"-[LPe]+|--", argument)]
         target = named[0] if named else self.home
@@ -547,6 +557,8 @@ class _Judging:
         while at < len(rest) and rest[at].startswith("-"):
             if rest[at] == "-c" and at + 1 < len(rest) and rest[at + 1].startswith("alias.") and "=!" in rest[at + 1]:
                 self._text(rest[at + 1].partition("=!")[2], scope.copy(), depth)
+            if rest[at] == "-c" and at + 1 < len(rest) and GIT_STARTS.match(rest[at + 1].lower()):
+                self._note("unclear", "git would start a program that is named in the call")
             at += 2 if rest[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
         verb, more = (rest[at], rest[at + 1 :]) if at < len(rest) else ("", [])
         options, targets = split(more)
@@ -567,6 +579,7 @@ class _Judging:
             or (verb == "restore" and "--staged" not in options) or (verb == "branch" and "D" in short)
             or (verb == "stash" and targets[:1] in (["drop"], ["clear"])) or verb in ("filter-branch", "filter-repo", "gc", "prune")
             or (verb == "reflog" and targets[:1] in (["expire"], ["delete"])) or (verb == "update-ref" and "d" in short)
+            or (verb == "rm" and short & {"r", "f"} and "--cached" not in options)
             or (verb == "worktree" and targets[:1] == ["remove"]) or (verb == "rebase") or (verb == "tag" and "d" in short)
         )  # fmt: skip
         if lossy:

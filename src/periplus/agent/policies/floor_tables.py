@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "CREDENTIAL_FOLDERS", "CREDENTIAL_NAMES", "DEVICE", "DOWNLOADERS", "HARMLESS", "INTERPRETERS", "LOSSY", "MACHINE_ENDS",
+    "CREDENTIAL_FOLDERS", "CREDENTIAL_NAMES", "DEVICE", "DOWNLOADERS", "GIT_STARTS", "HARMLESS", "INTERPRETERS", "LOSSY", "MACHINE_ENDS",
     "NOT_READ", "SHELLS", "SYSTEM_FOLDERS", "SYSTEM_TOPS", "TAKES_FOLDERS", "WRAPPERS", "Wrapper",
 ]  # fmt: skip
 
@@ -73,6 +73,11 @@ NOT_READ: Final = frozenset({"ls", "stat", "test", "[", "[[", "chmod", "ssh-keyg
 # Programs that read a folder with all that is in it.
 TAKES_FOLDERS: Final = frozenset(
     {"tar", "bsdtar", "zip", "7z", "rsync", "rg", "ag", "ack", "cpio", "pax", "restic", "borg"}
+)
+# Settings of git that name a program.
+GIT_STARTS: Final = re.compile(
+    r"(?:core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|pager\.|alias\.|sequence\.editor|gpg\.|"
+    r"credential|[a-z0-9_.-]+\.(?:cmd|command|external|textconv|helper|program|process|clean|smudge|driver|uploadpack|receivepack))"
 )
 _NONE: Final = Wrapper()
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
