@@ -329,10 +329,12 @@ def settle(root: str) -> None:
         os.nice(5)
         try:
             _settle(root)
-        except Exception as error:  # of a module that is not imported here: only that of SQLite is dealt with
-            if type(error).__module__ != "sqlite3":
-                raise
+        except Exception as error:  # of a module that is not imported here before it is raised
             from periplus.journal import Index, Layout
+            from periplus.journal.connection import IndexDamageError
+
+            if not isinstance(error, IndexDamageError):
+                raise
 
             Index.discard(Layout(root).index)  # damaged; everything in it is derived
             _settle(root)

@@ -24,6 +24,7 @@ from periplus.memory.recall import bring_up_to_date
 from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
 
 _SAFE: Final = "Nothing was written."
+_AT_ONCE: Final = 200
 
 
 class Due(NamedTuple):
@@ -108,9 +109,14 @@ def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
     rows = journal.index.db.execute(
         f"SELECT DISTINCT item_type, item_id FROM documents WHERE item_type IN ({marks})", wanted  # noqa: S608 - question marks
     ).fetchall()  # fmt: skip
-    keys = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
-    entities = [entity for key in sorted(keys, key=lambda key: key[1]) if (entity := journal.get(*key)) is not None]
-    return [entity for entity in entities if not is_ended(entity.item_type, entity.value.get("state"), journal.types)]
+    held = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
+    keys = sorted(held, key=lambda key: key[1])
+    found = []
+    for at in range(0, len(keys), _AT_ONCE):
+        journal.have_ready(keys[at : at + _AT_ONCE])
+        entities = [entity for key in keys[at : at + _AT_ONCE] if (entity := journal.get(*key)) is not None]
+        found += [one for one in entities if not is_ended(one.item_type, one.value.get("state"), journal.types)]
+    return found
 
 
 def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BUDGET_TOKENS: Final = 900
 _CHARACTERS_MAX: Final = 300
+_MISSES_MAX: Final = 50  # so many that found no room, and it is full: of thousands none needs to be tried
 _CLOSING_TOKENS: Final = 40
 _ID: Final = 12
 _SEVERITIES: Final = ("critical", "high", "medium", "low")
@@ -42,17 +43,21 @@ This project keeps its memory in Periplus: the command `periplus`, and the tools
 
 
 def rules_text(journal: Journal, ground: Ground, *, budget_tokens: int = BUDGET_TOKENS) -> str:
-    """Whole lines. The same store and tree give the same text; what found no room is counted."""
+    """Whole lines, the weightiest first. The same store and tree give the same text; what found no room is counted."""
     bring_up_to_date(journal)
     constraints = sorted(in_force(journal, ("constraint",)), key=_weight)
     traps = sorted(in_force(journal, ("trap",)), key=_weight)
     text, left = _USE, 0
     for title, entities in (("Rules to obey", constraints), ("Traps", traps)):
         heading = f"\n### {title}\n\n"
-        for entity in entities:
+        misses = 0
+        for at, entity in enumerate(entities):
+            if misses >= _MISSES_MAX:
+                left += len(entities) - at
+                break
             line = _line(entity, ground)
             if estimate_tokens(text + heading + line) > budget_tokens - _CLOSING_TOKENS:
-                left += 1
+                left, misses = left + 1, misses + 1
                 continue
             text, heading = text + heading + line, ""
     if left:
