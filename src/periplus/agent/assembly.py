@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
-from periplus.agent.events import Learned, RunStarted, Sink
+from periplus.agent.events import Learned, Noticed, RunStarted, Sink
 from periplus.agent.extension import Extension, Opener, Room, Under
 from periplus.agent.hooks import Composite, Hook
 from periplus.agent.loop import Limits, World
@@ -94,7 +94,7 @@ class AgentSession:
         _refuse_own_settings(root, begun.hidden)
         project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
         self.project = project
-        self._begun, self._is_told = begun, False
+        self._begun, self._is_told, self._is_without_git = begun, False, False
         self._ended: Ended | None = None
         self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
@@ -227,7 +227,7 @@ class AgentSession:
         self._tasks = TaskKeeper(memory, begun.name)
         self.log = StoreLog(
             project, begun.name, title=" ".join(begun.title.split())[:_TITLE_CHARACTERS], model=begun.model, agent=begun.agent,
-            checkpoints=begun.under is None,
+            checkpoints=begun.under is None, without=self._without_git,
         )  # fmt: skip
         opened.callback(self._seal)
         return memory
@@ -330,6 +330,13 @@ class AgentSession:
             return
         if found.lessons or found.skills:
             self._begun.emit(Learned(turn=turn, lessons=found.lessons, skills=found.skills))
+
+    def _without_git(self, why: PeriplusError) -> None:
+        """The trail says what was done all the same; how the files stood before and after is not in it."""
+        if not self._is_without_git:
+            self._is_without_git = True
+            text = f"{why}: how the files stand is not recorded"
+            self._begun.emit(Noticed(turn=self._session.turns or 1, text=text))
 
     def _kept(self, digest: str) -> bytes | None:
         try:

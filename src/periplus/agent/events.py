@@ -216,6 +216,12 @@ class Learned(_Base, frozen=True, kw_only=True, tag="learned"):
     error: str = ""
 
 
+class Noticed(_Base, frozen=True, kw_only=True, tag="noticed"):
+    """Something is not as a run would have it, and it goes on without; in words for a person, once."""
+
+    text: str
+
+
 Event: TypeAlias = (
     RunStarted
     | TurnStarted
@@ -237,6 +243,7 @@ Event: TypeAlias = (
     | ContextFolded
     | TurnEnded
     | Learned
+    | Noticed
 )
 Sink: TypeAlias = Callable[[Event], None]
 

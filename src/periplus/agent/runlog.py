@@ -10,7 +10,7 @@ from __future__ import annotations
 __all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "stored_sessions"]
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import StopReason
@@ -18,7 +18,7 @@ from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
 from periplus.agent.episodes import Episode, Requested
 from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
-from periplus.base.errors import RefusedError
+from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.memory.claims import session_id
@@ -83,11 +83,13 @@ class StoreLog:
         agent: str = "",
         checkpoints: bool = True,
         mask: Mask = mask_secrets,
+        without: Callable[[PeriplusError], None] | None = None,
     ) -> None:
+        """``without`` is told why the state of the files cannot be recorded; without it that is an error."""
         self._project = project
         self._name = name
         self._facts = {"title": title, "model": model, "agent": agent}
-        self._checkpoints = checkpoints
+        self._checkpoints, self._without = checkpoints, without
         self._mask = mask
         self._recording: Recording | None = None
         self.trail_id = ""  # of the last run that ended
@@ -140,7 +142,12 @@ class StoreLog:
         from periplus.memory.sessions import seal_session
 
         if self._checkpoints:
-            recording.checkpoint()
+            try:
+                recording.checkpoint()
+            except (EnvironmentFailure, FormatError) as error:
+                if self._without is None:
+                    raise
+                self._without(error)
         sealed = recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
         self.trail_id = sealed.entity.item_id
         seal_session(self._project.journal, self._project.writer, self._name)
@@ -160,7 +167,7 @@ class StoreLog:
             begin_session(project.journal, project.writer, NewSession(self._name, facts["model"], "periplus", title))
             self._recording = project.record(
                 agent=facts["agent"], title=title, model=facts["model"], checkpoints=self._checkpoints,
-                parents=tuple(bytes.fromhex(digest) for digest in before[-1:]),
+                parents=tuple(bytes.fromhex(digest) for digest in before[-1:]), without=self._without,
             )  # fmt: skip
         return self._recording
 

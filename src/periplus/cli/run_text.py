@@ -192,6 +192,9 @@ class EventLines:
             if count:
                 self._line(f"({count} {what}{'s' * (count != 1)} to be judged: periplus {command} list)")
 
+    def _noticed(self, event: Any) -> None:
+        self._line(f"({event.text})")
+
     def _context_folded(self, _: Any) -> None:
         self._line("(earlier turns were condensed)")
 

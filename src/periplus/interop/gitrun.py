@@ -6,7 +6,17 @@ monitors, signature programs), nothing is fetched, and the commands that are use
 
 from __future__ import annotations
 
-__all__ = ["GIT_TIMEOUT_S", "ask", "cannot_run", "check_repository", "command", "environment", "run_git", "status"]
+__all__ = [
+    "GIT_TIMEOUT_S",
+    "ask",
+    "cannot_run",
+    "check_repository",
+    "command",
+    "environment",
+    "is_installed",
+    "run_git",
+    "status",
+]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -96,6 +106,13 @@ def status(repo: str, *, timeout_s: float = GIT_TIMEOUT_S) -> list[str]:
     words = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
     said = run_git(repo, *words, work_tree=repo, timeout_s=timeout_s, more=off)
     return said.stdout.decode("utf-8", "replace").splitlines() if said.returncode == 0 else []
+
+
+def is_installed() -> bool:
+    """Whether there is a git to be run."""
+    import shutil
+
+    return shutil.which("git", path=environment()["PATH"]) is not None
 
 
 def command(repo: str, arguments: tuple[str, ...]) -> list[str]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from periplus.base.errors import NotFoundError, PeriplusError
+from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError
 from periplus.base.ids import derived_id
 from periplus.interop.hook_events import AGENTS, HookEvent
 from periplus.journal import Entity
@@ -176,11 +176,16 @@ def _changed_since(project: Project, cwd: str, started: str) -> list[str]:
 
     worktree = worktree_of(cwd) if cwd and os.path.isdir(cwd) else None
     began_ms = parse_ms(started)
-    commit = worktree.commit() if worktree is not None else None
-    if worktree is None or commit is None or began_ms is None:
+    if worktree is None or began_ms is None:
         return []
-    base = base_entries(worktree.top, commit.value) or {}
-    standing = standing_of(worktree.look(), tree_id(base, worktree.algorithm), base)
+    try:
+        commit = worktree.commit()
+        if commit is None:
+            return []
+        base = base_entries(worktree.top, commit.value) or {}
+        standing = standing_of(worktree.look(), tree_id(base, worktree.algorithm), base)
+    except (EnvironmentFailure, FormatError):
+        return []  # a broken repository, or no git: what the trail says itself has to do
     found = []
     for path in sorted(standing.changed):
         try:

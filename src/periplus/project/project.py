@@ -504,11 +504,13 @@ class Project:
         pid: int | None = None,
         checkpoints: bool = True,
         parents: tuple[bytes, ...] = (),
+        without: Callable[[PeriplusError], None] | None = None,
     ) -> Recording:
         """Begin to record a run in the worktree that ``folder`` lies in; see ``periplus.project.recording``.
 
         ``pid`` is the process that carries it (this one by default, 0 for none): what it leaves unsealed is sealed as
         ``partial`` by the next that begins to record. ``parents`` are digests of trails that this one goes on from.
+        ``without`` is told why the state of the files cannot be recorded; where it is not there that is an error.
         """
         from periplus.project.recording import open_recording, seal_abandoned
         from periplus.trail.recorder import RunFacts
@@ -516,7 +518,7 @@ class Project:
         seal_abandoned(self)
         facts = RunFacts(agent or self.writer.name, title, model, parents=parents)
         carrier = (os.getpid() if pid is None else pid) or None
-        return open_recording(self, facts, folder=folder, pid=carrier, checkpoints=checkpoints)
+        return open_recording(self, facts, folder=folder, pid=carrier, checkpoints=checkpoints, without=without)
 
     def recording(self, reference: str, *, checkpoints: bool = True) -> Recording:
         """Go on with a run that is open, from this process; by the beginning of its id."""

@@ -100,12 +100,12 @@ class Recording:
         """Record steps, each an opcode and its values, in one batch with what ``beside`` writes: all or nothing."""
         self._recorder.steps_beside(self.id, [self._made(op, values) for op, values in steps], beside)
 
-    def checkpoint(self, *, key: str = "") -> Acknowledged | None:
-        """Record how the files of the worktree stand now; None outside git."""
+    def checkpoint(self, *, key: str = "", looked: LookedAt | None = None) -> Acknowledged | None:
+        """Record how the files of the worktree stand now (or stood as they were ``looked`` at); None outside git."""
         if self._worktree is None:
             return None
         now_ms = self._project.journal.clock.now_ms()
-        looked = self._worktree.look()
+        looked = looked or self._worktree.look()
         kept = self._keep_standing(looked)
         result = Digest("sha256", kept[0]) if kept is not None else None
         state = Digest(self._worktree.algorithm, looked.tree)
@@ -212,8 +212,13 @@ def open_recording(
     folder: str = "",
     pid: int | None = None,
     checkpoints: bool = True,
+    without: Callable[[PeriplusError], None] | None = None,
 ) -> Recording:
-    """Begin a run with ``facts``, or go on with ``run_id``. ``pid`` is the process whose end leaves the run unfinished."""
+    """Begin a run with ``facts``, or go on with ``run_id``. ``pid`` is the process whose end leaves the run unfinished.
+
+    How the files stand is looked at before the run begins. Where that cannot be said (a broken repository, no git) ``without`` is told
+    why and the run goes on without; where there is no ``without`` that is the error, and nothing was recorded.
+    """
     maker = StepMaker(mask_secrets, project.journal.objects.put)
     recorder = _recorder(project, maker)
     if facts is None:
@@ -221,24 +226,28 @@ def open_recording(
         worktree = worktree_of(run.facts.cwd or project.folder) if checkpoints else None
         return Recording(project, recorder, run, maker, worktree)
     worktree = worktree_of(folder or project.folder) if checkpoints else None
-    base = facts.base
-    if worktree is not None and base is None:
-        base = _base(worktree)
+    base, looked = facts.base, None
+    if worktree is not None:
+        try:
+            base = base or _base(worktree)
+            looked = worktree.look()
+        except (EnvironmentFailure, FormatError) as error:
+            if without is None:
+                error.safe = "Nothing was recorded."
+                error.mend = f"{error.mend} Or record without the state of the files: --no-checkpoints.".strip()
+                raise
+            without(error)
+            worktree, base = None, facts.base
     facts = facts._replace(base=base, cwd=facts.cwd or os.path.realpath(folder or project.folder))
     mark = process_mark(pid, project.journal.files) if pid is not None else None
     recording = Recording(project, recorder, recorder.begin(facts, mark), maker, worktree)
-    recording.checkpoint()
+    recording.checkpoint(looked=looked)
     return recording
 
 
 def _base(worktree: Worktree) -> Digest:
     """The commit that a run begins from, or the empty tree before the first."""
-    try:
-        return worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
-    except (EnvironmentFailure, FormatError) as error:
-        error.safe = "Nothing was recorded."
-        error.mend = f"{error.mend} Or record without the state of the files: --no-checkpoints.".strip()
-        raise
+    return worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
 
 
 def seal_run(project: Project, run_id: str, status: Status) -> Sealed:

@@ -66,8 +66,9 @@ class Worktree:
         Raises FormatError, EnvironmentFailure where git cannot, or will not, work there.
         """
         if self._algorithm is None:
-            check_repository(self.top)
             found = ask(self.top, "rev-parse", "--show-object-format").strip()
+            if not found:
+                check_repository(self.top)  # says why; a git of before 2.29 says nothing, and knows SHA-1 alone
             self._algorithm = "git-sha256" if found == b"sha256" else "git-sha1"
         return self._algorithm
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["git_fact"]
+__all__ = ["GitView", "is_without"]
 
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
+from periplus.base.files import read_plain
 
 if TYPE_CHECKING:
     from periplus.agent.tape.notes import Fact
@@ -16,37 +17,74 @@ if TYPE_CHECKING:
 SECONDS_MAX: Final = 10.0
 _NAME_CHARACTERS: Final = 100
 _SUBJECT_CHARACTERS: Final = 160
+_LINK_BYTES: Final = 8_192
+_NONE: Final = "cannot be used here:"
 _UNDER_WAY: Final = (
     ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase or am"), ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"), ("REVERT_HEAD", "a revert"), ("BISECT_LOG", "a bisect"),
 )  # fmt: skip
 
 
-def git_fact(root: str) -> Fact | None:
-    """Branch, distance from its upstream, what is under way, how many files are otherwise than in the last commit, and that
-    commit's subject, quoted; None where git does not say so.
-    """
-    from periplus.agent.tape.notes import Fact
-    from periplus.interop.gitrun import status
+class GitView:
+    """Git in the folder ``root``, asked when a turn begins. What cannot be another (the subject of a commit) is asked once."""
 
-    if not os.path.lexists(os.path.join(root, ".git")):
-        return None
-    try:
-        lines = status(root, timeout_s=SECONDS_MAX)
-        stands = _stands(lines)
-        if not stands:
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._commit, self._told = "", ""
+
+    def fact(self) -> Fact | None:
+        """Branch, distance from its upstream, what is under way, how many files are otherwise than in the last commit, and that
+        commit's subject, quoted; None outside of git, and where it takes too long to say so.
+        """
+        from periplus.agent.tape.fence import one_line, plain_name
+        from periplus.agent.tape.notes import Fact
+        from periplus.interop.gitrun import is_installed, status
+
+        if not os.path.lexists(os.path.join(self._root, ".git")):
             return None
-        under_way = _under_way(root)
-        subject = "" if "# branch.oid (initial)" in lines else _subject(root)
-    except PeriplusError:
-        return None  # no git, or it takes too long: the turn begins without a word of it
-    return Fact("git", ", ".join([stands, *under_way]), subject)
+        if not is_installed():
+            return Fact("git", f"{_NONE} it is not installed")
+        try:
+            lines = status(self._root, timeout_s=SECONDS_MAX)
+            stands = _stands(lines)
+            if not stands:
+                return Fact("git", f"{_NONE} it does not take the .git that is here for its own")
+            subject = self._subject(_heads(lines).get("branch.oid", ""))
+        except PeriplusError as error:
+            return Fact("git", f"{_NONE} {one_line(plain_name(str(error)), _SUBJECT_CHARACTERS)}")
+        return Fact("git", ", ".join([stands, *_under_way(self._root)]), subject)
+
+    def _subject(self, commit: str) -> str:
+        """That of the commit, whose name is a digest of it: asked when it is another than it was."""
+        if commit in ("", "(initial)"):
+            return ""
+        if commit != self._commit:
+            from periplus.agent.perception.neutral import made_harmless
+            from periplus.agent.tape.fence import one_line
+            from periplus.interop.gitrun import run_git
+
+            words = ("log", "-1", "--format=%s", "--no-color", "--no-notes", commit)
+            said = run_git(self._root, *words, timeout_s=SECONDS_MAX)
+            if said.returncode:
+                return ""
+            told = made_harmless(said.stdout[:4_000].decode("utf-8", "replace")).text
+            self._commit, self._told = commit, one_line(told, _SUBJECT_CHARACTERS)
+        return self._told
+
+
+def is_without(fact: Fact) -> bool:
+    """Whether it says that git is of no use here."""
+    return fact.name == "git" and fact.text.startswith(_NONE)
+
+
+def _heads(lines: Sequence[str]) -> dict[str, str]:
+    return dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and " " in line[2:])
 
 
 def _stands(lines: Sequence[str]) -> str:
     from periplus.agent.tape.fence import one_line, plain_name
 
-    heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and " " in line[2:])
+    heads = _heads(lines)
     branch = heads.get("branch.head", "")
     if not branch:
         return ""
@@ -70,20 +108,17 @@ def _stands(lines: Sequence[str]) -> str:
 
 def _under_way(root: str) -> list[str]:
     """What was begun in this working tree and not ended. Names are looked for in git's folder; nothing in it is read."""
-    from periplus.interop.gitrun import ask
-
-    folder = os.fsdecode(ask(root, "rev-parse", "--absolute-git-dir").rstrip(b"\n"))
-    if not folder:
-        return []
+    folder = _git_folder(root)
     return [f"{what} is under way" for name, what in _UNDER_WAY if os.path.lexists(os.path.join(folder, name))]
 
 
-def _subject(root: str) -> str:
-    from periplus.agent.perception.neutral import made_harmless
-    from periplus.agent.tape.fence import one_line
-    from periplus.interop.gitrun import run_git
-
-    said = run_git(root, "log", "-1", "--format=%s", "--no-color", "--no-notes", timeout_s=SECONDS_MAX)
-    if said.returncode:
-        return ""
-    return one_line(made_harmless(said.stdout[:4_000].decode("utf-8", "replace")).text, _SUBJECT_CHARACTERS)
+def _git_folder(root: str) -> str:
+    """Git's own folder of this working tree: ``.git``, or where that file of a linked one or a submodule says."""
+    path = os.path.join(root, ".git")
+    try:
+        said = read_plain(path, _LINK_BYTES) if os.path.isfile(path) else b""
+    except OSError:
+        said = b""
+    return (
+        os.path.join(root, os.fsdecode(said.removeprefix(b"gitdir:").strip())) if said.startswith(b"gitdir:") else path
+    )

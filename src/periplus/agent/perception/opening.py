@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.agent.contracts import Stop
 from periplus.agent.extension import Extension
 from periplus.agent.hooks import Hook
-from periplus.agent.perception.git import git_fact
+from periplus.agent.perception.git import GitView, is_without
 from periplus.agent.perception.instructions import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
 from periplus.agent.perception.mapping import MapPages, overview
 from periplus.agent.perception.ranking import Task
@@ -59,7 +59,8 @@ def perceived(folder: str, home: str) -> Perceived:
 def open_perception(room: Room) -> Extension:
     """All of it; in the home folder, which is no project, how git stands and nothing else."""
     if is_home(room.root, room.begun.home):
-        return Extension(facts=lambda: [fact for fact in [git_fact(room.root)] if fact is not None])
+        git = GitView(room.root)
+        return Extension(facts=lambda: [fact for fact in [git.fact()] if fact is not None])
     folder = Confined(room.root)
     seen = _Perception(room, folder)
     pages: dict[str, PageSource] = {
@@ -71,7 +72,7 @@ def open_perception(room: Room) -> Extension:
 
 class _Perception:
     def __init__(self, room: Room, folder: Confined) -> None:
-        self._room = room
+        self._room, self._git = room, GitView(room.root)
         budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
         reader = InstructionReader(
             folder, path_of=self._path, memory=self._memory_lines, unread=self.unread,
@@ -82,7 +83,8 @@ class _Perception:
     def facts(self) -> list[Fact]:
         """Asked when a turn begins. What the turns in place say already is not said again."""
         state = self._room.session.tape.state
-        found = [git_fact(self._room.root)]
+        git = self._git.fact()
+        found = [git] if git is not None and not (is_without(git) and _said(state, "git") == git.text) else []
         kind = kind_of(self._room.root).line()
         if kind and _said(state, "project") != kind:
             found.append(Fact("project", kind))
@@ -90,7 +92,7 @@ class _Perception:
         if is_first and self._room.begun.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
             text, quoted = overview(self._room.root, self.unread)
             found += [Fact("files", text, quoted)] if text else []
-        return [fact for fact in found if fact is not None]
+        return found
 
     def task(self) -> Task:
         """What is being worked on, as files are ranked by it."""

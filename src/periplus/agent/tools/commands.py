@@ -29,6 +29,7 @@ Consent: TypeAlias = Callable[[Wish, str], bool]
 """Asked for what a command wants beyond the sandbox, with its text; a person says yes or no."""
 
 _NAMED_MAX: Final = 20
+_SYSTEM_PATH: Final = "/bin:/usr/bin"
 DEADLINE_S: Final = 60.0
 DEADLINE_S_MAX: Final = 600.0
 COMMAND_CHARS_MAX: Final = 50_000
@@ -100,7 +101,9 @@ class Shell:
         self.environment = declared_environment(environment, home=self.home, temporary=self.temporary)
         self.watch = TreeWatch(work)
         self._told_why_not = ""
-        self._program = shutil.which("bash", path=self.environment["PATH"]) or "/bin/sh"
+        # One that PATH finds in the home folder or in /tmp would not be there in the sandbox.
+        places = (_SYSTEM_PATH, self.environment["PATH"]) if sandbox.layer != "none" else (self.environment["PATH"],)
+        self._program = next((found for one in places if (found := shutil.which("bash", path=one))), "/bin/sh")
 
     def words(self, command: str) -> list[str]:
         return [self._program, "-c", command]
