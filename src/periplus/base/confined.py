@@ -22,7 +22,7 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -40,6 +40,7 @@ NAME_BYTES_MAX: Final = 255
 DEPTH_MAX: Final = 64
 FILE_BYTES_MAX: Final = 64 << 20
 ENTRIES_MAX: Final = 200_000
+LOOK_EVERY: Final = 256
 
 _RESERVED: Final = (".git", ".periplus")
 _SLASHES: Final = frozenset("\\\u2044\u2215\u2216\u29f5\u29f8\u29f9\ufe68\uff0f\uff3c")
@@ -231,12 +232,17 @@ class Confined:
         finally:
             os.close(fd)
 
-    def list(self, path: str = ".") -> list[Entry]:
-        """What lies in a folder, by name; what is reserved, or has a name that no path may have, is left out."""
+    def list(self, path: str = ".", meanwhile: Callable[[], None] | None = None) -> list[Entry]:
+        """What lies in a folder, by name; what is reserved, or has a name that no path may have, is left out.
+
+        ``meanwhile`` is called before the first name and every LOOK_EVERY names; what it raises ends the listing.
+        """
         names = judge_path(path)
         found = []
         with self._folder(names, path) as folder:
             for count, name in enumerate(self._listed(folder, path)):
+                if meanwhile is not None and count % LOOK_EVERY == 0:
+                    meanwhile()
                 if count >= self.limits.entries_max:
                     raise _refused(path, "too_large", f"over {self.limits.entries_max:,} names in it")
                 inner = "/".join((*names, name))

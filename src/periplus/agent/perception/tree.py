@@ -51,6 +51,10 @@ class Tree:
         return sorted(one for one in self.counts if one and one.startswith(lead) and "/" not in one[len(lead) :])
 
 
+class _TimeIsUpError(Exception):
+    """The walk has had its time."""
+
+
 class _Waiting(NamedTuple):
     path: str
     ignores: Ignores
@@ -69,13 +73,22 @@ def look_at(
     bounds = bounds or Bounds()
     deadline = monotonic_s() + bounds.seconds
     tree = Tree()
+
+    def look() -> None:
+        if monotonic_s() > deadline:
+            raise _TimeIsUpError
+
     with Confined(root, limits=Limits(entries_max=bounds.folder_entries)) as held:
         waiting = deque([_above(held, folder)])
         seen = 0
         while waiting and not tree.stopped:
             at = waiting.popleft()
             tree.counts.setdefault(at.path, 0)
-            entries = _listed(held, at.path, folder, tree)
+            try:
+                entries = _listed(held, at.path, folder, tree, look)
+            except _TimeIsUpError:
+                tree.stopped = f"over {bounds.seconds:g} s"
+                break
             at = _within(held, at, entries)
             for number, entry in enumerate(entries):
                 seen += 1
@@ -131,9 +144,9 @@ def _within(held: Confined, at: _Waiting, entries: Sequence[Entry] | None) -> _W
     return at._replace(ignores=at.ignores.within(rules), rules=at.rules + len(rules))
 
 
-def _listed(held: Confined, path: str, asked: str, tree: Tree) -> list[Entry]:
+def _listed(held: Confined, path: str, asked: str, tree: Tree, look: Callable[[], None]) -> list[Entry]:
     try:
-        return held.list(path or ".")
+        return held.list(path or ".", look)
     except PeriplusError as error:
         if path == asked and path:
             raise

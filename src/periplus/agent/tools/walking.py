@@ -1,14 +1,19 @@
-"""Walking the folder: files in the order of their paths, what is ignored left out, everything bounded."""
+"""Walking the folder: files in the order of their paths, what is ignored left out, everything bounded.
+
+The time is looked at between entries and within each listing, so that one folder with very many entries overruns the bound by no more
+than LOOK_EVERY of them; a single call that the system does not answer is all that is waited for.
+"""
 
 from __future__ import annotations
 
 __all__ = ["WALK_SECONDS_MAX", "Walk"]
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from periplus.agent.tools.ignores import Ignores, parse_rules
-from periplus.base.confined import Confined, Entry
+from periplus.base.confined import LOOK_EVERY, Confined, Entry
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
 
 WALK_SECONDS_MAX: Final = 15.0
@@ -23,18 +28,23 @@ class Walk:
 
     def __init__(
         self, folder: Confined, *, with_ignored: bool = False, seconds: float = WALK_SECONDS_MAX,
-        unread: Callable[[str], bool] = lambda _: False,
+        unread: Callable[[str], bool] = lambda _: False, monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._folder, self._with_ignored, self._seconds, self._unread = folder, with_ignored, seconds, unread
+        self._monotonic_s, self._deadline_s = monotonic_s, 0.0
         self.kept_back = 0
         self.stopped = ""
         self.unread: list[str] = []
 
     def entries(self, path: str = ".", depth: int | None = None) -> Iterator[Entry]:
         """Files and folders below ``path``, a folder before what lies in it; ``depth`` 1 is what lies in it directly."""
-        import time
+        self._deadline_s = self._monotonic_s() + self._seconds
+        try:
+            yield from self._entries(path, depth)
+        except _TimeIsUpError:
+            self.stopped = f"over {self._seconds:.0f} s"
 
-        deadline = time.monotonic() + self._seconds
+    def _entries(self, path: str, depth: int | None) -> Iterator[Entry]:
         names = () if path == "." else tuple(path.split("/"))
         waiting: list[Entry] = []
         seen = 0
@@ -44,15 +54,20 @@ class Walk:
         while waiting:
             entry = waiting.pop()
             seen += 1
-            if seen > ENTRIES_MAX or time.monotonic() > deadline:
-                self.stopped = f"over {ENTRIES_MAX:,} entries" if seen > ENTRIES_MAX else f"over {self._seconds:.0f} s"
+            if seen > ENTRIES_MAX:
+                self.stopped = f"over {ENTRIES_MAX:,} entries"
                 return
+            self._check_time()
             yield entry
             if entry.kind == "folder" and (depth is None or entry.path.count("/") - len(names) + 1 < depth):
                 parent = entry.path.rpartition("/")[0] or "."
                 ignores = self._within(known[parent], tuple(entry.path.split("/")))
                 known[entry.path] = ignores
                 waiting += reversed(self._inner(entry.path, ignores))
+
+    def _check_time(self) -> None:
+        if self._monotonic_s() > self._deadline_s:
+            raise _TimeIsUpError
 
     def files(self, path: str = ".") -> Iterator[Entry]:
         """The plain files below ``path``, or ``path`` itself, ignored or not, where it is one. Raises NotFoundError."""
@@ -92,16 +107,24 @@ class Walk:
 
     def _inner(self, path: str, ignores: Ignores, *, is_asked: bool = False) -> list[Entry]:
         try:
-            found = self._folder.list(path)
+            found = self._folder.list(path, self._check_time)
         except (NotFoundError, ConfinementError, EnvironmentFailure) as error:
             if is_asked:
                 raise
             self.unread.append(f"{path}: {error}")
             return []
-        told = [one for one in found if not self._unread(one.path)]
-        self.kept_back += len(found) - len(told)
-        found = told
-        if self._with_ignored:
-            return found
-        return [one for one in found
-                if not ignores.leaves_out(tuple(one.path.split("/")), is_folder=one.kind == "folder")]  # fmt: skip
+        kept: list[Entry] = []
+        for count, one in enumerate(found):
+            if count % LOOK_EVERY == 0:
+                self._check_time()  # each is laid against each rule
+            if self._unread(one.path):
+                self.kept_back += 1
+            elif self._with_ignored or not ignores.leaves_out(
+                tuple(one.path.split("/")), is_folder=one.kind == "folder"
+            ):
+                kept.append(one)
+        return kept
+
+
+class _TimeIsUpError(Exception):
+    """The walk has had its time."""
