@@ -42,7 +42,7 @@ class Walk:
         try:
             yield from self._entries(path, depth)
         except _TimeIsUpError:
-            self.stopped = f"over {self._seconds:.0f} s"
+            self.stopped = f"over {self._seconds:g} s"
 
     def _entries(self, path: str, depth: int | None) -> Iterator[Entry]:
         names = () if path == "." else tuple(path.split("/"))
