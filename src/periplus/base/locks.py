@@ -23,7 +23,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import LockTimeoutError, environment_failure
@@ -32,6 +32,7 @@ LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004
 _POLL_MIN_S: Final = 0.0001
 _POLL_MAX_S: Final = 0.02
+_RING_S: Final = 0.003  # a lock whose holder was killed, or does not ring, is had within that
 _AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
 _WORK_S: Final = 0.001
 _STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
@@ -75,6 +76,16 @@ def _since_ms(text: str) -> int:
         return 0
 
 
+class LockBell(Protocol):
+    """As ``base.bells.Bell``, of whatever memory there is at the moment; ``listen`` gives None where there is none."""
+
+    def listen(self) -> int | None: ...
+
+    def sleep(self, heard: int, seconds: float) -> None: ...
+
+    def ring(self) -> None: ...
+
+
 class Lock:
     """An exclusive advisory lock on the file ``path``; re-usable, not re-entrant."""
 
@@ -88,6 +99,7 @@ class Lock:
         self._text = b""
         self._text_s = 0.0
         self._was_in_place = False
+        self.bell: LockBell | None = None  # what those who wait sleep by
         _held.add(self)
 
     @property
@@ -132,6 +144,8 @@ class Lock:
             self._drop()  # a lock ends with its descriptor, whatever the system says of the unlocking
         finally:
             mutex.release()  # a forked child that leaves the block releases what it entered with
+        if self.bell is not None:
+            self.bell.ring()
 
     def try_take(self) -> bool:
         """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
@@ -175,10 +189,14 @@ class Lock:
             if meanwhile is not None and now_s >= work_s:
                 meanwhile()
                 work_s = time.monotonic() + _WORK_S
-            else:
-                time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
+            bell = self.bell
+            heard = bell.listen() if bell is not None else None
             if self._try(is_in_place):
                 return
+            if bell is None or heard is None:
+                time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
+            else:
+                bell.sleep(heard, min(max((now_s - moved_s) / 10, _RING_S), _POLL_MAX_S, deadline - now_s))
 
     def _try(self, is_in_place: Callable[[], bool] | None = None) -> bool:
         while True:

@@ -24,7 +24,7 @@ aligned store, so that no reader sees half of one.
 
 from __future__ import annotations
 
-__all__ = ["EpochEndedError", "FlushMap", "Written"]
+__all__ = ["EpochEndedError", "FlushMap", "Told", "Written"]
 
 import hashlib
 import os
@@ -35,6 +35,7 @@ from binascii import crc_hqx
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import Files
 from periplus.base.locks import Lock
@@ -44,13 +45,15 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = b"PPLSFLU1"
 _BYTES: Final = 4096
-_USED: Final = 15 * 8
+_USED: Final = 16 * 8
 _VALUE_MAX: Final = 2**48 - 1
 _PATIENCE_S: Final = 1.0
 _PACE_US_MAX: Final = 20_000  # by one stall nobody learns to wait long
 _POLL_MIN_S: Final = 0.00005
 _POLL_MAX_S: Final = 0.002
 
+
+_BELLS_OFFSET: Final = 2048
 
 # The words, by their place.
 _EPOCH: Final = 8
@@ -60,8 +63,7 @@ _DURABLE: Final = 11
 _POISONED: Final = 12
 _PACE_US: Final = 13  # what the last sync took: how long to sleep, no more
 _CROWD: Final = 14  # how many records the last sync covered or came during it: how many to wait for, no more
-_TRIES: Final = 2  # one who leads says what is durable a moment before he lets go
-_SELDOM: Final = 8  # how many looks at a leader who says nothing before somebody asks whether he is there
+_END: Final = 15  # where in the segment what was written ends
 
 
 class Written(NamedTuple):
@@ -71,6 +73,15 @@ class Written(NamedTuple):
     last_seq: int
     epoch: int
     record_count: int = 1
+
+
+class Told(NamedTuple):
+    """What the map says: its epoch, the last seq that was written and where it ends, the last one that is durable."""
+
+    epoch: int
+    last_seq: int
+    end: int
+    durable: int
 
 
 class EpochEndedError(Exception):
@@ -96,6 +107,7 @@ class FlushMap:
             0,
         )  # our words, what we wrote, durable before it
         self._crowd = 0  # as this process said it last
+        self._bells: tuple[Bell, Bell] | None = None
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
     def close(self) -> None:
@@ -158,7 +170,20 @@ class FlushMap:
             self._put(_DURABLE, durable, epoch)
             self._put(_SEGMENT, segment, epoch)
 
-    def wrote(self, batch: Written) -> bool:
+    def told(self, segment: int) -> Told | None:
+        """Under the lock: what the last writer says of ``segment``; None where it is not the newest, or not to be relied on.
+
+        Only who looks at the file knows whether he was stopped in the middle.
+        """
+        epoch = self._epoch() if self.is_mapped() else 0
+        if not epoch or self._get(_SEGMENT, epoch) != segment or self._get(_POISONED, epoch) != 0:
+            return None
+        written, end, durable = (self._get(word, epoch) for word in (_WRITTEN, _END, _DURABLE))
+        if not written or not end or durable is None or durable > written:
+            return None
+        return Told(epoch, written, end, durable)
+
+    def wrote(self, batch: Written, end: int) -> bool:
         """Say so. Gives whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
         epoch = batch.epoch
         if not epoch:
@@ -166,9 +191,11 @@ class FlushMap:
         words, place, agreed = self._agreed_bytes
         is_agreed = agreed[0] == epoch and place[0] == batch.segment and self._map is not None
         is_agreed = is_agreed and self._map is not None and self._map[:_USED] == words
+        self._put(_END, end, epoch)
         self._put(_WRITTEN, batch.last_seq, epoch)
         if is_agreed:
-            self._left = (_with_word(words, _WRITTEN, self._read[_WRITTEN][1]), batch, agreed[1])
+            words = _with_word(_with_word(words, _END, self._read[_END][1]), _WRITTEN, self._read[_WRITTEN][1])
+            self._left = (words, batch, agreed[1])
         return is_agreed and self.is_alone(batch)
 
     def is_alone(self, batch: Written) -> bool:
@@ -218,27 +245,44 @@ class FlushMap:
                 return self._sync(batch, self._left[2], batch.last_seq, sync), True
             finally:
                 self._lock.release()
-        until_s, known, looks = 0.0, -1, 0
+                self._ring_done()
+        until_s = 0.0
         while True:
-            if (looks < _TRIES or not looks % _SELDOM) and self._try_lead():
+            if not self.is_mapped() or self._bells is None:
+                raise EpochEndedError
+            bell = self._bells[1]
+            heard = bell.listen()
+            durable = self._reached(batch)
+            if durable >= batch.last_seq:
+                return durable, False
+            if self._try_lead():
                 try:
                     return self._lead(batch, sync)
                 finally:
                     self._lock.release()
-            if not self.is_mapped():
-                raise EpochEndedError
-            durable = self._reached(batch)
-            if durable >= batch.last_seq:
-                return durable, False
+                    self._ring_done()
             now_s = time.monotonic()
             until_s = until_s or now_s + _PATIENCE_S
             if now_s >= until_s:
                 return self._lead(batch, sync)
-            if durable != known and known >= 0:  # that one is done, and did not cover us: we may be next
-                known, looks = durable, 0
-                continue
-            known, looks = durable, looks + 1
-            time.sleep(min(max(self._pace_s(batch.epoch) / 6, _POLL_MIN_S), _POLL_MAX_S))
+            bell.sleep(heard, min(max(self._pace_s(batch.epoch) * 4, 0.002), 0.02))
+
+    def _ring_done(self) -> None:
+        if self._bells is not None and self.is_mapped():
+            self._bells[1].ring(WAKE_ALL)
+
+    # -- as the bell of the writers' lock
+
+    def listen(self) -> int | None:
+        return self._bells[0].listen() if self._bells is not None and self.is_mapped() else None
+
+    def sleep(self, heard: int, seconds: float) -> None:
+        if self._bells is not None:
+            self._bells[0].sleep(heard, seconds)
+
+    def ring(self) -> None:
+        if self._bells is not None and self.is_mapped():
+            self._bells[0].ring()
 
     def _reached(self, batch: Written) -> int:
         durable = self.durable(batch.epoch)
@@ -343,7 +387,7 @@ class FlushMap:
             return _EPOCH  # it is bound to no other
         if self._seeds[0] != epoch:
             data = epoch.to_bytes(6, "little")
-            self._seeds = (epoch, {number: crc_hqx(data, number) for number in range(_SEGMENT, _CROWD + 1)})
+            self._seeds = (epoch, {number: crc_hqx(data, number) for number in range(_SEGMENT, _END + 1)})
         return self._seeds[1][word]
 
     def _begin_epoch(self, segment: int, written: int, durable: int) -> int:
@@ -352,7 +396,7 @@ class FlushMap:
         self._words[_EPOCH] = 0  # from here on nobody reads on
         self._map[: len(self._identity)] = self._identity
         for word, value in ((_SEGMENT, segment), (_WRITTEN, written), (_DURABLE, durable),
-                            (_POISONED, 0), (_PACE_US, 0), (_CROWD, 0)):  # fmt: skip
+                            (_POISONED, 0), (_PACE_US, 0), (_CROWD, 0), (_END, 0)):  # fmt: skip
             self._put(word, value, epoch)
         self._put(_EPOCH, epoch, 0)
         return epoch
@@ -381,6 +425,7 @@ class FlushMap:
         except (OSError, ValueError):
             return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
         self._words = memoryview(self._map).cast("Q")
+        self._bells = (Bell(self._map, _BELLS_OFFSET), Bell(self._map, _BELLS_OFFSET + BELL_BYTES))
         return True
 
     def _no_map(self) -> bool:
@@ -396,6 +441,9 @@ class FlushMap:
 
     def _unmap(self) -> None:
         self._words = memoryview(b"")
+        for bell in self._bells or ():
+            bell.close()
+        self._bells = None
         if self._map is not None:
             self._map.close()
             self._map = None

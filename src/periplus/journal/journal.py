@@ -32,9 +32,11 @@ from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.flush import EpochEndedError
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START
+from periplus.journal.overlay import Added
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
 from periplus.journal.settings import LineageFile, mint_lineage, read_lineage, read_settings
+from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
 from periplus.journal.writing import SegmentWriter
 
@@ -69,15 +71,15 @@ class Journal(JournalReader):
         if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
             self.files.make_folder(self.layout.journal)
-        with self._lock.holding(patience_s, self._read_ahead, self._is_as_left) as is_as_left:
-            if not is_as_left:
+        with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
+            if not is_in_place or not self._is_caught_up():
                 self._validate()
             receipt, pending = self._write(fn, writer, key, durable=durable)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
         if receipt.repeated or not receipt.record_count:
             return receipt
-        if project or self._overlay.record_count > OVERLAY_RECORDS_MAX:
+        if project or self._behind > OVERLAY_RECORDS_MAX:
             try:
                 self.project()
                 if project and self._projector.untaken:
@@ -180,12 +182,32 @@ class Journal(JournalReader):
             mend="Repeat the command.",
         )
 
-    def _is_as_left(self) -> bool:
-        """Under the lock: whether nobody changed anything since this process wrote, so that all validated then still is."""
-        own, writer = self._own, self._writer
-        if own is None or writer is None or self.is_stale or self.damage is not None:
+    def _is_in_place(self) -> bool:
+        """Under the lock: whether the names are those that this process validated, and its view is of all that was there."""
+        writer = self._writer
+        if writer is None or self._own is None or self.is_stale or self.damage is not None or self._tail is not None:
             return False
-        return writer.is_as_left(self._seen.get(own.lineage))
+        return writer.is_in_place()
+
+    def _is_caught_up(self) -> bool:
+        """Under the lock, with all in place: have the view end where the journal does, without a look at what others wrote.
+
+        False where there is more to it than whole batches of theirs.
+        """
+        lineage, writer = self.lineage, self._writer
+        end = self._seen.get(lineage)
+        if end is None or writer is None:
+            return False
+        if writer.is_as_left(end):
+            return True
+        found = writer.added(end) if not self.index.has_floors else None
+        if found is None:
+            return False
+        if found[1]:
+            count = found[0].next_seq - end.next_seq
+            self._seen[lineage] = found[0]
+            self._step_over(Added(end.segment, end.offset, end.next_seq, count, found[1]))
+        return True
 
     def _validate(self) -> None:
         """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
@@ -221,7 +243,7 @@ class Journal(JournalReader):
         if done is not None:
             return done, self._unsettled(done.lineage, done.last_seq)
         key = key or self.random(10).hex()
-        transaction = Transaction(self.types, self._overlay.heads_of, self._overlay.shown)
+        transaction = Transaction(self.types, self._heads_to_write, self._shown)
         fn(transaction)
         if self.damage is not None:  # seen by what a merge reads of the past
             raise self.damage
@@ -233,6 +255,15 @@ class Journal(JournalReader):
             raise UsageError("only observations may be written without a sync of their own")
         receipt, pending = self._append(lineage, transaction.drafts, writer, key)
         return receipt, pending if durable and self.syncs else None
+
+    def _heads_to_write(self, item_type: str, item_id: str) -> list[Head]:
+        """As ``heads_of``; what others wrote and does not name the entity need not be known for that."""
+        if self._added and item_id.encode() in self._added_names:
+            self._take_added()
+        return self._taken.heads_of(item_type, item_id)
+
+    def _shown(self, item_type: str, heads: list[Head]) -> Entity | None:
+        return self._taken.shown(item_type, heads)
 
     def _unsettled(self, lineage: str, last_seq: int) -> Pending | None:
         """Before records are acknowledged that somebody else wrote: he may have stopped before their sync."""
@@ -293,10 +324,13 @@ class Journal(JournalReader):
     def _writer_of(self, lineage: str) -> SegmentWriter:
         if self._writer is None or self._writer.lineage != lineage:
             self._writer = SegmentWriter(self, lineage)
+            self._lock.bell = self._writer.bell
         return self._writer
 
     def _read_ahead(self) -> None:
-        """While the lock is waited for: what is read now need not be read under it."""
+        """While the lock is waited for: what is read now need not be read under it, where it is more than a little."""
+        if self._writer is not None and self._writer.is_near(self.end()):
+            return
         try:
             self._read_on(salvage=False)
         except PeriplusError:
@@ -323,7 +357,7 @@ class Journal(JournalReader):
             self._forget()  # what lies behind the last batch is looked at anew
             self._try_refresh()
             raise
-        add, segment = self._overlay.add, end.segment
+        add, segment = self._taken.add, end.segment
         for entry, draft in zip(entries, drafts, strict=True):
             add(entry, lineage, segment, version=draft.version)
         self._seen[lineage] = end

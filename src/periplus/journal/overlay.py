@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Overlay"]
+__all__ = ["Added", "Overlay", "names_in"]
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
@@ -14,8 +15,27 @@ from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, is_sound_change
 
+_NAMES: Final = re.compile(rb'"item_id":"([^"]*)"')
 _KEPT_MAX: Final = 256
 _KEPT_BYTES_MAX: Final = 65_536
+
+
+class Added(NamedTuple):
+    """Records of our own lineage that others wrote, whole lines whose checksums hold; what they say is not known yet."""
+
+    segment: int
+    offset: int
+    first_seq: int
+    record_count: int
+    data: bytes
+
+
+def names_in(data: bytes) -> list[bytes] | None:
+    """The id of each entity that records in the lines ``data`` are of, and perhaps others; None where it takes a closer look."""
+    if b"\\" in data and b"\\u" in data:
+        return None  # a name may be written in another way
+    found = _NAMES.findall(data)
+    return found if len(found) == data.count(b'"item_id"') else None
 
 
 class _Waiting(NamedTuple):

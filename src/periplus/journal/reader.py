@@ -30,10 +30,10 @@ from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
-from periplus.journal.overlay import Overlay
+from periplus.journal.overlay import Added, Overlay, names_in
 from periplus.journal.projection import Looked, Progress, Projector, no_progress
 from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
-from periplus.journal.segment import Entry, Tail
+from periplus.journal.segment import Entry, Tail, read_block
 from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.journal.stated import cut_short, is_sound
@@ -299,7 +299,7 @@ class JournalReader:
         if self.damage is not None:
             self._index_salvaged()
             return False
-        if self._seen and not self._overlay.record_count and not rewrite and looked is None:
+        if self._seen and not self._behind and not rewrite and looked is None:
             return True
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
@@ -404,7 +404,52 @@ class JournalReader:
         self._seen: dict[str, Position] = dict(self.index.watermarks())
         self._sizes: dict[str, tuple[int, int, int]] = {}
         self._tail: Tail | None = None
-        self._overlay = Overlay(self.index, self.load_object)
+        self._taken = Overlay(self.index, self.load_object)
+        self._added: list[Added] = []
+        self._added_names: set[bytes] = set()
+
+    @property
+    def _overlay(self) -> Overlay:
+        """The records behind the index's watermark."""
+        if self._added:
+            self._take_added()
+        return self._taken
+
+    @property
+    def _behind(self) -> int:
+        """How many records there are behind the index's watermark."""
+        added = self._added
+        return self._taken.record_count + (sum([one.record_count for one in added]) if added else 0)
+
+    def _step_over(self, added: Added) -> None:
+        """Have the view end behind ``added``, and take in what it says when somebody asks for it."""
+        self._added.append(added)
+        names = names_in(added.data)
+        if names is None:
+            self._take_added()
+        else:
+            self._added_names.update(names)
+
+    def _take_added(self) -> None:
+        """Take in what others wrote and we stepped over, its checksums checked."""
+        added, self._added = self._added, []
+        self._added_names.clear()
+        try:
+            is_whole = all(self._takes(one) for one in added)
+        except (DamageError, HistoryNeededError):
+            is_whole = False
+        if not is_whole:
+            self._forget()  # it is met again, and what is to be done is done
+            self.refresh()
+
+    def _takes(self, added: Added) -> bool:
+        """Whether ``added`` is whole batches of records; they are taken in then."""
+        block = read_block(added.data, base=added.offset, next_seq=added.first_seq)
+        if len(block.records) != added.record_count:
+            return False
+        for entry in block.entries():
+            self._taken.add(entry, self.lineage, added.segment)
+        return True
 
     def _to_read(self, *, is_listed: bool) -> list[str]:
         """Each lineage that is there or was; ``is_listed``: who asks has looked at the folder just now."""
@@ -475,7 +520,7 @@ class JournalReader:
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         for entry in chunk.entries:
-            self._overlay.add(entry, lineage, chunk.segment, salvage=salvage)
+            self._taken.add(entry, lineage, chunk.segment, salvage=salvage)
         self._seen[lineage] = chunk.end
         if chunk.size >= 0:
             inode = chunk.inode or (place_of(chunk.path) or (0, 0))[1]  # 0: moved since

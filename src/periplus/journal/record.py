@@ -18,6 +18,7 @@ __all__ = [
     "PayloadRef",
     "Record",
     "action_class",
+    "are_sealed",
     "decode_line",
     "decode_lines",
     "encode_line",
@@ -146,6 +147,20 @@ def unseal_line(line: bytes) -> bytes | None:
         return None
     leaf = hashlib.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
     return leaf if leaf[:8].hex().encode() == line[-18:-2] else None
+
+
+def are_sealed(data: bytes, count: int, last_seq: int) -> bool:
+    """Whether ``data`` is ``count`` whole lines whose checksums hold, the last of them the record ``last_seq``."""
+    lines = data.split(b"\n")
+    if lines.pop() or len(lines) != count:
+        return False
+    sums = []
+    for line in lines:
+        digest = _begin_leaf()
+        digest.update(line[:-SUM_TRAILER_BYTES])
+        sums.append(b',"sum":"%b"}' % digest.digest()[:8].hex().encode())
+    is_last = not count or lines[-1].startswith(b'{"v":%d,"seq":%d,' % (RECORD_VERSION, last_seq))
+    return is_last and sums == [line[-SUM_TRAILER_BYTES:] for line in lines]
 
 
 def decode_line(line: bytes) -> tuple[Record, bytes]:

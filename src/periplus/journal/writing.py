@@ -21,7 +21,15 @@ from periplus.base.files import FolderWatch, read_plain, write_atomic
 from periplus.base.locks import Lock
 from periplus.journal.flush import EpochEndedError, FlushMap, Written
 from periplus.journal.lineage import SEGMENT_READ_MAX, Position, encode_durable
-from periplus.journal.record import RECORD_VERSION, PayloadRef, Record, decode_line, encode_line
+from periplus.journal.record import (
+    RECORD_VERSION,
+    SUM_TRAILER_BYTES,
+    PayloadRef,
+    Record,
+    are_sealed,
+    decode_line,
+    encode_line,
+)
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
 _ROOM_BYTES: Final = 256 * 1024
+_ADDED_BYTES_MAX: Final = 64 * 1024
 _ROOM_FROM: Final = 16  # a process that writes a few batches and ends has no use for room
 
 
@@ -77,6 +86,10 @@ class SegmentWriter:
         self._batches = 0  # that this process wrote
         self._room = (0, 0)  # segment, and up to where room was asked for
 
+    @property
+    def bell(self) -> FlushMap:
+        return self._flush
+
     def close(self) -> None:
         self._settled = self._left = None
         for fd in (self._fd, self._mark_fd):
@@ -106,8 +119,8 @@ class SegmentWriter:
         is_settled = others is not None and mine is not None and self._fd >= 0 and lock.is_current()
         self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
 
-    def is_as_left(self, end: Position | None) -> bool:
-        """Under the lock: whether nobody has written, led, failed or moved a file since we wrote up to ``end``.
+    def is_in_place(self) -> bool:
+        """Whether the folders have the names that they had when all was validated.
 
         That the folders are where they were is looked at by ``wait``, while the bytes are on their way.
         """
@@ -117,10 +130,49 @@ class SegmentWriter:
         if not others() or not mine():
             self._settled = None
             return False
-        if end is None or end is not self._left:
+        return True
+
+    def is_as_left(self, end: Position) -> bool:
+        """Under the lock, with all in place: whether nobody has written, led or failed since we wrote up to ``end``."""
+        if end is not self._left:
             return False
         place = (end.segment, end.next_seq - 1, self._journal.durable_seq)
         return os.lseek(self._fd, 0, os.SEEK_END) == end.offset and self._flush.is_agreed(place, self._epoch)
+
+    def added(self, end: Position) -> tuple[Position, bytes] | None:
+        """Under the lock, with all in place: what others have written behind ``end``, and where it ends.
+
+        Every checksum in it holds, and it is as many records as the last of them told when he had written them; what they
+        say is not looked at. None where it is not so, or much.
+        """
+        told = self._flush.told(end.segment)
+        if told is None or self._segment != end.segment or not 0 <= told.end - end.offset <= _ADDED_BYTES_MAX:
+            return None
+        before = end.offset - SUM_TRAILER_BYTES - 1
+        try:
+            if os.lseek(self._fd, 0, os.SEEK_END) != told.end:
+                return None
+            data = os.pread(self._fd, told.end - before, before)
+        except OSError:
+            return None
+        added = data[SUM_TRAILER_BYTES + 1 :]
+        count = told.last_seq - end.next_seq + 1
+        if (
+            data[8:24] != end.sum.encode()
+            or len(data) != told.end - before
+            or not are_sealed(added, count, told.last_seq)
+        ):
+            return None
+        self._epoch = told.epoch
+        journal = self._journal
+        journal.durable_seq = max(journal.durable_seq, told.durable)
+        return Position(end.segment, told.end, told.last_seq + 1, data[-19:-3].decode()), added
+
+    def is_near(self, end: Position) -> bool:
+        """Whether what lies behind ``end`` is stepped over faster than it is read."""
+        if self._settled is None or self._segment != end.segment:
+            return False
+        return os.lseek(self._fd, 0, os.SEEK_END) - end.offset <= _ADDED_BYTES_MAX
 
     def mapped_durable(self) -> int:
         """The highest durable seq by the flush map as it is now; 0 where there is none."""
@@ -150,7 +202,7 @@ class SegmentWriter:
         next_seq = position.next_seq + len(entries)
         end = self._left = Position(position.segment, offset + length, next_seq, leaf[:8].hex())
         batch = Written(position.segment, next_seq - 1, self._epoch, len(entries))
-        if self._flush.wrote(batch):  # else others' bytes are on the way, and a sync of these is near
+        if self._flush.wrote(batch, offset + length):  # else others' bytes are on the way, and a sync of these is near
             self._files.begin_sync(self._fd, start, offset + length - start)
         return Appended(entries, end, self._place[1], batch)
 
@@ -339,7 +391,7 @@ class SegmentWriter:
                     return there.st_size
                 os.close(self._fd)
                 self._fd = -1
-            self._fd = self._files.open(path, os.O_WRONLY | os.O_APPEND)
+            self._fd = self._files.open(path, os.O_RDWR | os.O_APPEND)
             status = os.fstat(self._fd)
         except OSError as error:
             raise environment_failure(error, "open", path) from error
