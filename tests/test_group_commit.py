@@ -19,7 +19,7 @@ from periplus.journal.doctor import examine
 from support import WRITER, item, make_store, open_journal
 
 USED_BYTES = 128
-BELLS = range(2048, 2048 + 32)
+BELLS = range(2048, 2048 + 64)
 
 
 def put(number, text, **options):

@@ -88,12 +88,12 @@ def _futex(memory: mmap, offset: int) -> Callable[[int, int, float], bool] | Non
     number = _NUMBERS.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > _WORD else None
     if number is None:
         return None
-    import ctypes
-
     try:
+        import ctypes
+
         call = ctypes.CDLL(None, use_errno=True).syscall
-    except (OSError, AttributeError):
-        return None
+    except (ImportError, OSError, AttributeError):
+        return None  # a Python without it, or a disk that cannot be read just now
     call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p]
     call.restype = ctypes.c_long
     anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping in place

@@ -51,9 +51,13 @@ _PATIENCE_S: Final = 1.0
 _PACE_US_MAX: Final = 20_000  # by one stall nobody learns to wait long
 _POLL_MIN_S: Final = 0.00005
 _POLL_MAX_S: Final = 0.002
+_RING_S: Final = 0.002  # what the end of a leader who does not ring costs
+_RING_MAX_S: Final = 0.02
 
 
 _BELLS_OFFSET: Final = 2048
+_NUMBER: Final = 2048 // 8 + 6  # of the sync that runs, or ran last; beside the bells, for it decides nothing either
+_COVERED: Final = 2048 // 8 + 7  # up to where that one reaches
 
 # The words, by their place.
 _EPOCH: Final = 8
@@ -107,7 +111,7 @@ class FlushMap:
             0,
         )  # our words, what we wrote, durable before it
         self._crowd = 0  # as this process said it last
-        self._bells: tuple[Bell, Bell] | None = None
+        self._bells: list[Bell] = []  # of the writers' lock; of the syncs with an even and with an odd number
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
     def close(self) -> None:
@@ -246,12 +250,10 @@ class FlushMap:
             finally:
                 self._lock.release()
                 self._ring_done()
-        until_s = 0.0
+        until_s, heard, bell = 0.0, 0, None
         while True:
-            if not self.is_mapped() or self._bells is None:
+            if not self.is_mapped():
                 raise EpochEndedError
-            bell = self._bells[1]
-            heard = bell.listen()
             durable = self._reached(batch)
             if durable >= batch.last_seq:
                 return durable, False
@@ -265,23 +267,34 @@ class FlushMap:
             until_s = until_s or now_s + _PATIENCE_S
             if now_s >= until_s:
                 return self._lead(batch, sync)
-            bell.sleep(heard, min(max(self._pace_s(batch.epoch) * 4, 0.002), 0.02))
+            if bell is not None:
+                bell.sleep(heard, min(max(self._pace_s(batch.epoch) * 4, _RING_S), _RING_MAX_S))
+            bell = self._bells[1 + self._sync_of(batch) % 2]
+            heard = bell.listen()  # and look again, before any sleep
+
+    def _sync_of(self, batch: Written) -> int:
+        """The number of the sync that ``batch`` waits for: the one that runs, or the next."""
+        number: int = self._words[_NUMBER]
+        return number if self._words[_COVERED] >= batch.last_seq else number + 1
 
     def _ring_done(self) -> None:
-        if self._bells is not None and self.is_mapped():
-            self._bells[1].ring(WAKE_ALL)
+        """Wake those whom the sync that is over has covered, and one of the others, who leads the next."""
+        if self.is_mapped():
+            number: int = self._words[_NUMBER]
+            self._bells[1 + number % 2].ring(WAKE_ALL)
+            self._bells[1 + (number + 1) % 2].ring()
 
     # -- as the bell of the writers' lock
 
     def listen(self) -> int | None:
-        return self._bells[0].listen() if self._bells is not None and self.is_mapped() else None
+        return self._bells[0].listen() if self.is_mapped() else None
 
     def sleep(self, heard: int, seconds: float) -> None:
-        if self._bells is not None:
+        if self._bells:
             self._bells[0].sleep(heard, seconds)
 
     def ring(self) -> None:
-        if self._bells is not None and self.is_mapped():
+        if self.is_mapped():
             self._bells[0].ring()
 
     def _reached(self, batch: Written) -> int:
@@ -313,6 +326,8 @@ class FlushMap:
     def _sync(self, batch: Written, before: int, written: int, sync: Callable[[int], None]) -> int:
         """As the leader: make durable what is ``written``, and say so."""
         begun_ns = time.monotonic_ns()
+        if not self.is_alone(batch) and self.is_mapped():
+            self._words[_COVERED], self._words[_NUMBER] = written, (self._words[_NUMBER] + 1) & _VALUE_MAX
         sync(before)
         pace_us = min((time.monotonic_ns() - begun_ns) // 1000, _PACE_US_MAX)
         if not self.is_mapped():
@@ -425,7 +440,7 @@ class FlushMap:
         except (OSError, ValueError):
             return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
         self._words = memoryview(self._map).cast("Q")
-        self._bells = (Bell(self._map, _BELLS_OFFSET), Bell(self._map, _BELLS_OFFSET + BELL_BYTES))
+        self._bells = [Bell(self._map, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
         return True
 
     def _no_map(self) -> bool:
@@ -441,9 +456,9 @@ class FlushMap:
 
     def _unmap(self) -> None:
         self._words = memoryview(b"")
-        for bell in self._bells or ():
+        for bell in self._bells:
             bell.close()
-        self._bells = None
+        self._bells = []
         if self._map is not None:
             self._map.close()
             self._map = None

@@ -200,7 +200,7 @@ class Journal(JournalReader):
             return False
         if writer.is_as_left(end):
             return True
-        found = writer.added(end) if not self.index.has_floors else None
+        found = writer.added(end) if not self._taken.has_floors else None
         if found is None:
             return False
         if found[1]:

@@ -63,7 +63,7 @@ class Overlay:
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
         self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
-        self._has_floors = index.has_floors
+        self.has_floors = index.has_floors
         self.record_count = 0
 
     @property
@@ -90,10 +90,10 @@ class Overlay:
         if is_change:
             self._waiting.setdefault((record.item_type, record.item_id), []).append(found)
             self._entities.pop((record.item_type, record.item_id), None)
-            if record.payload_ref is not None or self._has_floors:
+            if record.payload_ref is not None or self.has_floors:
                 # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
-                if self._has_floors:
+                if self.has_floors:
                     self._index.check_heads(len(self.heads_of(record.item_type, record.item_id)))
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
@@ -171,7 +171,7 @@ class Overlay:
         for one in self._waiting.pop(key, ()):
             change = self._change(one)
             if change is not None:
-                if self._has_floors:
+                if self.has_floors:
                     self._index.check_reach(change, self._growth)
                 self._growth.add(change)
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
