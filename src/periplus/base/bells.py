@@ -63,9 +63,7 @@ class Bell:
 
     def sleep(self, heard: int, seconds: float) -> None:
         """Until somebody rings, has rung since ``heard``, or ``seconds`` are over."""
-        if self._call is None:
-            self._call = _futex(self._memory, self._offset) or _no_futex
-        if not self._call(_WAIT, heard, seconds):
+        if not self._system()(_WAIT, heard, seconds):
             self._call = _no_futex
             time.sleep(seconds)
 
@@ -74,9 +72,13 @@ class Bell:
         words, now_ns = self._words, time.monotonic_ns()
         if now_ns - words[1] < _HEARD_NS:
             words[0] = now_ns
-            if self._call is None:
-                self._call = _futex(self._memory, self._offset) or _no_futex
-            self._call(_WAKE, count, 0.0)
+            self._system()(_WAKE, count, 0.0)
+
+    def _system(self) -> Callable[[int, int, float], bool]:
+        call = self._call
+        if call is None:
+            call = self._call = _futex(self._memory, self._offset) or _no_futex
+        return call
 
 
 def _no_futex(_operation: int, _value: int, _seconds: float) -> bool:
@@ -92,11 +94,11 @@ def _futex(memory: mmap, offset: int) -> Callable[[int, int, float], bool] | Non
         import ctypes
 
         call = ctypes.CDLL(None, use_errno=True).syscall
-    except (ImportError, OSError, AttributeError):
-        return None  # a Python without it, or a disk that cannot be read just now
+        anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping in place
+    except (ImportError, OSError, AttributeError, ValueError):
+        return None  # a Python without it, a disk that cannot be read just now, a map that another thread has closed
     call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p]
     call.restype = ctypes.c_long
-    anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping in place
     address, get_errno, time_type = ctypes.addressof(anchor), ctypes.get_errno, ctypes.c_long * 2
 
     def futex(operation: int, value: int, seconds: float) -> bool:

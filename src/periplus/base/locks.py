@@ -7,8 +7,9 @@ Rules kept here:
 * threads of one process go through a mutex; a forked child gives its copy of the descriptor up;
 * the text in the file (pid, host, since, command) is advice for people and never decides anything. It is written
   when the holder is another than before, and again when what it says is older than a second;
-* who has waited longer asks more often, so that nobody starves; while the holder stays the same for long, everybody
-  asks less often. A lock whose holder died is had within _POLL_MAX_S.
+* who waits sleeps until the one who gives the lock back rings (``bell``, where there is one), or asks again and again: the
+  longer he has waited the more often, so that nobody starves; while the holder stays the same for long, everybody asks
+  less often. A ring only saves time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004
 _POLL_MIN_S: Final = 0.0001
 _POLL_MAX_S: Final = 0.02
+_TURN_S: Final = 0.1  # who was not rung for by then asks by himself
 _RING_S: Final = 0.003  # a lock whose holder was killed, or does not ring, is had within that
 _AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
 _WORK_S: Final = 0.001
@@ -180,23 +182,27 @@ class Lock:
         begun_s = moved_s = work_s = time.monotonic()
         holder = b""
         while True:
-            now_s = time.monotonic()
-            if now_s >= deadline:
-                raise self._timeout(patience_s)
-            found = self._read_text()
-            if found != holder:
-                holder, moved_s = found, now_s
-            if meanwhile is not None and now_s >= work_s:
+            if meanwhile is not None and time.monotonic() >= work_s:
                 meanwhile()
                 work_s = time.monotonic() + _WORK_S
             bell = self.bell
             heard = bell.listen() if bell is not None else None
             if self._try(is_in_place):
                 return
+            now_s = time.monotonic()
+            if now_s >= deadline:
+                raise self._timeout(patience_s)
+            if bell is not None and heard is not None and now_s - begun_s < _TURN_S:
+                bell.sleep(heard, min(_RING_S, deadline - now_s))
+                continue
+            found = self._read_text()
+            if found != holder:
+                holder, moved_s = found, now_s
+            pause_s = min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s)
             if bell is None or heard is None:
-                time.sleep(min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s))
+                time.sleep(pause_s)
             else:
-                bell.sleep(heard, min(max((now_s - moved_s) / 10, _RING_S), _POLL_MAX_S, deadline - now_s))
+                bell.sleep(heard, pause_s)
 
     def _try(self, is_in_place: Callable[[], bool] | None = None) -> bool:
         while True:
@@ -250,7 +256,7 @@ class Lock:
     def _sign(self) -> None:
         now_s = time.monotonic()
         since = format_ms(time.time_ns() // 1_000_000)
-        text = f"{os.getpid()} {os.uname().nodename} {since} {_command()}".encode(errors="replace")
+        text = b"%b %b %b" % (_who(os.getpid()), since.encode(), _command())
         self._text, self._text_s = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n", now_s
         try:
             os.pwrite(self._fd, self._text, 0)
@@ -304,9 +310,15 @@ def _pause_s(waited_s: float, still_s: float) -> float:
     return max(_POLL_FIRST_S * (1 - waited_s / _AGED_S), _POLL_MIN_S)
 
 
+@functools.lru_cache(maxsize=1)
+def _who(pid: int) -> bytes:
+    return f"{pid} {os.uname().nodename}".encode(errors="replace")
+
+
 @functools.cache
-def _command() -> str:
-    return " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:2]])[:80].replace("\n", " ")
+def _command() -> bytes:
+    words = [os.path.basename(sys.argv[0] or "python"), *sys.argv[1:2]]
+    return " ".join(words)[:80].replace("\n", " ").encode(errors="replace")
 
 
 def _forget_in_child() -> None:

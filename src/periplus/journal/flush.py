@@ -460,7 +460,10 @@ class FlushMap:
             bell.close()
         self._bells = []
         if self._map is not None:
-            self._map.close()
+            try:
+                self._map.close()
+            except BufferError:
+                pass  # another thread sleeps on it: it is closed when that one wakes
             self._map = None
         if self._fd >= 0:
             os.close(self._fd)
