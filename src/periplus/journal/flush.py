@@ -269,6 +269,8 @@ class FlushMap:
                 return self._lead(batch, sync)
             if bell is not None:
                 bell.sleep(heard, min(max(self._pace_s(batch.epoch) * 4, _RING_S), _RING_MAX_S))
+                if not self.is_mapped():
+                    raise EpochEndedError
             bell = self._bells[1 + self._sync_of(batch) % 2]
             heard = bell.listen()  # and look again, before any sleep
 
