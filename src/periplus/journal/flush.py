@@ -249,7 +249,8 @@ class FlushMap:
                 return self._sync(batch, self._left[2], batch.last_seq, sync), True
             finally:
                 self._lock.release()
-                if self._agreed_bytes[1] != (batch.segment, batch.last_seq, batch.last_seq):  # others came, or it failed
+                place = (batch.segment, batch.last_seq, batch.last_seq)
+                if self._agreed_bytes[1] != place:  # others came, or it failed
                     self._ring_done()
         until_s, heard, bell = 0.0, 0, None
         while True:
