@@ -363,6 +363,20 @@ def test_a_task_that_is_too_long_is_not_cut_in_silence(shell):
     assert "Nothing was run." in failed.err
 
 
+@pytest.mark.parametrize(
+    "words", [[b"\xff"], ["x", "--session", b"\xff"], ["x", "--oracle", b"\xff"], ["x", "--deny", b"\xff"]]
+)
+def test_what_is_no_text_is_refused_before_anything_runs(shell, words):
+    shell.fails("run", *words, "--play", _nothing(shell), code=2, wrong="is not UTF-8 text")
+    shell.fails("run", "-", "--play", _nothing(shell), code=2, wrong="the task is not UTF-8 text", stdin=b"\xff")
+    assert json.loads(shell("run", "--list", "--json", code=1).out)["sessions"] == []
+
+
+def _nothing(shell):
+    (shell.home / "nothing.jsonl").touch()
+    return str(shell.home / "nothing.jsonl")
+
+
 def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
     with FakeProvider(*[says("It adds.")] * 9) as fake:
         use(shell, fake)

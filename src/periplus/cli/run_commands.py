@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from periplus.cli.face import Face, number, visible
+from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,6 +132,10 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.run_monitor import look_at, observing
     from periplus.cli.run_text import EventLines
 
+    for name in ("task", "session", "resume", "stats", "oracle", "model"):
+        plain(getattr(arguments, name) or "", name.upper() if name == "task" else f"--{name}")
+    for rule in (*(arguments.allow or ()), *(arguments.deny or ())):
+        plain(rule, "a rule")
     if arguments.listing:
         with face.open() as project:
             return _list(face, project)
@@ -143,6 +147,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.port is not None and not arguments.monitor:
         raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
     task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
+    plain(task or "", "the task")
     if len(task or "") > _TASK_MAX:
         raise UsageError(f"the task has more than {_TASK_MAX:,} characters", safe="Nothing was run.",
                          mend="Put it in a file of the project, and say which one is to be read.")  # fmt: skip
