@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
-    from periplus.memory.anchors import Anchor, Ground
+    from periplus.memory.anchors import Ground
     from periplus.memory.brief import Brief
     from periplus.memory.candidates import Accepted
     from periplus.memory.changed import ChangesSince
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from periplus.project.markdown import MarkdownExport
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
-    from periplus.project.reviewing import CommitsOfGit, ProjectReview
+    from periplus.project.reviewing import ProjectReview
     from periplus.project.syncing import Synced
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
@@ -337,18 +337,9 @@ class Project:
 
     def ground(self) -> Ground:
         """The working tree, to see what is stale, with the commits that made it so."""
-        from periplus.memory.anchors import Ground
+        from periplus.project.grounds import ground_of
 
-        made: list[CommitsOfGit] = []
-
-        def changed_in(anchor: Anchor) -> str | None:
-            if not made:
-                from periplus.project.reviewing import CommitsOfGit
-
-                made.append(CommitsOfGit(self.folder))
-            return made[0].changed_in(anchor)
-
-        return Ground(self.folder, changed_in=changed_in)
+        return ground_of(self.folder)
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""
