@@ -338,6 +338,8 @@ static PyMethodDef METHODS[] = {
      "commit_whole(data, start, end, count, inner, outer): the commitments of the entries of a whole trail, or None."},
     {"hash_steps", (PyCFunction)(void (*)(void))hash_steps, METH_FASTCALL,
      "hash_steps(data, start, end, count, commitments, receipt): end, root and receipt of steps, or None."},
+    {"sound_steps", (PyCFunction)(void (*)(void))sound_steps, METH_FASTCALL,
+     "sound_steps(data, start, end, count, forms, masks, least, most): how many entries sound steps use, or None."},
     {"take_steps", (PyCFunction)(void (*)(void))take_steps, METH_FASTCALL,
      "take_steps(data, kind, forms, contents, outcomes, most, keys, values, value_of, at, clock, record, source, count)."},
     {"text_at", (PyCFunction)(void (*)(void))text_at, METH_FASTCALL, "text_at(data, at) -> str: the text whose length stands there."},

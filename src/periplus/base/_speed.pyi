@@ -7,6 +7,7 @@ _T = TypeVar("_T", bound=tuple[Any, ...])
 # Of whole loops over the bytes of a trail None says that something is odd and the caller's own loop has to do it.
 # check_entries: where the entries end, their forms, and where the content of each begins, as u64 of this machine.
 # take_steps: up to count steps, fewer where the next is odd, and where the steps, times, sources and source stand behind them.
+# sound_steps: how many entries the steps use.
 # hash_steps: where the steps end, the root over their leaves (RFC 9162), and the last receipt.
 
 def check_entries(
@@ -24,6 +25,9 @@ def sha256_joined(pieces: list[bytes], /) -> bytes: ...
 def sha256_chained(prefix: bytes, first: bytes, items: list[bytes], /) -> bytes: ...
 def sha256_nodes(children: bytes, /) -> bytes: ...
 def sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes], /) -> bytes: ...
+def sound_steps(
+    data: bytes, start: int, end: int, count: int, forms: bytes, masks: bytes, least: bytes, most: bytes, /
+) -> int | None: ...
 def take_steps(
     data: bytes,
     kind: type[_T],

@@ -1,4 +1,4 @@
-/* The steps of a trail made into Python's objects (docs/formats/trail.md, Steps), a part of _speed.c. The sections have been checked, but nothing here
+/* The steps of a trail judged, and made into Python's objects (docs/formats/trail.md, Steps), a part of _speed.c. What is made has been checked, but nothing here
  * trusts that: each read has its bound, and a step in which anything is odd or new is left to the loop in Python. */
 
 #define FIELDS 11 /* of periplus.trail.model.Step, in their order */
@@ -283,4 +283,118 @@ take_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t c
     PyBuffer_Release(&keys);
     PyBuffer_Release(&contents);
     return found;
+}
+
+/* What steps.py has of the table of opcodes, and the entries. */
+typedef struct {
+    const uint8_t *data, *forms, *masks, *least, *most;
+    size_t entries, used;
+} Judging;
+enum { ABSENT_BIT = 1, UNSIGNED_BIT = 32, SIGNED_BIT = 64, TEXT_BITS = 2 << TEXT | 2 << TEXT_OBJECT | 2 << WITHHELD,
+       DIGEST_BITS = 2 << DIGEST | 2 << WITHHELD, OPERANDS_MAX = 32, STEP_BYTES_MAX = 512 };
+
+/* The bit of an entry that is the next one or was used before; 0 of any other. */
+static int
+bit_of_entry(Judging *in, uint64_t number)
+{
+    if (number > in->used || number >= in->entries || in->forms[number] > WITHHELD) {
+        return 0;
+    }
+    in->used += number == in->used;
+    return 2 << in->forms[number];
+}
+
+static int
+is_sound_tail(Judging *in, size_t stop, size_t *at, uint8_t meta)
+{
+    static const int BITS[] = {TEXT_BITS, DIGEST_BITS, TEXT_BITS};
+    uint64_t number;
+    if (meta & 0x08 && (!read_number(in->data, stop, at, &number) || number > 2 * (LENGTH_MAX - 1))) {
+        return 0;
+    }
+    for (int kind = 0; kind < 3; kind++) {
+        if (meta & 0x10 << kind
+            && (!read_number(in->data, stop, at, &number) || !(bit_of_entry(in, number) & BITS[kind])
+                || (kind == 1 && (!read_number(in->data, stop, at, &number) || number >= LENGTH_MAX)))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Where the step at ``at`` ends; 0 where anything about it is odd. */
+static size_t
+end_of_sound_step(Judging *in, size_t end, size_t at)
+{
+    uint64_t length, number;
+    if (at >= end) {
+        return 0;
+    }
+    uint8_t code = in->data[at++];
+    if (!read_number(in->data, end, &at, &length) || length < 2 || length > STEP_BYTES_MAX || length > end - at) {
+        return 0;
+    }
+    size_t stop = at + (size_t)length;
+    uint8_t meta = in->data[at++], count = in->data[at++];
+    if (in->most[code] == UNKNOWN_ROW || count > in->most[code] || count < in->least[code] || meta & 0x80
+        || (meta & 7) > 4) {
+        return 0;
+    }
+    int bit = UNSIGNED_BIT;
+    for (uint8_t place = 0; place < count; place++) {
+        if (!read_number(in->data, stop, &at, &number)) {
+            return 0;
+        }
+        switch (number & 3) {
+        case 0:
+            bit = number ? 0 : ABSENT_BIT;
+            break;
+        case 1:
+            bit = bit_of_entry(in, number >> 2);
+            break;
+        case 2:
+            bit = UNSIGNED_BIT;
+            break;
+        default:
+            bit = SIGNED_BIT;
+        }
+        if (!(bit & in->masks[code * OPERANDS_MAX + place])) {
+            return 0;
+        }
+    }
+    return bit != ABSENT_BIT && is_sound_tail(in, stop, &at, meta) && at == stop ? stop : 0;
+}
+
+/* How many entries the steps use, if all of them are sound and of known opcodes; else None. */
+static PyObject *
+sound_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    size_t at, end;
+    if (count != 8 || !PyBytes_Check(arguments[4]) || !PyBytes_Check(arguments[5])
+        || PyBytes_GET_SIZE(arguments[5]) != 256 * OPERANDS_MAX || !PyBytes_Check(arguments[6])
+        || PyBytes_GET_SIZE(arguments[6]) != 256 || !PyBytes_Check(arguments[7])
+        || PyBytes_GET_SIZE(arguments[7]) != 256) {
+        PyErr_SetString(PyExc_TypeError, "bytes, three numbers, forms and the table of opcodes were expected");
+        return NULL;
+    }
+    if (!read_span(arguments, &at, &end)) {
+        return NULL;
+    }
+    size_t steps = PyLong_AsSize_t(arguments[3]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Judging in = {(const uint8_t *)PyBytes_AS_STRING(arguments[0]), (const uint8_t *)PyBytes_AS_STRING(arguments[4]),
+                  (const uint8_t *)PyBytes_AS_STRING(arguments[5]), (const uint8_t *)PyBytes_AS_STRING(arguments[6]),
+                  (const uint8_t *)PyBytes_AS_STRING(arguments[7]), (size_t)PyBytes_GET_SIZE(arguments[4]), 0};
+    for (; steps; steps--) {
+        at = end_of_sound_step(&in, end, at);
+        if (!at) {
+            Py_RETURN_NONE;
+        }
+    }
+    if (at != end) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromSize_t(in.used);
 }

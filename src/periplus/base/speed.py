@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sha256",
-    "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "take_steps", "text_at",
+    "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "sound_steps", "take_steps", "text_at",
 ]  # fmt: skip
 
 import hashlib
@@ -114,11 +114,12 @@ try:
         sha256_joined,
         sha256_nodes,
         sha256_salted,
+        sound_steps,
         take_steps,
         text_at,
     )
 except ImportError:
-    check_entries = commit_whole = hash_steps = take_steps = _left_to_the_caller
+    check_entries = commit_whole = hash_steps = sound_steps = take_steps = _left_to_the_caller
     text_at = _text_at
     needle_plan, needles_in = _needle_plan, _needles_in
     sha256, sha256_joined = _sha256, _sha256_joined

@@ -27,7 +27,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError
-from periplus.base.speed import IS_NATIVE, record, take_steps
+from periplus.base.speed import IS_NATIVE, record, sound_steps, take_steps
 from periplus.base.varint import read_uint, unzigzag
 from periplus.trail import layout
 from periplus.trail.bulk import are_sound_sources, are_sound_times, entries_of_sound_steps
@@ -103,10 +103,12 @@ def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps
     count, at = read_uint(data, start, end)
     if count > layout.STEPS_MAX or count > (end - at) // 4:
         raise FormatError(f"{count:,} steps announced, more than there is room for", offset=start)
-    if not IS_NATIVE:
+    if IS_NATIVE:
+        used = sound_steps(data, at, end, count, forms, _ROW_MASKS, _ROW_LEAST, _ROW_MOST)
+    else:
         used = entries_of_sound_steps(data, at, end, count, forms)
-        if used is not None:
-            return CheckedSteps(count, used, {}, None)
+    if used is not None:
+        return CheckedSteps(count, used, {}, None)
     check = _StepsCheck(data, at, end, forms)
     try:
         check.pass_over(count)
