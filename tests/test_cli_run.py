@@ -377,6 +377,11 @@ def _nothing(shell):
     return str(shell.home / "nothing.jsonl")
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "two\nlines", " ", "end "])
+def test_a_name_that_nobody_could_type_again_is_refused(shell, name):
+    shell.fails("run", "x", "--session", name, "--play", _nothing(shell), code=2, wrong="is no name of a session")
+
+
 def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
     with FakeProvider(*[says("It adds.")] * 9) as fake:
         use(shell, fake)

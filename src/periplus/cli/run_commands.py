@@ -339,8 +339,9 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
         close = getattr(client, "close", None)
         if close is not None:
             close()
-    kept = visible(conversation.name)
-    face.out(f"Session {kept} is kept: periplus run --session {kept}")
+    import shlex
+
+    face.out(f"Session {conversation.name} is kept: periplus run --session {shlex.quote(conversation.name)}")
     return 0
 
 
@@ -358,6 +359,9 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     if parent_of(named):
         raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
                          mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
+    if not named.isprintable() or named != named.strip():
+        raise UsageError(f"{named[:60]!r} is no name of a session", safe="Nothing was run.",
+                         mend="Use letters, digits, and signs that are seen.")  # fmt: skip
     if arguments.resume is None:
         return named or f"run-{project.journal.random(5).hex()}"
     if arguments.resume == _LAST and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
