@@ -34,6 +34,7 @@ from periplus.agent.models.opening import (
     parse_model,
     provider_models,
 )
+from periplus.agent.models.parts import SdkClient, missing
 from periplus.agent.models.recorded import RecordedClient, RecordingClient
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.base.errors import FormatError, RefusedError, UsageError
@@ -454,3 +455,38 @@ def test_a_recording_holds_no_secret_and_is_checked(tmp_path):
         (tmp_path / "bad").write_text(line + "\n")
         with pytest.raises(FormatError, match="line 1"):
             RecordedClient(str(tmp_path / "bad"))
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai-chat", "openai-responses"])
+def test_a_client_that_was_warmed_answers_and_leaves_no_thread(kind):
+    def threads():
+        return [one for one in threading.enumerate() if one.name == "periplus-sdk"]
+
+    with FakeProvider() as fake:
+        url = fake.url if kind == "anthropic" else fake.url + "/v1"
+        for _ in range(3):
+            client, _ = open_model(
+                ModelName("fake", "m"), {"fake": Provider(kind=kind, base_url=url, needs_key=False)}, ""
+            )
+            client.warm()
+            client.warm()
+            assert len(threads()) <= 1
+            client.close()
+            assert not threads()
+        assert fake.bodies() == []  # nothing is sent by it
+
+
+def test_what_goes_wrong_while_a_client_is_warmed_is_told_by_the_first_request():
+    class Absent(SdkClient):
+        def _open(self):
+            raise missing("some-sdk")
+
+        def stream(self, messages, tools):
+            self._client.send(messages)
+            yield from ()
+
+    client = Absent("m", key="", base_url="http://127.0.0.1:9", max_tokens=1, provider="p")
+    client.warm()
+    with pytest.raises(UsageError, match="some-sdk"):
+        client.complete((), ())
+    client.close()

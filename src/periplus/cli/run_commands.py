@@ -170,6 +170,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         name = _session_name(face, project, arguments)
         client, model = _client(face, arguments, settings)
         try:
+            _warm(client)
             told = EventLines(face)
             another = _another(face, arguments, settings)
             with observing(face, arguments, settings, told, name, task or name, model) as emit:
@@ -248,6 +249,13 @@ def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> C
     return opened
 
 
+def _warm(client: LLMClient) -> None:
+    """Let the SDK load while the session is opened. Whoever calls this closes the client."""
+    warm = getattr(client, "warm", None)
+    if warm is not None:
+        warm()
+
+
 def _run_session(
     face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
     told: EventLines, emit: Sink, another: Callable[[str], LLMClient] | None,
@@ -318,6 +326,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
                 agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
                 another=_another(face, arguments, settings),
             )  # fmt: skip
+            _warm(client)  # while the person thinks of what to type
             with begin(project, client, begun) as session:
                 say(
                     f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."

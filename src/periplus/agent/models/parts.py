@@ -235,6 +235,7 @@ class SdkClient(ABC):
         self._cost = cost
         self._pieces = Pieces()
         self._held: Any = None
+        self._warming: threading.Thread | None = None
 
     @abstractmethod
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]: ...
@@ -243,8 +244,28 @@ class SdkClient(ABC):
     def _open(self) -> Any:
         """The SDK's client. Raises UsageError where it is not installed."""
 
+    def warm(self) -> None:
+        """Begin to load the SDK, which takes a second or more, while the caller does what comes before the first request. Nothing is
+        sent; what goes wrong is told by the first request. Who warms a client closes it: no thread is in the middle of an import then.
+        """
+        if self._held is None and self._warming is None:
+            self._warming = threading.Thread(target=self._warm, name="periplus-sdk", daemon=True)
+            self._warming.start()
+
+    def _warm(self) -> None:
+        try:
+            self._held = inheriting(self._open())
+        except Exception:  # noqa: BLE001 - whatever it is, the first request meets it again and tells it
+            self._held = None
+
+    def _settle(self) -> None:
+        warming, self._warming = self._warming, None
+        if warming is not None:
+            warming.join()
+
     @property
     def _client(self) -> Any:
+        self._settle()
         if self._held is None:
             self._held = inheriting(self._open())
         return self._held
@@ -259,6 +280,7 @@ class SdkClient(ABC):
         self._pieces.cancel()
 
     def close(self) -> None:
+        self._settle()
         if self._held is not None:
             self._held.close()
             self._held = None
