@@ -490,3 +490,16 @@ def test_what_goes_wrong_while_a_client_is_warmed_is_told_by_the_first_request()
     with pytest.raises(UsageError, match="some-sdk"):
         client.complete((), ())
     client.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stopped_while_the_sdk_is_loaded_is_not_asked_for(kind):
+    with FakeProvider(Hanging()) as fake:
+        url = fake.url if kind == "anthropic" else fake.url + "/v1"
+        client, _ = open_model(ModelName("fake", "m"), {"fake": Provider(kind=kind, base_url=url, needs_key=False)}, "")
+        load = client._open
+        client._open = lambda: (client.cancel(), load())[1]
+        with pytest.raises(ModelError, match="the turn was stopped"):
+            client.complete((Message(role="user", content="x"),), ())
+        client.close()
+        assert fake.bodies() == []

@@ -181,6 +181,7 @@ class AnthropicClient(SdkClient):
     """A model of Anthropic, or of whoever speaks its protocol at ``base_url``."""
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
+        self._pieces.begin()
         body = body_of(messages, tools, model=self._model, max_tokens=self._max_tokens, extra=self._extra)
         client = self._client
         found = Assembled(self._model)

@@ -163,6 +163,7 @@ class OpenAIChatClient(SdkClient):
         self._limit_name = limit_name
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
+        self._pieces.begin()
         body = body_of(
             messages,
             tools,

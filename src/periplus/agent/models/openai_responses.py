@@ -113,6 +113,7 @@ class OpenAIResponsesClient(SdkClient):
     """A model behind a responses endpoint."""
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
+        self._pieces.begin()
         body = body_of(messages, tools, model=self._model, max_tokens=self._max_tokens, extra=self._extra)
         client = self._client
         for event in self._pieces.read(lambda: client.responses.create(**body, stream=True), self._provider):

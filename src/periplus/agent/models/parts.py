@@ -181,6 +181,9 @@ def _retry_after_s(response: Any) -> float | None:
         return None
 
 
+_STOPPED: Final = "the answer was not waited for: the turn was stopped"
+
+
 class Pieces:
     """The pieces of an answer, made by a thread, so that whoever waits for one can be told to stop at any moment.
 
@@ -190,10 +193,17 @@ class Pieces:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._current: queue.SimpleQueue[tuple[str, Any]] | None = None
+        self._is_stopped = False
+
+    def begin(self) -> None:
+        """An answer is about to be asked for: what is cancelled from here on is that one, though the SDK has to be loaded before."""
+        with self._lock:
+            self._is_stopped = False
 
     def cancel(self) -> None:
-        """The answer that is being read ends with a ModelError. Without one nothing happens."""
+        """The answer that is being read, or was begun, ends with a ModelError. Without one nothing happens."""
         with self._lock:
+            self._is_stopped = True
             if self._current is not None:
                 self._current.put(("cancelled", None))
 
@@ -202,6 +212,8 @@ class Pieces:
         found: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         left = threading.Event()
         with self._lock:
+            if self._is_stopped:
+                raise ModelError(_STOPPED)
             self._current = found
         threading.Thread(target=_feed, args=(open_stream, found, left), name="periplus-model", daemon=True).start()
         try:
@@ -212,7 +224,7 @@ class Pieces:
                 elif kind == "end":
                     return
                 elif kind == "cancelled":
-                    raise ModelError("the answer was not waited for: the turn was stopped")
+                    raise ModelError(_STOPPED)
                 else:
                     raise failure(value, provider) from value
         finally:
