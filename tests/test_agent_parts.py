@@ -429,6 +429,7 @@ EVENTS = [
     events.HookRaised(turn=1, step=1, hook="h", seam="after_step", error="e", is_closed=False),
     events.ContextFolded(turn=1, step=1),
     events.Learned(turn=1, lessons=1, skills=2),
+    events.Noticed(turn=1, text="git is not installed: how the files stand is not recorded"),
     events.TurnEnded(turn=1, step=1, reason="done", note="", text="t", usage=Usage()),
 ]
 
