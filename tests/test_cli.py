@@ -221,6 +221,13 @@ def test_remember_a_duplicate_and_what_says_almost_the_same(store):
     again = store("remember", "  Build with make all ", "--type", "lesson")
     assert again.lines[0].startswith(f"Known already as {item_id} (rev 1, ")
     assert again.lines[0].endswith("nothing was written.")
+    assert again.lines[1:] == []
+    more = ("--about", "nowhere.py", "--tag", "make", "--rationale", "It is quicker")
+    told = store("remember", "Build with make all", "--type", "decision", "--rationale", "It is whole").lines
+    decision = told[0].split()[3]
+    told = store("remember", "Build with make all", "--type", "decision", *more).lines
+    assert told[1] == "  It does not have tags make, about nowhere.py, rationale: nothing was added."
+    assert told[2].startswith(f"  To add it: periplus set {decision} FIELD=VALUE")
     near = store.json("remember", "Build with make all, always", "--type", "lesson")
     assert (near.new, near.near) == (True, [item_id])
     done = store("remember", "Build with make all, never otherwise", "--type", "lesson")
@@ -552,9 +559,11 @@ def test_trail_verify_goes_on_behind_an_object_that_is_lost(store, tmp_path):
 
 def _object(shell, digest):
     from periplus.base.files import Files
+    from periplus.memory.rested import TRAILS_AT_REST
     from periplus.objects.store import ObjectStore
 
-    return ObjectStore(os.fspath(shell.folder / ".periplus/objects"), Files()).get(bytes.fromhex(digest))
+    store = ObjectStore(os.fspath(shell.folder / ".periplus/objects"), Files(), packing=TRAILS_AT_REST)
+    return store.get(bytes.fromhex(digest))
 
 
 # -- proofs ----------------------------------------------------------------------------------------------------------

@@ -146,6 +146,9 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         if not done.is_new:
             yield f"Known already as {entity.item_id} (rev {entity.rev}, {entity.ts[:10]}); nothing was written."
+            for note in done.notes:
+                yield f"  {visible(note)}."
+                yield f"  To add it: periplus set {entity.item_id} FIELD=VALUE, or periplus confirm {entity.item_id} --about PATH"
             return
         yield f"Remembered the {entity.item_type} {face.palette.name}{entity.item_id}{face.palette.end} as record {entity.seq}."
         for note in done.notes:

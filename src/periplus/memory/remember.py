@@ -33,6 +33,9 @@ _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
 _NEAR_MAX: Final = 3
 _ASKED_CHARACTERS: Final = 500
+_BESIDE: Final = frozenset(
+    {"v", "text", "author", "created", "updated", "provenance", "confidence", "state", "session"}
+)
 
 
 class Memory(NamedTuple):
@@ -52,7 +55,7 @@ class Memory(NamedTuple):
 class Remembered(NamedTuple):
     """``is_new`` is False for an exact duplicate; ``near`` are ids that say almost the same.
 
-    ``notes`` tell where it is anchored to less than was asked for.
+    ``notes`` tell where it is anchored to less than was asked for, and what was said of a duplicate that it does not say.
     """
 
     entity: Entity
@@ -73,7 +76,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
     if duplicate is not None:
-        return Remembered(duplicate, None, is_new=False, near=())
+        return Remembered(duplicate, None, is_new=False, near=(), notes=_not_taken(duplicate, payload))
     replaced = {journal.find(old).item_id for old in memory.supersedes}
     near = near_memories(journal, memory.text, (memory.item_type,), replaced)
     item_id = new_id(row.prefix)
@@ -98,7 +101,30 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
             safe="Nothing was written.",
             mend="Repeat without --key, or with one of its own.",
         )
-    return Remembered(entity, receipt, is_new=False, near=())
+    return Remembered(entity, receipt, is_new=False, near=(), notes=_not_taken(entity, payload))
+
+
+def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
+    """What ``payload`` says beside its text that ``held``, of the same text, does not."""
+    value = held.value
+    missing = []
+    for name, said in payload.items():
+        if name in _BESIDE:
+            continue
+        now = value.get(name)
+        if isinstance(said, list):
+            names = {_ref_of(one) for one in now} if isinstance(now, list) else set()
+            missing += [f"{name} {ref}" for one in said if (ref := _ref_of(one)) not in names]
+        elif said != now:
+            missing.append(name)
+    if not missing:
+        return ()
+    return (f"It does not have {', '.join(missing)}: nothing was added",)
+
+
+def _ref_of(item: JSONValue) -> str:
+    """What an item of a list is recognised by: where an anchor points, what a relation aims at, or the word itself."""
+    return str(item.get("ref") or item.get("target") or item) if isinstance(item, dict) else str(item)
 
 
 def remembered_row(journal: Journal, item_type: str) -> MemoryType:

@@ -54,7 +54,8 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
     data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(done.near),
             "notes": list(done.notes)}  # fmt: skip
     if not done.is_new:
-        return Answer(f"Known already as {entity.item_id} ({entity.ts[:10]}); nothing was written.", (), data)
+        known = f"Known already as {entity.item_id} ({entity.ts[:10]}); nothing was written."
+        return Answer("\n".join([known, *(f"{note}: revise it for that." for note in done.notes)]), (), data)
     lines = [f"Remembered the {entity.item_type} {entity.item_id}."]
     lines += [f"{note}." for note in done.notes]
     lines += [f'{near} says almost the same. If this replaces it: revise(action="state" or "replace"), or remember with '
