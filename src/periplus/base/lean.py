@@ -4,6 +4,7 @@ Each is hidden, or stood in for, while one library is loaded, and is as ever for
 
 * ``typing_extensions``, where it is installed: msgspec takes it in place of ``typing``, and it loads ``inspect``. Python from 3.11
   on has all of it in ``typing``;
+* ``textwrap``: msgspec asks it for one function when it writes a schema, which no command does; it is loaded then;
 * ``platform``: msgspec loads ``uuid``, which asks it for the system's name and nothing else;
 * ``gettext``: argparse asks it for translations of its words, of which there are none, and it loads ``locale`` to look for them.
 """
@@ -28,7 +29,8 @@ def load_msgspec() -> None:
     platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]  # a module of ours for a moment
     with _standing("platform", platform):
         import uuid  # noqa: F401 - to have it loaded
-    with _standing("typing_extensions", None):  # the import system takes None for a module that is not there
+    # The import system takes None for a module that is not there.
+    with _standing("typing_extensions", None), _standing("textwrap", _Later("textwrap")):
         import msgspec  # noqa: F401 - to have it loaded
 
 
@@ -41,6 +43,15 @@ def load_argparse() -> None:
     gettext.ngettext = lambda one, many, count: one if count == 1 else many  # type: ignore[attr-defined]
     with _standing("gettext", gettext):
         import argparse  # noqa: F401 - to have it loaded
+
+
+class _Later(ModuleType):
+    """Stands for a module in the names of who imported it, and loads it at the first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module(self.__name__), name)
 
 
 @contextmanager
