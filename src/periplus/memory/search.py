@@ -168,7 +168,7 @@ class _Search:
         found = self._db.execute(
             f"SELECT {_COLUMNS}, 0.0 FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {scoped} {self._where}",  # noqa: S608 - constants
             (f"[{','.join(map(str, scores))}]", *self._kinds, *self._arguments),
-        )
+        ).fetchall()
         ranked = [Candidate._make((*row[:-1], scores[row[0]])) for row in found]
         return sorted(ranked, key=lambda one: (-one.bm25, -one.id))[:most]
 
@@ -193,7 +193,7 @@ class _Search:
             f"WHERE {table.name} MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY b DESC, id DESC LIMIT ?) "
             "JOIN documents d USING (id) ORDER BY b DESC, d.id DESC",
             (match, f"[{','.join(map(str, gathered))}]", most),
-        )
+        ).fetchall()
         return [Candidate._make(row) for row in rows]
 
     def _most_terms(self, weighted: list[tuple[str, float]], reach: _Reach) -> list[int]:
@@ -209,7 +209,7 @@ class _Search:
         rows = self._db.execute(
             f"SELECT id FROM ({' UNION ALL '.join([one] * len(weighted))}) GROUP BY id ORDER BY SUM(w) DESC, id DESC LIMIT ?",  # noqa: S608
             (*arguments, reach.scored_max),
-        )
+        ).fetchall()
         return [row[0] for row in rows]
 
     def _scoped(self, match: str) -> str:
