@@ -14,7 +14,16 @@ with the files of the best of it in their order.
 
 from __future__ import annotations
 
-__all__ = ["Figures", "measure_files", "measure_plain_sessions", "measure_sessions", "plain_search"]
+__all__ = [
+    "Figures",
+    "Store",
+    "figures_of",
+    "measure_files",
+    "measure_plain_sessions",
+    "measure_sessions",
+    "plain_search",
+    "table_row",
+]
 
 import argparse
 import hashlib
@@ -115,7 +124,7 @@ class Store:
                     seen.add(text)
                     title = title or " ".join(text.split())[:120] * (kind == "PROMPT")
                 _add(builder, kind, text, at_ms)
-        return self._card(name, "claude-code", title, builder, records)
+        return self.card(name, "claude-code", title, builder, _times(records))
 
     def commit(self, record: Record) -> tuple[str, dict[str, Any]]:
         """The trail of one commit."""
@@ -127,14 +136,14 @@ class Store:
             else:
                 builder.add("FILE_WRITE", path, _NO_DIGEST, at_ms=at_ms)
         builder.add("GIT_COMMIT", "cli", record["subject"], at_ms=at_ms)
-        return self._card(record["commit"], "git", record["subject"], builder, [record])
+        return self.card(record["commit"], "git", record["subject"], builder, _times([record]))
 
-    def _card(
-        self, name: str, source_format: str, title: str, builder: TrailBuilder, records: list[Record]
+    def card(
+        self, name: str, source_format: str, title: str, builder: TrailBuilder, times: list[int]
     ) -> tuple[str, dict[str, Any]]:
+        """Id and card of the trail that ``builder`` holds; its steps are of ``times``, in milliseconds."""
         trail = builder.finish(Header("claude-code", name))
         reader = TrailReader(trail)
-        times = [parse_ms(record["created_at"]) or 0 for record in records]
         card = {
             "v": 1,
             "digest": reader.digest.hex(),
@@ -149,6 +158,10 @@ class Store:
             "ended": format_ms(max(times)),
         }
         return derived_id("trl", source_format, name, ""), card
+
+
+def _times(records: list[Record]) -> list[int]:
+    return [parse_ms(record["created_at"]) or 0 for record in records]
 
 
 def _in_turn(record: Record) -> Iterator[tuple[str, str]]:
@@ -227,7 +240,7 @@ def measure_sessions(folder: str, *, kinds: tuple[str, ...] = ()) -> Figures:
             found = store.project.recall(subject, limit=HITS_MAX, filters=Filters(kinds=kinds))
             ranks.append((list(dict.fromkeys(names[hit.item_id] for hit in found.hits)), wanted))
         store.close()
-    return _figures(ranks, (1, 5, 10))
+    return figures_of(ranks, (1, 5, 10))
 
 
 def measure_plain_sessions(folder: str) -> Figures:
@@ -239,7 +252,7 @@ def measure_plain_sessions(folder: str) -> Figures:
         for parts in sessions.values()
     ]
     ranks = [([names[at] for at in plain_search(texts, subject)], wanted) for subject, wanted in asked]
-    return _figures(ranks, (1, 5, 10))
+    return figures_of(ranks, (1, 5, 10))
 
 
 # ---- task B
@@ -291,7 +304,7 @@ def measure_files(folder: str) -> tuple[Figures, Figures]:
             if hidden:
                 store.put(dict(hidden).items())
         store.close()
-    return _figures(ranks, (5, 10, 20)), _figures(plain, (5, 10, 20))
+    return figures_of(ranks, (5, 10, 20)), figures_of(plain, (5, 10, 20))
 
 
 def _plain_files(earlier: list[Record], task: str, tree: set[str]) -> list[str]:
@@ -311,7 +324,7 @@ def plain_search(texts: list[str], question: str) -> list[int]:
     return [at for (at,) in rows]
 
 
-def _figures(ranks: list[tuple[list[str], set[str]]], depths: tuple[int, int, int]) -> Figures:
+def figures_of(ranks: list[tuple[list[str], set[str]]], depths: tuple[int, int, int]) -> Figures:
     count = max(1, len(ranks))
     at = [
         100 * sum(len({*found[:depth]} & wanted) / len(wanted) for found, wanted in ranks) / count for depth in depths
@@ -323,7 +336,7 @@ def _figures(ranks: list[tuple[list[str], set[str]]], depths: tuple[int, int, in
 # ---- the table
 
 
-def _row(name: str, values: Iterable[float | None]) -> str:
+def table_row(name: str, values: Iterable[float | None]) -> str:
     return f"{name:58}" + " ".join("     –" if value is None else f"{value:6.1f}" for value in values)
 
 
@@ -336,19 +349,19 @@ def main() -> int:
         mixed, sessions = measure_sessions(arguments.folder), measure_sessions(arguments.folder, kinds=("session",))
         print(f"A: commit subject → session ({mixed.count} commits)")
         print(f"{'':58}" + " ".join(f"{name:>6}" for name in ("R@1", "R@5", "R@10", "MRR")))
-        print(_row("BM25 over prompts, answers and tool arguments (baseline)", BASELINE_A))
+        print(table_row("BM25 over prompts, answers and tool arguments (baseline)", BASELINE_A))
         bare = measure_plain_sessions(arguments.folder)
-        print(_row("plain FTS5 over the same texts", (*bare.at, bare.mrr)))
-        print(_row("recall, sessions by their best hit", (*mixed.at, mixed.mrr)))
-        print(_row("recall --kind session", (*sessions.at, sessions.mrr)))
+        print(table_row("plain FTS5 over the same texts", (*bare.at, bare.mrr)))
+        print(table_row("recall, sessions by their best hit", (*mixed.at, mixed.mrr)))
+        print(table_row("recall --kind session", (*sessions.at, sessions.mrr)))
     if arguments.only != "A":
         files, plain = measure_files(arguments.folder)
         print(f"B: prompts → files that the commit changes ({files.count} tasks)")
         print(f"{'':58}" + " ".join(f"{name:>6}" for name in ("R@5", "R@10", "R@20", "MRR")))
-        print(_row("path names alone (baseline)", (None, PATHS_B, None, None)))
-        print(_row("four signals fused (baseline)", BASELINE_B))
-        print(_row("plain FTS5 over earlier work", (*plain.at, plain.mrr)))
-        print(_row("related --task", (*files.at, files.mrr)))
+        print(table_row("path names alone (baseline)", (None, PATHS_B, None, None)))
+        print(table_row("four signals fused (baseline)", BASELINE_B))
+        print(table_row("plain FTS5 over earlier work", (*plain.at, plain.mrr)))
+        print(table_row("related --task", (*files.at, files.mrr)))
     return 0
 
 
