@@ -1,6 +1,7 @@
 """What recall finds in trails, and the index beside a rebuilt one."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -86,6 +87,38 @@ def test_a_long_session_does_not_fill_the_page(project):
         project, "short", [("PROMPT", "about something"), ("SAY", "the widget alignment is off by one pixel")]
     )
     assert other in [hit.item_id for hit in project.recall("widget alignment").hits]
+
+
+def test_the_first_hits_of_a_trail_count_in_full(project):
+    """A conversation about one thing lies in one session: what answers is not put behind what hardly does."""
+    put_trail(project, "long", [("PROMPT", "widget alignment")] * 9)
+    shown = project.recall("widget alignment", filters=Filters(kinds=("prompt", "answer")), limit=9).hits
+    scores = [hit.score for hit in shown]
+    assert len(scores) == 9
+    assert scores[3] > 0.95 * scores[0]
+    assert [later < 0.9 * scores[3] for later in scores[4:]] == [True] * 5
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_who_names_several_kinds_asks_for_them_alike(project):
+    put_trail(project, "a", [("PROMPT", "the quay is closed"), ("FILE_READ", "x.py"), ("SAY", "the quay is closed")])
+
+    def weights(*kinds):
+        return {hit.kind: hit.score for hit in project.recall("quay", filters=Filters(kinds=kinds)).hits}
+
+    apart, both = weights("prompt") | weights("answer"), weights("prompt", "answer")
+    assert apart["answer"] < 0.95 * apart["prompt"]
+    assert both["answer"] > 0.95 * both["prompt"]
+    assert weights("prompt", "answer", "session")["session"] < both["prompt"]
+
+
+def test_a_step_is_lifted_by_its_session_also_where_that_is_not_asked_for(project):
+    steps = [("SAY", f"{word} of no account") for word in ("river", "meadow", "stone", "hill")]
+    plain = put_trail(project, "plain", [("PROMPT", "lantern"), *steps])
+    about = put_trail(project, "about", [("PROMPT", "lantern"), *steps, ("SAY", "harbour"), ("SAY", "ferry harbour")])
+    found = project.recall("lantern harbour ferry", filters=Filters(kinds=("prompt",)), limit=2).hits
+    assert [hit.item_id for hit in found] == [about, plain]
+    assert found[0].score > found[1].score
 
 
 def test_paths_are_told_from_the_folder_of_the_session(project):
@@ -217,6 +250,41 @@ def test_tables_of_an_older_version_are_made_anew(project):
 
 
 # ---- quality, on real records
+
+
+def test_the_script_that_measures_conversations_counts_right(tmp_path, monkeypatch):
+    """With a conversation of two sessions, in the form of the published ones."""
+    monkeypatch.syspath_prepend(os.fspath(Path(__file__).resolve().parents[1]))
+    from bench.recall_talk import any_of, ranks_of_plain_talk, ranks_of_talk, read_talks
+
+    said = {
+        1: [("D1:1", "Ann", "I adopted a grey cat"), ("D1:2", "Ben", "What is its name?"), ("D1:3", "Ann", "Pebble")],
+        2: [("D2:1", "Ben", "We sailed to Malta"), ("D2:2", "Ann", "Lovely boat")],
+    }
+    sample = {
+        "conversation": {f"session_{n}": [{"dia_id": i, "speaker": s, "text": t} for i, s, t in turns] for n, turns in said.items()}
+        | {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_2_date_time": "9:05 am on 1 June, 2023", "session_3_date_time": "?"},
+        "qa": [
+            {"question": "What colour is the cat of Ann?", "category": 4, "evidence": ["D1:1"]},
+            {"question": "Where did Ben sail?", "category": 1, "evidence": ["D2:1; D9:9"]},
+            {"question": "Who swims?", "category": 5, "evidence": ["D1:2"]},
+            {"question": "Who flies?", "category": 3, "evidence": []},
+        ],
+    }  # fmt: skip
+    sample["conversation"]["session_2"][1]["blip_caption"] = "a boat"
+    path = tmp_path / "talks.json"
+    path.write_text(json.dumps([sample]))
+    talks = read_talks(os.fspath(path))
+    assert [[turn.name for turn in session] for session in talks[0].sessions] == [
+        ["D1:1", "D1:2", "D1:3"],
+        ["D2:1", "D2:2"],
+    ]
+    assert talks[0].sessions[1][1].text == "Ann: Lovely boat [image: a boat]"
+    assert [wanted for _, wanted in talks[0].asked] == [{"D1:1"}, {"D2:1"}]
+    ours, plain = ranks_of_talk(talks), ranks_of_plain_talk(talks)
+    assert [found[0] for found, _ in ours] == ["D1:1", "D2:1"]
+    assert any_of(ours, 1) == 100
+    assert (any_of(plain, 1), any_of(plain, 5)) == (0, 100)  # it is led by "what" and "is"
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ Candidates come from ``memory.search``. The score of a candidate is
 
 with the words around it and its date as weaker fields. What is named by its id, or is about a path that the question
 names, comes before all others. What was replaced is not shown unless asked for: what replaced it stands in its place,
-and where both are shown the old one comes later. Of one trail the second hit counts a little less than the first, the
-third less again, so that a long session does not fill the page. The order is total: score, then newer, then id; the
+and where both are shown the old one comes later. Of one trail the fifth hit counts a little less than those before it, the
+sixth less again, so that a long session does not fill the page. The order is total: score, then newer, then id; the
 same store and question give the same answer.
 
 Only what is shown is decoded and looked up on disk: the candidates lie in a heap under the most that each can score,
@@ -44,6 +44,7 @@ _SESSION_SHARE: Final = 0.3
 _STEP_SHARE: Final = 0.6
 _ENDED_FACTOR: Final = 0.3
 _STALE_FACTOR: Final = 0.6
+_AGAIN_FREE: Final = 3
 _AGAIN_FACTOR: Final = 0.85
 _HALF_LIFE_MS: Final = 180 * 86_400_000
 _KIND_WEIGHTS: Final = {"commit": 1.0, "prompt": 0.9, "answer": 0.8, "command": 0.6, "session": 0.3}
@@ -234,6 +235,12 @@ def _bare(word: str) -> str:
     return word.strip(".,;:!?()[]'\"`")
 
 
+def _weights_of(kinds: Sequence[str]) -> dict[str, float]:
+    """What kinds of steps count. Who names several asks for them alike: which is likelier to be meant, he has said."""
+    named = {kind: _KIND_WEIGHTS[kind] for kind in kinds if kind in _STEP_KINDS}
+    return _KIND_WEIGHTS | dict.fromkeys(named, max(named.values(), default=1.0))
+
+
 class _View:
     """One question to one store: what has been looked up for it, each thing once."""
 
@@ -246,6 +253,7 @@ class _View:
         self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._kind_weights = _weights_of(filters.kinds)
         self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
         self.near: set[int] = set()  # documents that only their meaning found
 
@@ -281,21 +289,27 @@ class _View:
     # -- ranking -------------------------------------------------------------------------------------------------------
 
     def support(self, most: int) -> list[Candidate]:
-        """Where sessions are asked for and their steps are not: the steps, for what they say of the sessions."""
-        if "session" not in self._filters.kinds or {*TRAIL_KINDS}.issubset(self._filters.kinds):
+        """What says something of the candidates and is not asked for itself: of sessions their steps, of steps their sessions."""
+        kinds = {*self._filters.kinds}
+        has_steps, has_sessions = not kinds.isdisjoint(_STEP_KINDS), "session" in kinds
+        if has_sessions and not kinds.issuperset(_STEP_KINDS):
+            beside: tuple[str, ...] = _STEP_KINDS
+        elif has_steps and not has_sessions:
+            beside = ("session",)
+        else:
             return []
-        return search(self.db, self._words, Filters(kinds=_STEP_KINDS, since=self._filters.since), most)
+        return search(self.db, self._words, Filters(kinds=beside, since=self._filters.since), most)
 
     def ranking(self, candidates: list[Candidate], support: list[Candidate], direct: list[Hit]) -> list[_Ranked]:
         """The candidates that may be shown, as a heap under the most that each can score.
 
         A step is lifted by its session as a whole, and a session by the best of its steps.
         """
-        sessions = {one.item_id: one.bm25 for one in candidates if one.kind == "session"}
+        sessions = {one.item_id: one.bm25 for one in (*candidates, *support) if one.kind == "session"}
         steps: dict[str, float] = {}
         for one in (*candidates, *support):
             if one.item_type == "trail" and one.kind != "session":
-                steps[one.item_id] = max(steps.get(one.item_id, 0.0), one.bm25 * _KIND_WEIGHTS[one.kind])
+                steps[one.item_id] = max(steps.get(one.item_id, 0.0), one.bm25 * self._kind_weights[one.kind])
         known = {(hit.item_type, hit.item_id, hit.part) for hit in direct}
         ranked: dict[tuple[str, str, int], _Ranked] = {}
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
@@ -327,7 +341,7 @@ class _View:
 
     def _score(self, one: Candidate, beside: float, *, has_ended: bool) -> int:
         row = row_of(self.journal.types, one.item_type)
-        factor = (row.weight / 100 if row is not None else 1.0) * _KIND_WEIGHTS.get(one.kind, 1.0)
+        factor = (row.weight / 100 if row is not None else 1.0) * self._kind_weights.get(one.kind, 1.0)
         factor *= 0.5 + one.confidence / 200
         factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
@@ -427,7 +441,7 @@ class _View:
         """``top`` with what has to be taken off its score; None where nothing has."""
         one = top.candidate
         if one.item_type == "trail":
-            again = taken.get(one.item_id, 0)
+            again = max(0, taken.get(one.item_id, 0) - _AGAIN_FREE)
             if again > top.lowered:
                 score = int(-top.negative_score * _AGAIN_FACTOR ** (again - top.lowered))
                 return top._replace(negative_score=-score, lowered=again)
