@@ -520,11 +520,13 @@ def _models(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _key(face: Face, keys: Any, provider: str) -> int:
+    from periplus.agent.models.keys import check_provider
     from periplus.agent.settings import load_settings
     from periplus.agent.tools.websearch import SEARCH_KEY
     from periplus.base.errors import NotFoundError
     from periplus.cli.run_schemas import ModelKeyOut
 
+    check_provider(provider)
     held = keys.held(provider)
     known = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={}).providers
     if sys.stdin.isatty():

@@ -47,6 +47,7 @@ References: TypeAlias = Callable[[Entity], set[bytes]]
 _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
+_WORDS_PATIENCE_S: Final = 1.0
 _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
@@ -327,6 +328,28 @@ def _watermark(journal: Journal, lineage: str) -> int:
     return mark.next_seq if mark is not None else 1
 
 
+def _check_words(journal: Journal) -> None:
+    """Raise sqlite3.Error where the words of a table of full text are not those of its texts: SQLite itself compares them.
+
+    It is asked for by a statement that writes, though it writes nothing: on a connection of its own, and not where another process writes.
+    """
+    import sqlite3
+
+    if not journal.index.is_writable or journal.index.is_memory:
+        return
+    db = sqlite3.connect(journal.layout.index, timeout=_WORDS_PATIENCE_S, isolation_level=None)
+    try:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%' ORDER BY name"
+        for (name,) in db.execute(tables).fetchall():
+            quoted = '"' + str(name).replace('"', '""') + '"'
+            db.execute(f"INSERT INTO {quoted} ({quoted}) VALUES ('integrity-check')")  # noqa: S608 - a name of the schema
+    except sqlite3.OperationalError as error:
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY):
+            raise
+    finally:
+        db.close()
+
+
 def _check_index(journal: Journal, entities: dict[tuple[str, str], Entity], found: _Findings) -> Iterator[Problem]:
     """The index against what the records say. What is not synced yet is not indexed yet, and what another process wrote
     meanwhile is indexed already: neither is a difference.
@@ -339,6 +362,7 @@ def _check_index(journal: Journal, entities: dict[tuple[str, str], Entity], foun
         if verdict != "ok":
             yield Problem("warning", f"the index is damaged: {verdict}", path, mend=mend)
             return
+        _check_words(journal)
         held = {(entity.item_type, entity.item_id): entity for entity in journal.index.entities()}
         newer = {
             (row.item_type, row.item_id)

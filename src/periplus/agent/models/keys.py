@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["KEY_CHARACTERS_MAX", "KEY_VARIABLES", "Keys"]
+__all__ = ["KEY_CHARACTERS_MAX", "KEY_VARIABLES", "Keys", "check_provider"]
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -52,14 +52,19 @@ class Keys:
 
     def set(self, provider: str, key: str) -> None:
         """Keep ``key``; an empty one takes the provider's away. Raises UsageError, RefusedError, EnvironmentFailure."""
-        if not provider or not _NAME.issuperset(provider) or len(provider) > 64:
-            raise UsageError(f"{provider!r} is no name of a provider", safe="Nothing was changed.",
-                             mend="Use small letters, digits, - and _.")  # fmt: skip
+        check_provider(provider)
         if len(key) > KEY_CHARACTERS_MAX or not key.isascii() or (key and not key.isprintable()) or " " in key:
             raise UsageError(
                 "a key is one line of printable ASCII characters without spaces", safe="Nothing was changed."
             )
         self._file.change(lambda held: {name: value for name, value in (held | {provider: key}).items() if value})
+
+
+def check_provider(name: str) -> None:
+    """Raises UsageError where no provider can be called so."""
+    if not name or not _NAME.issuperset(name) or len(name) > 64:
+        raise UsageError(f"{name!r} is no name of a provider", safe="Nothing was changed.",
+                         mend="Use small letters, digits, - and _.")  # fmt: skip
 
 
 def _keys(value: Any) -> dict[str, str]:
