@@ -290,9 +290,6 @@ def judge(arena: Arena, before: Before, case: Case, seen: Seen) -> list[str]:
     named = [one for one in seen.problems if _is_at(one.path, places) and (one.path, one.what) not in before.problems]
     is_named = bool(named) or any(place in str(error) for error in seen.errors for place in places)
     different = [key for key, value in before.answers.items() if seen.answers.get(key) != value]
-    if case.kind.name == "index" and not isinstance(seen.answers.get(("recall",)), Refused):
-        # Which memories are found first hangs on numbers that nothing checks; doctor tells of those of words. What each says is checked.
-        different = [key for key in different if key != ("recall",)]
     more = [key for key in seen.answers.keys() - before.answers.keys() if not isinstance(seen.answers[key], Refused)]
     wrong = []
     if (different or more) and not is_named:
@@ -420,7 +417,9 @@ def test_changed_bytes_of_the_index(arena, before):
     chance = random.Random(20260102)
     found = [case for case in cases(arena, chance, 400) if case.kind.name == "index" and case.how in ("flip", "put")]
     chosen = chance.sample(found, 400 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 40)
-    assert run_all(arena, before, chosen) == []
+    wrong = run_all(arena, before, chosen)
+    # Which memories are found first hangs on numbers that nothing checks; doctor tells of those of words. What each says is checked.
+    assert [one for one in wrong if "[('recall',)] differ and the file is not named" not in one] == []
 
 
 @pytest.mark.slow

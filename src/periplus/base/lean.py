@@ -39,8 +39,8 @@ def load_argparse() -> None:
     if "argparse" in sys.modules:
         return
     gettext = ModuleType("gettext")
-    gettext.gettext = lambda message: message  # type: ignore[attr-defined]
-    gettext.ngettext = lambda one, many, count: one if count == 1 else many  # type: ignore[attr-defined]
+    gettext.gettext = lambda message: message  # type: ignore[attr-defined]  # as above
+    gettext.ngettext = lambda one, many, count: one if count == 1 else many  # type: ignore[attr-defined]  # as above
     with _standing("gettext", gettext):
         import argparse  # noqa: F401 - to have it loaded
 
