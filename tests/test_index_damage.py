@@ -31,7 +31,7 @@ def root(tmp_path):
 
 
 def changed(root, statement):
-    """The index with one statement run on it, as a bit that fell over would have it: its rows, not its shape."""
+    """The index with one statement run on it, as a bit that fell over would have it."""
     db = sqlite3.connect(root / ".periplus" / "index.sqlite")
     with db:
         assert db.execute(statement).rowcount
@@ -128,3 +128,61 @@ def test_who_may_not_write_is_served_from_memory(root):
         project.journal.refresh()
         assert project.journal.index.is_memory
         assert len(list(project.journal.entities("note"))) == 30
+
+
+DERIVED_CHANGES = {
+    "a record's writer": "UPDATE records SET writer = 'eve' WHERE seq = 20",
+    "a record that is gone": "DELETE FROM records WHERE seq = 20",
+    "a record of nobody": "INSERT INTO records SELECT lineage, 7000, segment, offset, length, leaf, ts, writer, session, action, item_type,"
+    " item_id, version, rev, key, summary, parents FROM records WHERE seq = 20",
+    "an edge that is gone": "DELETE FROM edges",
+    "an edge of nobody": "INSERT INTO edges VALUES ('a', 'b')",
+    "a head that is gone": "DELETE FROM heads WHERE rowid = 7",
+    "who wrote a head": "UPDATE heads SET writer = 'eve' WHERE rowid = 7",
+    "a watermark": "UPDATE watermarks SET next_seq = 20",
+    "what is found of it": "UPDATE documents SET text = 'something else' WHERE rowid = (SELECT MIN(id) FROM documents)",
+    "how sure it is": "UPDATE documents SET confidence = 3 WHERE rowid = (SELECT MIN(id) FROM documents)",
+    "when it was": "UPDATE documents SET id = id + 3276800 WHERE id = (SELECT MIN(id) FROM documents)",
+    "what is found no more": "DELETE FROM documents WHERE id = (SELECT MIN(id) FROM documents)",
+    "words of nothing": "INSERT INTO words (rowid, body) VALUES (7, 'kraken')",
+    "other words": "UPDATE words SET body = 'kraken' WHERE rowid = (SELECT MIN(id) FROM documents)",
+    "a text's digest": "UPDATE texts SET digest = zeroblob(32) WHERE item_type = 'decision'",
+    "a file that was touched": "DELETE FROM touched",
+    "what was replaced": "INSERT INTO replaced VALUES ('not_0000000000000000', 'note', 'not_1111111111111111')",
+    "how it is found": "INSERT INTO links VALUES ('plan', 'pln_0000000000000000', 'task', 'tsk_0000000000000000')",
+    "a fault of nothing": "INSERT INTO search_faults VALUES ('note', 'not_1111111111111111', 'unreadable')",
+    "an index that is gone": "DROP INDEX records_by_key",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "project"
+    folder.mkdir()
+    Shell(folder, folder.parent)("init")
+    with Project(folder / ".periplus", WRITER) as project:
+        for number in range(20):
+            project.remember(Memory("note", f"The tide of day {number} turns the boats"), key=f"day {number}")
+        first = project.remember(Memory("decision", "Boats wait for the tide", about=("boats.md",))).entity
+        project.journal.mutate(
+            lambda t: t.put("decision", first.item_id, first.value | {"text": "Boats leave"}), WRITER
+        )
+        project.journal.project()
+    with Project(folder / ".periplus", WRITER) as project:
+        assert project.examine().exit_code == 0
+    return folder
+
+
+@pytest.mark.parametrize("statement", DERIVED_CHANGES.values(), ids=DERIVED_CHANGES)
+def test_doctor_tells_what_of_the_index_the_journal_does_not_say(made, tmp_path, statement):
+    root = tmp_path / "project"
+    shutil.copytree(made, root)
+    changed(root, statement)
+    path = root / ".periplus" / "index.sqlite"
+    with Project(root / ".periplus", WRITER) as project:
+        told = [one for one in project.examine().problems if one.severity == "warning"]
+    assert told
+    assert {one.path for one in told} == {os.fspath(path)}
+    path.unlink()
+    with Project(root / ".periplus", WRITER) as project:
+        assert project.examine().exit_code == 0

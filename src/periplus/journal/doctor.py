@@ -47,7 +47,6 @@ References: TypeAlias = Callable[[Entity], set[bytes]]
 _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
-_WORDS_PATIENCE_S: Final = 1.0
 _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
@@ -328,60 +327,17 @@ def _watermark(journal: Journal, lineage: str) -> int:
     return mark.next_seq if mark is not None else 1
 
 
-def _check_words(journal: Journal) -> None:
-    """Raise sqlite3.Error where the words of a table of full text are not those of its texts: SQLite itself compares them.
-
-    It is asked for by a statement that writes, though it writes nothing: on a connection of its own, and not where another process writes.
-    """
-    import sqlite3
-
-    if not journal.index.is_writable or journal.index.is_memory:
-        return
-    db = sqlite3.connect(journal.layout.index, timeout=_WORDS_PATIENCE_S, isolation_level=None)
-    try:
-        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%' ORDER BY name"
-        for (name,) in db.execute(tables).fetchall():
-            quoted = '"' + str(name).replace('"', '""') + '"'
-            db.execute(f"INSERT INTO {quoted} ({quoted}) VALUES ('integrity-check')")  # noqa: S608 - a name of the schema
-    except sqlite3.OperationalError as error:
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY):
-            raise
-    finally:
-        db.close()
-
-
 def _check_index(journal: Journal, entities: dict[tuple[str, str], Entity], found: _Findings) -> Iterator[Problem]:
-    """The index against what the records say. What is not synced yet is not indexed yet, and what another process wrote
-    meanwhile is indexed already: neither is a difference.
-    """
-    import sqlite3
+    """The index against what the records say; see ``journal.index_check``."""
+    from periplus.journal.index_check import check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
-    try:
-        verdict = journal.index.db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            yield Problem("warning", f"the index is damaged: {verdict}", path, mend=mend)
-            return
-        _check_words(journal)
-        held = {(entity.item_type, entity.item_id): entity for entity in journal.index.entities()}
-        newer = {
-            (row.item_type, row.item_id)
-            for lineage, end in found.ends.items()
-            for row in journal.index.records("lineage = ? AND seq >= ?", (lineage, end), -1)
-        }
-    except sqlite3.Error as error:
-        yield Problem("warning", f"the index is damaged: {error}", path, mend=mend)
-        return
-    if journal.damage is None and held != entities:
-        different = {key for key in held.keys() | entities.keys() if held.get(key) != entities.get(key)} - newer
-        behind = different & found.unindexed
-        if behind:
-            yield Problem("note", f"the index is behind the journal by what {len(behind)} entities say since; readers look at the "
-                          "records themselves", path, mend="The next write brings it up.")  # fmt: skip
-        if different - behind:
-            yield Problem(
-                "warning", f"{len(different - behind)} entities of the index differ from a rebuild", path, mend=mend
-            )
+    state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed)
+    for what in state.differences:
+        yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
+    if state.behind:
+        yield Problem("note", f"the index is behind the journal by what {state.behind} entities say since; readers look at the "
+                      "records themselves", path, mend="The next write brings it up.")  # fmt: skip
 
 
 def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> Iterator[Problem]:

@@ -26,7 +26,7 @@ __all__ = [
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from periplus.journal.connection import Connection, IndexDamageError, connect
@@ -132,13 +132,20 @@ NO_VIEW: Final = View({}, lambda _: b"")
 
 
 class Indexer(Protocol):
-    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark."""
+    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
+
+    ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
+    """
 
     version: int
 
     def create(self, db: sqlite3.Connection) -> None: ...
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None: ...
+
+    def check(
+        self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+    ) -> Iterator[str]: ...
 
 
 class NullIndexer:
@@ -151,6 +158,15 @@ class NullIndexer:
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
         """Nothing to keep."""
+
+    def check(
+        self,
+        db: sqlite3.Connection,  # noqa: ARG002 - nothing is kept in it
+        live: Iterable[Entity],  # noqa: ARG002 - nothing is made of them
+        left_out: Container[tuple[str, str]],  # noqa: ARG002 - nothing is said of any
+    ) -> Iterator[str]:
+        """Nothing to compare."""
+        return iter(())
 
 
 class HistoryNeededError(Exception):
@@ -439,6 +455,10 @@ class Index:
             seq,
             bool(stub),
         )
+
+    def check_above(self, live: Iterable[Entity], left_out: Container[tuple[str, str]]) -> Iterator[str]:
+        """What of the layer above's tables is not what ``live`` makes of them; see ``Indexer.check``."""
+        return self._indexer.check(self.db, live, left_out)
 
     # -- writing, within a transaction that the caller began with begin_write ------------------------------------------
 

@@ -327,6 +327,10 @@ class JournalReader:
         self.index = self._open_index()
         self._forget()
 
+    def empty_index(self) -> Index:
+        """An index in memory as one is before anything is in it."""
+        return Index(None, self.store_id, self._indexer, self.view)
+
     def renew_derived(self) -> None:
         """Throw the index away and build it from the journal's files, which were changed otherwise than by appending."""
         self.discard_index()
@@ -392,7 +396,7 @@ class JournalReader:
     def _replace_index(self) -> None:
         """Go on with an empty index in memory, for this process alone."""
         self.index.close()
-        self.index = Index(None, self.store_id, self._indexer, self.view)
+        self.index = self.empty_index()
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""

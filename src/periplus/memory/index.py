@@ -11,12 +11,23 @@ rows are in the order of time whatever the order in which they came, and the new
 
 from __future__ import annotations
 
-__all__ = ["TABLES", "MemoryIndexer", "kind_token", "links_of", "text_digest"]
+__all__ = [
+    "TABLES",
+    "MemoryIndexer",
+    "Pending",
+    "Rows",
+    "document_row",
+    "kind_token",
+    "links_of",
+    "text_digest",
+    "touched_rows",
+    "words_row",
+]
 
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import PeriplusError
@@ -93,13 +104,24 @@ def kind_token(kind: str) -> str:
     return f"\ue000{kind}"
 
 
-class _Pending(NamedTuple):
+class Pending(NamedTuple):
+    """A document and what stands beside it; ``id`` is its row's number, unless another has it."""
+
     id: int
     key: tuple[str, str]
     document: Document
     state: str
     confidence: int
     anchored: bool
+
+
+class Rows(NamedTuple):
+    """What the index holds of an entity: ``digest`` of its text, if it has one; the ids that it supersedes."""
+
+    documents: Sequence[Pending] = ()
+    digest: bytes = b""
+    replaced: tuple[str, ...] = ()
+    fault: str = ""
 
 
 class MemoryIndexer:
@@ -119,16 +141,22 @@ class MemoryIndexer:
             db.execute(statement)
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
-        for entity in changed:
-            self._forget(db, entity)
-        pending: list[_Pending] = []
+        self._forget(db, changed)
+        pending: list[Pending] = []
         size = 0
         for entity in changed:
             if entity.deleted:
                 continue
-            db.executemany("INSERT INTO links VALUES (?, ?, ?, ?)",
-                           [(*pair, entity.item_type, entity.item_id) for pair in links_of(entity)])  # fmt: skip
-            for item in self._documents(db, entity):
+            key = (entity.item_type, entity.item_id)
+            db.executemany("INSERT INTO links VALUES (?, ?, ?, ?)", [(*pair, *key) for pair in links_of(entity)])
+            rows = self.rows_of(entity)
+            if rows.fault:
+                db.execute("INSERT OR REPLACE INTO search_faults VALUES (?, ?, ?)", (*key, rows.fault))
+            if rows.digest:
+                db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (rows.digest, *key))
+            db.executemany("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)",
+                           [(target, *key) for target in rows.replaced])  # fmt: skip
+            for item in rows.documents:
                 pending.append(item)
                 size += len(item.document.body) + len(item.document.context)
             if size > _PENDING_CHARACTERS_MAX:
@@ -136,39 +164,46 @@ class MemoryIndexer:
                 pending, size = [], 0
         _insert_all(db, pending)
 
-    def _forget(self, db: sqlite3.Connection, entity: Entity) -> None:
-        key = (entity.item_type, entity.item_id)
-        ids = db.execute("SELECT id FROM documents WHERE item_type = ? AND item_id = ? ORDER BY id", key).fetchall()
-        for table in TABLES if ids else ():
-            db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
-        for table in ("documents", "texts", "touched", "replaced", "links", "search_faults"):
-            db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
+    def check(
+        self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+    ) -> Iterator[str]:
+        """See ``journal.index.Indexer``."""
+        from periplus.memory.index_check import check_rows
 
-    def _documents(self, db: sqlite3.Connection, entity: Entity) -> Iterator[_Pending]:
+        return check_rows(self, db, live, left_out)
+
+    def _forget(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
+        has_vectors = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'vectors'").fetchone() is not None
+        for entity in changed:
+            key = (entity.item_type, entity.item_id)
+            ids = db.execute("SELECT id FROM documents WHERE item_type = ? AND item_id = ? ORDER BY id", key).fetchall()
+            for table in TABLES if ids else ():
+                db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
+            if has_vectors:
+                db.executemany("DELETE FROM vectors WHERE id = ?", ids)
+            for table in ("documents", "texts", "touched", "replaced", "links", "search_faults"):
+                db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
+
+    def rows_of(self, entity: Entity) -> Rows:
+        """What the tables hold of a live entity, links aside. What reading a trail raises is told as its fault."""
         from periplus.memory.documents import documents_of_memory, documents_of_trail
 
         if entity.item_type in self._hidden:
-            return  # among them what a stranger says: it is found by nobody before it is accepted
+            return Rows()  # among them what a stranger says: it is found by nobody before it is accepted
         key = (entity.item_type, entity.item_id)
         is_trail = entity.item_type == "trail"
         try:
             documents = documents_of_trail(entity, self._read) if is_trail else documents_of_memory(entity)
         except PeriplusError as error:
-            db.execute("INSERT OR REPLACE INTO search_faults VALUES (?, ?, ?)", (*key, str(error)))
-            return
+            return Rows(fault=str(error))
         value = entity.value
-        if not is_trail:
-            digest = text_digest(entity.item_type, str(value.get("text", "")))
-            db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (digest, *key))
-            db.executemany("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)",
-                           [(target, *key) for target in _superseded(value.get("relations"))])  # fmt: skip
         state = value.get("state", "")
         confidence = value.get("confidence", 100)
         about = value.get("about")
         anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
         place = int.from_bytes(hashlib.sha256("\0".join(key).encode()).digest()[:2], "big")
-        for document in documents:
-            yield _Pending(
+        pending = [
+            Pending(
                 _row_id(document.ts, place + document.part),
                 key,
                 document,
@@ -176,6 +211,12 @@ class MemoryIndexer:
                 min(100, max(0, confidence)) if isinstance(confidence, int) else 100,
                 anchored,
             )
+            for document in documents
+        ]
+        if is_trail:
+            return Rows(pending)
+        digest = text_digest(entity.item_type, str(value.get("text", "")))
+        return Rows(pending, digest, tuple(_superseded(value.get("relations"))))
 
 
 def _superseded(relations: object) -> list[str]:
@@ -191,7 +232,7 @@ def _row_id(ts: str, place: int) -> int:
     return max(0, parse_ms(ts) or 0) << _TIME_SHIFT | place & _PLACE_MASK
 
 
-def _insert_all(db: sqlite3.Connection, pending: list[_Pending]) -> None:
+def _insert_all(db: sqlite3.Connection, pending: list[Pending]) -> None:
     """Insert in the order of the row numbers: the full text takes them in one run that way."""
     for item in sorted(pending, key=lambda item: (item.id, item.key, item.document.part)):
         _insert(db, item)
@@ -213,27 +254,40 @@ def _senses(item_type: str, document: Document, body: str, context: str) -> str:
     return " ".join(senses_of(word for word in said if word not in STOP_WORDS))
 
 
-def _insert(db: sqlite3.Connection, item: _Pending) -> None:
+def document_row(item: Pending) -> tuple[object, ...]:
+    """The row of ``documents``, but for its number."""
+    document = item.document
+    return (*item.key, document.kind, document.part, document.ts, item.state, item.confidence, int(item.anchored),
+            (document.title or document.body)[:TEXT_CHARACTERS])  # fmt: skip
+
+
+def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
+    """The table of words that a document stands in, and its row there."""
     from periplus.base.analysis import expand
 
-    key, document = item.key, item.document
+    document = item.document
+    body, context = expand(document.body), expand(document.context)
+    row = (body, expand(document.title), expand(" ".join(document.paths)), context, expand(document.ts[:10]),
+           kind_token(document.kind), _senses(item.key[0], document, body, context))  # fmt: skip
+    return "session_words" if document.kind == "session" else "words", row
+
+
+def touched_rows(item: Pending) -> list[tuple[object, ...]]:
+    """The rows of ``touched``: one path may come twice."""
+    document = item.document
+    if document.kind not in ("session", "commit") and document.part >= 0:
+        return []
+    return [(path, *item.key, document.part, document.ts) for path in document.paths]
+
+
+def _insert(db: sqlite3.Connection, item: Pending) -> None:
     row_id = item.id
     while db.execute("SELECT 1 FROM documents WHERE id = ?", (row_id,)).fetchone():
         row_id += 1  # two of the same millisecond and place
-    db.execute(
-        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (row_id, *key, document.kind, document.part, document.ts, item.state, item.confidence, item.anchored,
-         (document.title or document.body)[:TEXT_CHARACTERS]),
-    )  # fmt: skip
-    table = "session_words" if document.kind == "session" else "words"
-    body, context = expand(document.body), expand(document.context)
+    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *document_row(item)))
+    table, row = words_row(item)
     db.execute(
         f"INSERT INTO {table} (rowid, body, title, path, context, day, kind, sense) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
-        (row_id, body, expand(document.title), expand(" ".join(document.paths)), context, expand(document.ts[:10]),
-         kind_token(document.kind), _senses(key[0], document, body, context)),
-    )  # fmt: skip
-    if document.kind in ("session", "commit") or document.part < 0:
-        db.executemany(
-            "INSERT OR IGNORE INTO touched VALUES (?, ?, ?, ?, ?)",
-            [(path, *key, document.part, document.ts) for path in document.paths],
-        )
+        (row_id, *row),
+    )
+    db.executemany("INSERT OR IGNORE INTO touched VALUES (?, ?, ?, ?, ?)", touched_rows(item))

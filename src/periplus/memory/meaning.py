@@ -36,10 +36,8 @@ _DOCUMENTS_MAX: Final = 50_000  # the newest; beyond them only words find
 _DOCUMENTS_MIN: Final = 8
 _AT_ONCE: Final = 500
 _BUSY_S: Final = 0.2
-_TABLES: Final = (
-    "CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL)",
-    "CREATE TRIGGER IF NOT EXISTS vectors_go AFTER DELETE ON documents BEGIN DELETE FROM vectors WHERE id = old.id; END",
-)
+# No trigger: an index with one is thrown away when it is opened. Who takes a document out takes its vector with it.
+_TABLE: Final = "CREATE TABLE vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL)"
 _WITHOUT: Final = (
     "SELECT d.id, d.text FROM documents d LEFT JOIN vectors v ON v.id = d.id AND v.model = ?"
     " WHERE d.item_type <> 'trail' AND v.id IS NULL ORDER BY d.id DESC LIMIT ?"
@@ -135,7 +133,7 @@ class Meaning:
 
     def _kept_up(self, db: sqlite3.Connection) -> tuple[Any, Any]:
         np = self._np
-        self._make_tables(db)
+        self._make_table(db)
         missing = db.execute(_WITHOUT, (self.digest, _DOCUMENTS_MAX)).fetchall()
         for begin in range(0, len(missing), _AT_ONCE):
             self._write(db, missing[begin : begin + _AT_ONCE])
@@ -149,19 +147,15 @@ class Meaning:
             self._kept = (state, ids, matrix.astype(np.float32))
         return self._kept[1], self._kept[2]
 
-    def _make_tables(self, db: sqlite3.Connection) -> None:
-        found = {
-            str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE name IN ('vectors', 'vectors_go')")
-        }
-        if found == {"vectors", "vectors_go"}:
+    def _make_table(self, db: sqlite3.Connection) -> None:
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'vectors'").fetchone() is not None:
             stands = db.execute("SELECT 1 FROM vectors WHERE model <> ? LIMIT 1", (self.digest,)).fetchone() is None
             if stands:
                 return
         db.execute("BEGIN IMMEDIATE")
         try:
             db.execute("DROP TABLE IF EXISTS vectors")  # of another model, or of documents that are there no more
-            for statement in _TABLES:
-                db.execute(statement)
+            db.execute(_TABLE)
         except BaseException:  # whatever it is: what was begun is taken back, then it goes on
             db.execute("ROLLBACK")
             raise

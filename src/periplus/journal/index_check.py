@@ -1,0 +1,186 @@
+"""The index against what the records say, every table of it: nothing in it is believed, and SQLite has no checksums.
+
+What is not synced yet is not indexed yet, and what another process wrote meanwhile is indexed already: neither is a
+difference. An index that was loaded from a checkpoint need not hold the records before it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IndexState", "check_index"]
+
+import heapq
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from periplus.journal.index import Index
+from periplus.journal.journal import Journal
+from periplus.journal.state import Entity
+
+_WORDS_PATIENCE_S: Final = 1.0
+_NAMED_MAX: Final = 3
+_MADE_BY: Final = "SELECT lineage, seq, item_type, item_id FROM records WHERE version = ? AND version <> ''"
+_RANKS: Final = {int: 1, float: 1, str: 2, bytes: 3}
+
+
+class IndexState(NamedTuple):
+    """What is wrong with the index (``differences``), and of how many entities it lacks what came last."""
+
+    differences: list[str]
+    behind: int
+
+
+def check_index(
+    journal: Journal,
+    rebuilt: Index,
+    entities: dict[tuple[str, str], Entity],
+    ends: dict[str, int],
+    unindexed: set[tuple[str, str]],
+) -> IndexState:
+    """Compare the journal's index with ``rebuilt``, which holds all its records, and ``entities``, which they make.
+
+    ``ends``: for each lineage the seq behind the last record that was read; ``unindexed``: what records behind the index's
+    watermark say something of. Where the journal is damaged only the index's own soundness is looked at.
+    """
+    index = journal.index
+    try:
+        verdict = index.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if verdict != "ok":
+            return IndexState([str(verdict)], 0)
+        _check_words(journal)
+        newer = {
+            (row.item_type, row.item_id)
+            for lineage, end in ends.items()
+            for row in index.records("lineage = ? AND seq >= ?", (lineage, end), -1)
+        }
+        held = {(entity.item_type, entity.item_id): entity for entity in index.entities()}
+        if journal.damage is not None:
+            return IndexState([], 0)
+        different = {key for key in held.keys() | entities.keys() if held.get(key) != entities.get(key)} - newer
+        found = list(_check_schema(journal))
+        if different - unindexed:
+            found.append(f"{len(different - unindexed):,} entities differ from a rebuild")
+        left_out = newer | unindexed
+        found += _check_records(index, rebuilt, ends, left_out)
+        found += _check_edges(index, rebuilt, left_out)
+        found += _check_heads(index, rebuilt, left_out)
+        live = (entity for _, entity in sorted(entities.items()) if not entity.deleted)
+        found += index.check_above(live, left_out)
+    except sqlite3.Error as error:
+        return IndexState([str(error)], 0)
+    return IndexState(found, len(different & unindexed))
+
+
+def _check_words(journal: Journal) -> None:
+    """Raise sqlite3.Error where the words of a table of full text are not those of its texts: SQLite itself compares them.
+
+    It is asked for by a statement that writes, though it writes nothing: on a connection of its own, and not where another process writes.
+    """
+    if not journal.index.is_writable or journal.index.is_memory:
+        return
+    db = sqlite3.connect(journal.layout.index, timeout=_WORDS_PATIENCE_S, isolation_level=None)
+    try:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%' ORDER BY name"
+        for (name,) in db.execute(tables).fetchall():
+            quoted = '"' + str(name).replace('"', '""') + '"'
+            db.execute(f"INSERT INTO {quoted} ({quoted}) VALUES ('integrity-check')")  # noqa: S608 - a name of the schema
+    except sqlite3.OperationalError as error:
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY):
+            raise
+    finally:
+        db.close()
+
+
+def _check_schema(journal: Journal) -> Iterator[str]:
+    """Tables and indices are declared as in one that was just made; what others keep in the file has names of its own."""
+    fresh = journal.empty_index()
+    try:
+        stated = "SELECT name, sql FROM sqlite_master"
+        wanted, held = dict(fresh.db.execute(stated)), dict(journal.index.db.execute(stated))
+    finally:
+        fresh.close()
+    wrong = sorted(name for name, sql in wanted.items() if held.get(name) != sql)
+    if wrong:
+        yield f"{', '.join(wrong[:_NAMED_MAX])} are not declared as they were"
+
+
+def _check_records(index: Index, rebuilt: Index, ends: dict[str, int], left_out: set[tuple[str, str]]) -> Iterator[str]:
+    """Rows of ``records``, the keys that a checkpoint kept, and whether each watermark stands behind the record it should."""
+    marks, floors = index.watermarks(), index.floors()
+    spans = index.db.execute("SELECT lineage, MIN(seq), MAX(seq) FROM records GROUP BY lineage")
+    for lineage, first, last in spans.fetchall():
+        if lineage not in marks or first < floors.get(lineage, 1) or last >= marks[lineage].next_seq:
+            yield f"records {first} to {last} of {lineage} are more than it says it holds"
+    for lineage, mark in marks.items():
+        where = "lineage = ? AND seq >= ? AND seq < ?"
+        span = (lineage, floors.get(lineage, 1), min(mark.next_seq, ends.get(lineage, 1)))
+        # The rev of a version that records behind the watermark say something of may have grown since.
+        wrong = [key[0] for key, ours, theirs in _beside(_rows(index, where, span), _rows(rebuilt, where, span), (1,))
+                 if ours != theirs and not {row[10:12] for row in (ours, theirs) if row} <= left_out]  # fmt: skip
+        if wrong:
+            more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
+            yield f"records {', '.join(map(str, wrong[:_NAMED_MAX]))}{more} of {lineage} are not what the journal says"
+        found = next(_rows(rebuilt, "lineage = ? AND seq = ?", (lineage, mark.next_seq - 1)), None)
+        if found is None or found[2] != mark.segment:
+            continue  # it stands behind a segment's header
+        if found[5][:8].hex() != mark.sum or found[3] + found[4] > mark.offset:
+            yield f"the watermark of {lineage} does not stand behind record {mark.next_seq - 1:,}"
+    for key, lineage, seq, version, ts in index.db.execute("SELECT key, lineage, seq, version, ts FROM kept_keys"):
+        row = next(_rows(rebuilt, "lineage = ? AND seq = ?", (lineage, seq)), None)
+        if row is None or (row[14], row[12], row[6]) != (key, version, ts):
+            yield f"record {seq} of {lineage} was not written with key {key!r}"
+
+
+def _check_edges(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -> Iterator[str]:
+    marks, floors = index.watermarks(), index.floors()
+    order = "SELECT parent, child FROM edges ORDER BY parent, child"
+    wrong = 0
+    for (_, child), ours, theirs in _beside(index.db.execute(order), rebuilt.db.execute(order), (0, 1)):
+        if ours == theirs:
+            continue
+        if ours is not None:  # it may be of a record that was written since the journal was read
+            made = index.db.execute(_MADE_BY, (child,)).fetchall()
+            wrong += not any(row[2:] in left_out for row in made)
+        else:
+            made = rebuilt.db.execute(_MADE_BY, (child,)).fetchall()
+            wrong += any(
+                lineage in marks
+                and floors.get(lineage, 1) <= seq < marks[lineage].next_seq
+                and tuple(key) not in left_out
+                for lineage, seq, *key in made
+            )
+    if wrong:
+        yield f"{wrong:,} edges between versions are not those of the journal"
+
+
+def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -> Iterator[str]:
+    """Heads one by one, also those that are shown merged, and what no entity shows."""
+    order = "SELECT * FROM heads ORDER BY item_type, item_id, version"
+    wrong = [key for key, ours, theirs in _beside(index.db.execute(order), rebuilt.db.execute(order), (0, 1, 2))
+             if ours != theirs and key[:2] not in left_out]  # fmt: skip
+    if wrong:
+        yield f"{len(wrong):,} heads are not those of the journal, the first of {wrong[0][1]}"
+
+
+def _rows(index: Index, where: str, arguments: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
+    return index.db.execute(f"SELECT * FROM records WHERE {where} ORDER BY seq", arguments)  # noqa: S608 - of this module
+
+
+def _beside(
+    ours: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]], by: tuple[int, ...]
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...] | None, tuple[Any, ...] | None]]:
+    """Rows of two tables in the order of the columns ``by``, side by side: what these are, and a row of each or None."""
+    both = heapq.merge(((_key(row, by), 0, row) for row in ours), ((_key(row, by), 1, row) for row in theirs),
+                       key=itemgetter(0))  # fmt: skip
+    for key, found in groupby(both, key=itemgetter(0)):
+        rows: list[tuple[Any, ...] | None] = [None, None]
+        for _, side, row in found:
+            rows[side] = row
+        yield tuple(part for _, part in key), rows[0], rows[1]
+
+
+def _key(row: tuple[Any, ...], by: tuple[int, ...]) -> tuple[tuple[int, Any], ...]:
+    """In SQLite's order: numbers before texts before bytes, for a damaged row may hold any of them anywhere."""
+    return tuple((_RANKS.get(type(row[at]), 0), row[at]) for at in by)

@@ -1,0 +1,91 @@
+"""The memory's part of the index against what entities say: every row that there should be, and none beside."""
+
+from __future__ import annotations
+
+__all__ = ["check_rows"]
+
+import sqlite3
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from periplus.memory.index import TABLES, document_row, links_of, touched_rows, words_row
+
+if TYPE_CHECKING:
+    from periplus.journal import Entity
+    from periplus.memory.index import MemoryIndexer
+
+_NAMED_MAX: Final = 3
+_BESIDE: Final = ("texts", "touched", "replaced", "links", "search_faults")
+_WORDS: Final = "body, title, path, context, day, kind, sense"
+_ID_SHIFT: Final = 15
+
+
+def check_rows(
+    indexer: MemoryIndexer, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+) -> Iterator[str]:
+    """See ``journal.index.Indexer``; ``live`` is sorted by type. The words of a table are SQLite's to compare with its texts."""
+    known: set[tuple[str, str]] = set()
+    for item_type, entities in groupby(live, attrgetter("item_type")):
+        wrong: dict[str, list[str]] = {}
+        for entity in entities:
+            key = (entity.item_type, entity.item_id)
+            known.add(key)
+            if key not in left_out:
+                for table in _differing(indexer, db, entity):
+                    wrong.setdefault(table, []).append(entity.item_id)
+        for table, ids in sorted(wrong.items()):
+            yield f"{table} of {_named(item_type, ids)} are not what the journal says"
+    for table in ("documents", *_BESIDE):
+        held = db.execute(f"SELECT DISTINCT item_type, item_id FROM {table} ORDER BY 1, 2").fetchall()  # noqa: S608 - constants
+        strange = [item_id for key in held if (item_id := key[1]) and key not in known and key not in left_out]
+        if strange:
+            yield f"{table} has rows of {_named('', strange)}, which there is no more"
+    for table in TABLES:
+        lone = db.execute(
+            f"SELECT COUNT(*) FROM {table}_content WHERE id NOT IN (SELECT id FROM documents WHERE (kind = 'session') = ?)",  # noqa: S608
+            (table != TABLES[0],),
+        ).fetchone()[0]
+        if lone:
+            yield f"{table} has {lone:,} rows of no document"
+
+
+def _named(item_type: str, ids: list[str]) -> str:
+    listed = ", ".join(ids[:_NAMED_MAX])
+    return f"{item_type} {listed}".strip() + (f" and {len(ids) - _NAMED_MAX:,} more" if len(ids) > _NAMED_MAX else "")
+
+
+def _differing(indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity) -> Iterator[str]:
+    """The tables in which the entity's rows are others than those it should have."""
+    key = (entity.item_type, entity.item_id)
+    rows = indexer.rows_of(entity)
+    held = db.execute(
+        "SELECT item_type, item_id, kind, part, ts, state, confidence, anchored, text, id FROM documents"
+        " WHERE item_type = ? AND item_id = ?", key,
+    ).fetchall()  # fmt: skip
+    wanted = Counter((item.id >> _ID_SHIFT, *document_row(item)) for item in rows.documents)
+    if wanted != Counter((row[-1] >> _ID_SHIFT, *row[:-1]) for row in held):
+        yield "documents"
+    words = Counter(words_row(item) for item in rows.documents)
+    if words != Counter((table, found) for row in held for table, found in _words_at(db, row[-1])):
+        yield "words"
+    expected: dict[str, set[tuple[object, ...]]] = {
+        "texts": {(rows.digest, *key)} if rows.digest else set(),
+        "touched": {row for item in rows.documents for row in touched_rows(item)},
+        "replaced": {(target, *key) for target in rows.replaced},
+        "links": {(*pair, *key) for pair in links_of(entity)},
+    }
+    for table, there in expected.items():
+        if there != set(db.execute(f"SELECT * FROM {table} WHERE item_type = ? AND item_id = ?", key)):  # noqa: S608 - constants
+            yield table
+    is_told = db.execute("SELECT 1 FROM search_faults WHERE item_type = ? AND item_id = ?", key).fetchone() is not None
+    if is_told != bool(rows.fault):
+        yield "search_faults"
+
+
+def _words_at(db: sqlite3.Connection, row_id: int) -> Iterator[tuple[str, tuple[object, ...]]]:
+    for table in TABLES:
+        for row in db.execute(f"SELECT {_WORDS} FROM {table} WHERE rowid = ?", (row_id,)):  # noqa: S608 - constants
+            yield table, row
