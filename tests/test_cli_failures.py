@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from cli_support import PERIPLUS, Done, Shell, claude_session, decoded, fill
+from periplus.journal.record import RECORD_VERSION
+from periplus.journal.segment import Header, encode_header
 from support import PEAK
 
 NOBODY = 65534
@@ -266,6 +268,37 @@ def test_what_is_not_a_store(sh):
     sh.fails("status", "--store", ".periplus", code=2, wrong=".periplus is not a store: it has no config.toml")
     sh.fails("remember", "x", "--store", "nowhere", code=2, wrong="no store at")
     assert os.listdir(sh.folder / ".periplus") == []
+
+
+def test_git_took_the_settings_of_a_store(store, tmp_path):
+    """Settings are in git and the journal is not: an older commit has none. `init` does not make a stranger of the journal."""
+    store("remember", "Known before")
+    config = store.folder / ".periplus/config.toml"
+    written = config.read_text()
+    config.unlink()
+    for words in (["recall", "before"], ["status", "--store", ".periplus"]):
+        done = store.fails(*words, code=2, wrong="has a journal, but its config.toml is gone")
+        assert "`periplus init`" in done.err
+    inner = store.folder / "src"
+    inner.mkdir()
+    store.fails("status", cwd=inner, code=2, wrong="has a journal, but its config.toml is gone")
+    assert store("init").lines[0].startswith("Found the store")
+    assert config.read_text() == written
+    assert "Known before" in store("recall", "before").out
+    store("remember", "Known behind")
+    assert store.json("doctor").sound
+
+
+def test_settings_that_are_gone_of_segments_of_two_stores(store):
+    (segment,) = (store.folder / ".periplus/journal").glob("lin_*/*.jsonl")
+    stranger = segment.parent.with_name("lin_0000000000000000")
+    stranger.mkdir()
+    header = Header(RECORD_VERSION, RECORD_VERSION, "str_0000000000000000", stranger.name, 1, "")
+    (stranger / segment.name).write_bytes(encode_header(header))
+    config = store.folder / ".periplus/config.toml"
+    config.unlink()
+    store.fails("init", code=3, wrong="the segments name several stores: str_0000000000000000, str_")
+    assert not config.exists()
 
 
 def test_a_store_of_a_later_version(store):

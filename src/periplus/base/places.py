@@ -34,6 +34,7 @@ def find_root(start: str, explicit: str | None = None) -> str:
         candidate = os.path.join(at, STORE_FOLDER)
         if _is_store(candidate):
             return candidate
+        _refuse_without_settings(candidate)
         parent = os.path.dirname(at)
         if parent == at:
             raise NotAStoreError(
@@ -53,12 +54,23 @@ def project_root(start: str) -> str:
 def _checked(root: str) -> str:
     if _is_store(root):
         return root
+    _refuse_without_settings(root)
     wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
     raise NotAStoreError(
         wrong,
         safe="Nothing was changed.",
         mend="Make one with `periplus init`, or name another with --store.",
     )
+
+
+def _refuse_without_settings(root: str) -> None:
+    """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone."""
+    if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
+        raise NotAStoreError(
+            f"{root} has a journal, but its config.toml is gone, perhaps with a commit of git that does not have it",
+            safe="Nothing was changed, and no record is lost.",
+            mend="Bring it back from git, or make it again with `periplus init`: the journal says which store it is.",
+        )
 
 
 def _is_store(root: str) -> bool:

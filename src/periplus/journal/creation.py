@@ -8,7 +8,7 @@ import os
 from typing import Final, NamedTuple
 
 from periplus.base.clock import Clock
-from periplus.base.errors import environment_failure
+from periplus.base.errors import DamageError, environment_failure
 from periplus.base.files import Files, write_atomic
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock
@@ -37,7 +37,8 @@ class Created(NamedTuple):
 def create_store(root: str, files: Files, clock: Clock) -> Created:
     """Make a store at ``root``, or finish one that was begun (a fresh clone has the settings but no journal).
 
-    Idempotent. Raises EnvironmentFailure where the folder cannot be written.
+    Where only its settings are gone, as with a commit of git that does not have them, they are made with the id that its
+    journal has. Idempotent. Raises EnvironmentFailure where the folder cannot be written.
     """
     layout = Layout(root)
     layout.refuse_links()
@@ -53,7 +54,7 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
         if not os.path.exists(layout.ignore):
             write_atomic(files, layout.ignore, IGNORE_TEXT)
         if not os.path.exists(layout.config):
-            write_atomic(files, layout.config, new_settings_text(new_id("str")).encode())
+            write_atomic(files, layout.config, new_settings_text(_id_of_journal(layout) or new_id("str")).encode())
         settings = read_settings(layout)
         own = read_lineage(layout)
         is_new = own is None
@@ -61,3 +62,24 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
             previous = own.lineage if own is not None else ""
             own = mint_lineage(layout, files, clock, settings.store.id, previous=previous)
     return Created(layout.root, settings.store.id, own.lineage, is_new)
+
+
+def _id_of_journal(layout: Layout) -> str:
+    """The id of the store whose journal lies here though its settings are gone; empty where there is none.
+
+    Raises DamageError where the segments name several: another id would make all of them a stranger's.
+    """
+    from periplus.journal.rescue import store_ids_in  # here, for only this one case needs what a repair does
+
+    found = store_ids_in(layout)
+    own = read_lineage(layout)
+    if not found and own is not None:
+        return own.store
+    if len(found) > 1:
+        raise DamageError(
+            f"the settings are gone, and the segments name several stores: {', '.join(sorted(found))}",
+            path=layout.config,
+            safe="Nothing was changed.",
+            mend="Restore the config.toml that this store was made with, such as from git.",
+        )
+    return found.pop() if found else ""
