@@ -64,7 +64,7 @@ def test_help_loads_nothing_heavy():
     heavy = {"msgspec", "orjson", "sqlite3", "cryptography", "json", "asyncio", "inspect", "pathlib", "subprocess"}
     assert heavy & modules == set()
     ours = {name for name in modules if name.startswith("periplus")}
-    assert ours == {"periplus", "periplus.cli", "periplus.cli.main"}
+    assert ours == {"periplus", "periplus.base", "periplus.base.tuples", "periplus.cli", "periplus.cli.main"}
 
 
 def test_status_loads_no_more_than_the_store_needs(tmp_path):
@@ -187,3 +187,20 @@ def test_only_faces_read_the_environment():
         names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         readers += [f"{place}: {name}" for name in names & {"environ", "getcwd", "expanduser", "getenv"}]
     assert readers == []
+
+
+@pytest.mark.parametrize(
+    "thread", ["", "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start()"]
+)
+def test_a_command_that_is_done_leaves_at_once_and_still_does_what_was_asked_for_at_its_end(tmp_path, thread):
+    """Nothing is taken apart; but what has to be done at the end is, a thread is waited for, and the output is whole."""
+    code = (
+        f"import atexit, sys, threading\nfrom periplus.cli import main\natexit.register(print, 'end')\n"
+        "class Taken:\n    def __del__(self):\n        print('taken apart')\n"
+        f"main.kept = Taken()\n{thread}\nsys.argv[1:] = ['check', 'a', '--store', {str(tmp_path)!r}]\nmain.run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("periplus: ")
+    wanted = ["thread", "end", "taken apart"] if thread else ["end"]
+    assert done.stdout.split("\n") == [*wanted, ""]

@@ -24,10 +24,11 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
+from periplus.base.tuples import NamedTuple
 
 Reason: TypeAlias = Literal[
     "absolute", "empty", "expansion", "hard_link", "kind", "link", "mount", "name", "occupied", "option", "parent",

@@ -24,10 +24,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import LockTimeoutError, environment_failure
+from periplus.base.tuples import NamedTuple
 
 LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004

@@ -10,9 +10,10 @@ __all__ = ["NOTES_BYTES_MAX", "Note", "leave_note", "read_notes"]
 
 import json
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.tuples import NamedTuple
 
 NOTES_BYTES_MAX: Final = 64 << 10
 _WHAT_CHARACTERS_MAX: Final = 300

@@ -15,9 +15,10 @@ __all__ = ["pack_alone", "pack_primed", "unpack_alone", "unpack_primed"]
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import FormatError
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from lzma import LZMADecompressor

@@ -9,9 +9,9 @@ from __future__ import annotations
 __all__ = ["ProcessMark", "is_gone", "process_mark"]
 
 import os
-from typing import NamedTuple
 
 from periplus.base.files import Files
+from periplus.base.tuples import NamedTuple
 
 _STAT_BYTES_MAX = 4096
 _STARTED_FIELD = 22 - 3  # of /proc/PID/stat, counted behind the name, which may hold anything

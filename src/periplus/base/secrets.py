@@ -19,9 +19,10 @@ __all__ = ["Secret", "find_secrets", "mask_secrets"]
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.speed import IS_NATIVE, needle_plan, needles_in
+from periplus.base.tuples import NamedTuple
 
 
 class Secret(NamedTuple):

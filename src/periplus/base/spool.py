@@ -17,10 +17,11 @@ __all__ = ["SPOOLED_BYTES_MAX", "SPOOLED_FILES_MAX", "SPOOLED_FILE_BYTES_MAX", "
 
 import os
 import stat
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import RefusedError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
+from periplus.base.tuples import NamedTuple
 
 SPOOLED_FILES_MAX: Final = 4_000
 SPOOLED_BYTES_MAX: Final = 64 << 20

@@ -11,7 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
+
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import msgspec

@@ -6,8 +6,9 @@ __all__ = ["configure", "execute"]
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from periplus.base.notes import Note, leave_note
 from periplus.base.places import find_root
 from periplus.base.spool import Spool
+from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import (
     DOUBLE_MS,
     HookEvent,

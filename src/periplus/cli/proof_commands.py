@@ -7,8 +7,9 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:

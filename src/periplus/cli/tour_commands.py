@@ -10,8 +10,9 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, counted, visible
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import argparse
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, counted, visible
 from periplus.cli.trail_inputs import named_trail, trail_reader
 

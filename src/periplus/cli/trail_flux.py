@@ -17,8 +17,9 @@ __all__ = [
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:

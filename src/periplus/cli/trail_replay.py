@@ -7,8 +7,9 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, visible
 from periplus.cli.trail_inputs import named_trail, trail_readers
 

@@ -15,9 +15,10 @@ __all__ = [
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from periplus.base.errors import FormatError, UsageError
+from periplus.base.tuples import NamedTuple
 
 HookKind: TypeAlias = Literal[
     "session-start", "prompt", "before-tool", "after-tool", "subagent-end", "compact", "turn-end", "session-end"

@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import groupby
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
@@ -33,6 +33,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, FormatError, PeriplusError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, write_all
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.archive import move_to_archive
 from periplus.journal.checkpoint import (
     CHECKPOINT_VERSION,

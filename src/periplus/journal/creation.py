@@ -5,13 +5,14 @@ from __future__ import annotations
 __all__ = ["IGNORED_LINE", "IGNORE_TEXT", "Created", "create_store"]
 
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.clock import Clock
 from periplus.base.errors import DamageError, environment_failure
 from periplus.base.files import Files, write_atomic
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.layout import Layout
 from periplus.journal.settings import (
     is_written_here,

@@ -20,11 +20,12 @@ __all__ = [
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 __all__ = ["EDIT_BYTES_MAX", "Document", "LeftAlone", "Verdict", "VerdictKind", "judge", "read_document"]
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, change_of, entity_of_head, head_of

@@ -21,11 +21,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError, UsageError, environment_failure
 from periplus.base.files import Files
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
 from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.incoming import Arrival, References, objects_of

@@ -33,12 +33,13 @@ import sys
 import time
 from binascii import crc_hqx
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import Files
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from mmap import mmap

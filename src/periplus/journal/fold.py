@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import UNSET
 
 from periplus.base.errors import DamageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import ACTIONS, decode_lines
 from periplus.journal.segment import Block, Entry
 from periplus.journal.state import Change, Head, change_of, check_payload, head_of

@@ -10,7 +10,9 @@ from __future__ import annotations
 __all__ = ["GitState", "Worktree", "busy_with", "has_moved_forward", "is_busy", "newest_move", "read_git"]
 
 import os
-from typing import Final, NamedTuple
+from typing import Final
+
+from periplus.base.tuples import NamedTuple
 
 _LINE_BYTES_MAX: Final = 4096
 _WORKTREES_MAX: Final = 1_000

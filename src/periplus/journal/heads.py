@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -48,6 +48,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import DamageError, RefusedError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal.journal import Journal
 from periplus.journal.keys import fingerprint, public_key, verify_signature
 from periplus.journal.layout import Layout

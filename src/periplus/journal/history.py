@@ -13,7 +13,9 @@ __all__ = ["Gap", "GapSummary", "News", "Page", "RecordFilter", "beside_others",
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord

@@ -20,7 +20,7 @@ __all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "object
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import read_plain, write_all, write_atomic
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer

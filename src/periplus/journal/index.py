@@ -27,8 +27,9 @@ __all__ = [
 import os
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, connect
 from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position

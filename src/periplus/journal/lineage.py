@@ -28,12 +28,13 @@ import functools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch, read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, Record, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
     BATCH_BYTES_MAX,

@@ -15,9 +15,10 @@ __all__ = ["Known", "Mended", "Restored", "mend_line", "restore_segment"]
 
 import hashlib
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from periplus.base.errors import FormatError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import RECORD_VERSION, SUM_TRAILER_BYTES, Record, decode_line, encode_line, unseal_line
 from periplus.journal.stub import make_stub
 

@@ -24,9 +24,10 @@ __all__ = ["History", "Node", "entity_of", "merge_payloads", "nearest_common_anc
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from periplus.base.canonical import JSONValue
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import version_id
 from periplus.journal.state import Conflict, ConflictValue, Entity, Head, MergeRules, entity_of_head
 

@@ -6,9 +6,10 @@ __all__ = ["Added", "Overlay", "names_in"]
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import DamageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.graph import Growth
 from periplus.journal.index import SEVERAL_MAX, Index, IndexedRecord, node_of, payload_of
 from periplus.journal.merge import Node, entity_of

@@ -23,7 +23,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
@@ -40,6 +40,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_all
+from periplus.base.tuples import NamedTuple
 from periplus.journal.creation import create_store
 from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout

@@ -14,10 +14,11 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, NewerFormatError, PeriplusError
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.creation import IGNORED_LINE
 from periplus.journal.keys import public_of_private, verify_signature
 from periplus.journal.layout import CONTEXT_SOCKET, PARKED_FOLDER, Layout

@@ -31,7 +31,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
@@ -39,6 +39,7 @@ from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutErr
 from periplus.base.files import write_atomic
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError

@@ -30,13 +30,14 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign, verify_signature

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Pending", "receipt_of"]
 
-from typing import NamedTuple
-
+from periplus.base.tuples import NamedTuple
 from periplus.journal.flush import Written
 from periplus.journal.index import Index
 from periplus.journal.lineage import Position

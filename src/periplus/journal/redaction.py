@@ -29,7 +29,7 @@ __all__ = [
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.digests import is_digest_text
@@ -42,6 +42,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import read_plain, write_atomic
+from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START

@@ -46,11 +46,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from periplus.base.errors import FormatError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import (
     LINE_BYTES_MAX,
     RECORD_VERSION,

@@ -24,7 +24,7 @@ __all__ = [
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import UnsetType
@@ -32,6 +32,7 @@ from msgspec import UnsetType
 from periplus.base.canonical import DEPTH_MAX, JSONValue, check
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import Record, action_class, version_id
 from periplus.journal.segment import Entry
 from periplus.objects.packing import Packing

@@ -23,11 +23,12 @@ __all__ = [
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from periplus.base.digests import is_digest_text
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import SUM_TRAILER_BYTES, Record, seal_line
 from periplus.journal.segment import Entry
 

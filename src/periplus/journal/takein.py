@@ -21,11 +21,12 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
+from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge
 from periplus.journal.gitstate import Worktree, busy_with, checked_out, has_moved_forward, newest_move, read_git
 from periplus.journal.projection import (

@@ -41,13 +41,14 @@ __all__ = [
 import hmac
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, UsageError
 from periplus.base.files import read_plain, write_atomic
+from periplus.base.tuples import NamedTuple
 from periplus.journal.keys import trail_key
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader, Position
 from periplus.journal.projection import Progress, no_progress

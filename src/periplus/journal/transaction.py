@@ -6,11 +6,12 @@ __all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer"]
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import derived_id, is_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state import Entity, EntityType, Head
 

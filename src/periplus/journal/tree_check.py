@@ -6,10 +6,11 @@ __all__ = ["TreeFinding", "check_tree"]
 
 import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.heads import read_peer
 from periplus.journal.journal import Journal
 from periplus.journal.tiles import TREE_FILES_MEND, no_longer_extends, read_tile_head

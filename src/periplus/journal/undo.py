@@ -18,11 +18,12 @@ __all__ = ["Undoing", "Undone", "plan_undo", "take_out", "undo"]
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal.record import action_class
 from periplus.journal.state import MergeRules
 from periplus.journal.transaction import ABSENT

@@ -10,11 +10,12 @@ from __future__ import annotations
 __all__ = ["Blamed", "Origin", "Versions", "blame", "entity_at", "find_ever"]
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal.graph import is_before
 from periplus.journal.merge import entity_of
 from periplus.journal.record import decode_line

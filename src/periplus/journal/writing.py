@@ -11,7 +11,7 @@ __all__ = ["Appended", "SegmentWriter"]
 import binascii
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
 from periplus.base.files import FolderWatch, read_plain, write_atomic
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.journal.flush import EpochEndedError, FlushMap, Written
 from periplus.journal.lineage import SEGMENT_READ_MAX, Position, encode_durable
 from periplus.journal.record import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 __all__ = ["Repair", "Yard", "read_whole"]
 
 import os
-from typing import NamedTuple
 
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.tuples import NamedTuple
 from periplus.journal.layout import PARKED_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX
 

@@ -7,12 +7,13 @@ __all__ = ["Anchored", "about_lines", "about_symbol", "anchored", "split_ref"]
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
+from periplus.base.tuples import NamedTuple
 from periplus.code import lines_of, region_of, symbols_of
 from periplus.code.regions import line_sum
 from periplus.memory.anchors import read_file

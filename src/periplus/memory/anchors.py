@@ -16,10 +16,11 @@ __all__ = [
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
+from periplus.base.tuples import NamedTuple
 from periplus.code.regions import Region, find_region, line_sum, lines_of
 from periplus.journal import Entity
 

@@ -11,10 +11,11 @@ __all__ = ["BOOK_TYPES", "Page", "book_of"]
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.ids import is_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, IndexedRecord
 from periplus.memory.schemas import Common
 from periplus.memory.types import MemoryType, is_ended, state_of

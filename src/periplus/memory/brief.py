@@ -11,10 +11,11 @@ __all__ = ["Brief", "BriefLine", "BriefSection", "brief"]
 
 import os
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import UsageError
 from periplus.base.tokens import estimate_tokens
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files

@@ -22,12 +22,13 @@ __all__ = [
 ]
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, PeriplusError, UsageError
 from periplus.base.ids import derived_id, new_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.index import text_digest

@@ -11,10 +11,11 @@ from __future__ import annotations
 __all__ = ["ChangedFile", "ChangedItem", "ChangesSince", "Origin", "changed_since", "origin_of"]
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.recall import bring_up_to_date
 from periplus.memory.types import is_ended, rows_of

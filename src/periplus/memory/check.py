@@ -9,9 +9,10 @@ from __future__ import annotations
 __all__ = ["PATHS_MAX", "Applying", "Checked", "check_paths"]
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.claims import holds, live_claims, scopes_of
 from periplus.memory.scopes import literal_scope, overlap

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 __all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check"]
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import NotFoundError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
 
 CHECKED: Final = ("constraint", "trap")

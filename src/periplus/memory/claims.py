@@ -22,13 +22,14 @@ __all__ = [
 ]  # fmt: skip
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
 from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id, new_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.lifecycle import Changed, bring
 from periplus.memory.links import linked

@@ -13,13 +13,14 @@ __all__ = ["DECLARED_MAX", "Declaration", "DeclaredEntity", "DeclaredTypes", "co
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, cast
 
 import msgspec
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.schemas import Common
 from periplus.memory.types import ANCHORED, COMMON_FIELDS, MEMORY_TYPES, MemoryType, check_common, check_secrets

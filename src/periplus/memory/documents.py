@@ -9,10 +9,11 @@ from __future__ import annotations
 __all__ = ["Document", "documents_of_memory", "documents_of_trail"]
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.schemas import Common
 from periplus.memory.types import MEMORY_TYPES

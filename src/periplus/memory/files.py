@@ -13,9 +13,10 @@ __all__ = ["FileVote", "likely_files"]
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import log
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.analysis import STOP_WORDS, query_terms, rough_stem, terms
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal
 from periplus.memory.recall import bring_up_to_date
 from periplus.memory.search import Candidate, Filters, search

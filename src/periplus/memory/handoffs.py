@@ -8,12 +8,11 @@ from __future__ import annotations
 
 __all__ = ["NewHandoff", "accept_handoff", "handoffs", "write_handoff"]
 
-from typing import NamedTuple
-
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.lifecycle import supersede
 from periplus.memory.links import linked, open_entities

@@ -28,9 +28,10 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 

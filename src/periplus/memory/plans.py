@@ -23,12 +23,13 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.claims import (
     TTL_S,

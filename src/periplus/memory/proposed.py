@@ -10,12 +10,13 @@ from __future__ import annotations
 __all__ = ["Near", "ProposedCandidate", "RecordedProposals", "record_proposals"]
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.candidates import Skipped
 from periplus.memory.reflect import Proposal

@@ -21,11 +21,12 @@ __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace, nsmallest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
 from periplus.base.tokens import estimate_tokens
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check

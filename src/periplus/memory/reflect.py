@@ -28,10 +28,11 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.journal import Entity

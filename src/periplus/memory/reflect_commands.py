@@ -12,8 +12,9 @@ __all__ = ["failures", "routines"]
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.memory.reflect import Act, Proposal, Seen, SessionActs
 
 _ATTEMPTS_OF_A_TRAP: Final = 4

@@ -10,8 +10,9 @@ __all__ = ["corrections"]
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.memory.reflect import Act, Proposal, Seen, SessionActs
 
 _PROMPT_CHARACTERS_MAX: Final = 2_000

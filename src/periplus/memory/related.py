@@ -9,10 +9,11 @@ from __future__ import annotations
 __all__ = ["PATHS_MAX", "Related", "related"]
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import UsageError
 from periplus.base.tokens import estimate_tokens
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal
 from periplus.memory.anchors import Ground
 from periplus.memory.files import FileVote, likely_files

@@ -13,13 +13,14 @@ __all__ = [
 ]
 
 from collections.abc import Container, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import new_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
 from periplus.memory.index import text_digest

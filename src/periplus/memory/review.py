@@ -9,11 +9,12 @@ from __future__ import annotations
 __all__ = ["Due", "checks_of", "confirm", "in_force", "review"]
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
 from periplus.base.errors import UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground

@@ -40,9 +40,10 @@ __all__ = [
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from periplus.base.errors import UsageError
+from periplus.base.tuples import NamedTuple
 
 SCOPE_CHARACTERS_MAX: Final = 500
 SCOPES_MAX: Final = 100

@@ -18,8 +18,9 @@ __all__ = ["Candidate", "Filters", "joined_by", "search"]
 import sqlite3
 from collections.abc import Mapping, Sequence
 from math import log
-from typing import Final, NamedTuple
+from typing import Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.memory.index import kind_token
 from periplus.memory.senses import SENSE_MARK
 

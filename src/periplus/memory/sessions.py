@@ -8,11 +8,12 @@ from __future__ import annotations
 
 __all__ = ["LIVE_S", "NewSession", "Present", "begin_session", "seal_session", "seen", "who"]
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.claims import expire, is_live, live_claims, renew, session_id
 from periplus.memory.lifecycle import bring

@@ -32,12 +32,13 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.schemas import (

@@ -22,9 +22,10 @@ __all__ = ["HASH_BYTES", "TILE_WIDTH", "Frontier", "TiledTree", "level_sizes"]
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import DamageError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.merkle.tree import Prover, Tree
 
 TILE_HEIGHT: Final = 8

@@ -18,9 +18,10 @@ __all__ = [
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import DamageError
+from periplus.base.tuples import NamedTuple
 
 ZLIB_SUFFIX: Final = ".z"
 PACKED_SUFFIX: Final = ".t"

@@ -10,10 +10,11 @@ __all__ = ["Connecting", "Finding", "Machine", "ProjectConnecting", "find_agents
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotAStoreError, PeriplusError
 from periplus.base.files import Files
+from periplus.base.tuples import NamedTuple
 from periplus.interop.agents import AGENTS, GREETING, Agent, Site
 from periplus.interop.agents.files import (
     Change,

@@ -14,9 +14,10 @@ __all__ = ["Cloned", "Other", "Pulled", "Pushed", "clone_contexts", "open_other"
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from periplus.base.errors import ConflictError, NotAStoreError, NotFoundError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.context.address import Trust, parse_address
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import Peer, Progress, Transferred, clone, transfer

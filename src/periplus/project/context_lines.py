@@ -14,7 +14,7 @@ __all__ = ["LINES_MAX", "LINE_BYTES_MAX", "GivenAtom", "check_no_secret", "read_
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.secrets import find_secrets
+from periplus.base.tuples import NamedTuple
 from periplus.context.model import STRING_TYPE, Atom, Molecule, atom_digest
 
 LINE_BYTES_MAX: Final = 16 << 20

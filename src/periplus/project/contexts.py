@@ -13,11 +13,12 @@ __all__ = ["DEFAULT_REF", "Committed", "Merged", "ProjectContexts", "RefState"]
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, UsageError
+from periplus.base.tuples import NamedTuple
 from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
 from periplus.context.lookup import find, molecule_table
 from periplus.context.model import Context, Entry, Molecule, molecule_digest

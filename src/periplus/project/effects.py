@@ -6,9 +6,10 @@ __all__ = ["EffectsOfPart", "trail_effects"]
 
 import os
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from periplus.base.errors import DamageError, NotFoundError
+from periplus.base.tuples import NamedTuple
 from periplus.interop.gitrun import ask, check_repository
 from periplus.project.worktree import base_entries, read_blobs, worktree_of
 from periplus.trail.effects import Effects, judge_effects

@@ -14,9 +14,10 @@ __all__ = ["INTERVAL_MAX_S", "INTERVAL_MIN_S", "FollowedFile", "follow_files"]
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.errors import PeriplusError, UsageError
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.project.project import ImportedTrail

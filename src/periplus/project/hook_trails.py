@@ -14,13 +14,14 @@ __all__ = ["RunOfSession", "is_told_by_another", "run_id_of", "seal_session_run"
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Never
+from typing import TYPE_CHECKING, Never
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
 from periplus.base.secrets import mask_secrets
+from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, HookEvent
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.trail.layout import SECRET_BYTES

@@ -11,7 +11,7 @@ __all__ = ["ProjectHooks", "TakenIn"]
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import (
     EnvironmentFailure,
@@ -25,6 +25,7 @@ from periplus.base.ids import derived_id
 from periplus.base.locks import Lock
 from periplus.base.notes import Note, leave_note, read_notes
 from periplus.base.spool import Spool
+from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, Answer, HookEvent, decode_event
 from periplus.journal import Writer
 

@@ -17,7 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
 from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, render_file, type_name
 from periplus.interop.v1_folder import Finding, Listing, Stat, V1File, V1Folder, list_folder, read_folder
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer

@@ -12,13 +12,14 @@ __all__ = ["Migration", "migrate", "migration_status"]
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import NotFoundError, RefusedError, UsageError, environment_failure
+from periplus.base.tuples import NamedTuple
 from periplus.interop.v1_folder import Finding, LogCounts, V1Folder, list_folder, read_log
 from periplus.journal import Transaction
 from periplus.project.archive import back_up, park_logs, restore_logs

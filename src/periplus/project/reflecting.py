@@ -9,9 +9,10 @@ from __future__ import annotations
 __all__ = ["ProjectReflection", "Reflected"]
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, FormatError
+from periplus.base.tuples import NamedTuple
 from periplus.memory.candidates import Accepted, accept, find_candidate, inbox, refuse
 from periplus.memory.proposed import Near, ProposedCandidate, record_proposals
 from periplus.memory.reflect import CONFIDENCE_MIN, Proposal, Proposer, SessionActs, acts_of_trail, bounded, reflect

@@ -6,9 +6,10 @@ __all__ = ["CheckRun", "CommitsOfGit", "ProjectReview"]
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError, RefusedError
+from periplus.base.tuples import NamedTuple
 from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
 from periplus.memory.checks import Check, record_check
 from periplus.memory.review import Due, checks_of, confirm, review

@@ -5,7 +5,9 @@ from __future__ import annotations
 __all__ = ["Status", "status_of"]
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.journal.takein import TakenIn

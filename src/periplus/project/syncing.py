@@ -9,10 +9,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.files import Files
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
 from periplus.journal.exchange import SyncReport, Transfer, sync

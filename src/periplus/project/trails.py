@@ -16,10 +16,11 @@ __all__ = [
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.ids import derived_id
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Transaction, create_store
 from periplus.project.cards import card_of, is_later
 

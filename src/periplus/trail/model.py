@@ -20,7 +20,9 @@ __all__ = [
     "Withheld",
 ]
 
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
+
+from periplus.base.tuples import NamedTuple
 
 TOOL_VERSION: Final = "0.1.0"
 

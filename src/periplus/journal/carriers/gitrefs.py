@@ -18,7 +18,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from periplus.base.clock import Clock
 from periplus.base.errors import (
@@ -30,6 +30,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
+from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers.carrier import (
     HEAD_BYTES_MAX,
     LINEAGES_MAX,
