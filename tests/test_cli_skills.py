@@ -50,7 +50,7 @@ def test_what_a_session_did_becomes_a_skill_once_a_person_says_so(place):
     done = document(place, "skills", "accept", candidate["id"][:10], "--name", "other")
     assert (done["name"], done["state"], done["counts"]) == ("other", "accepted", False)
     assert (place.root / ".agents/skills/other/SKILL.md").read_text().startswith("---\nname: other\n")
-    assert "was accepted already" in place.shell("skills", "reject", candidate["id"], code=5).err
+    assert "was accepted already" in place.shell("skills", "refuse", candidate["id"], code=5).err
     assert place.shell("skills", "list", code=1).lines == ["There are no skills here."]  # the folder is not trusted
     place.shell("trust", "give")
     listed = document(place, "skills", "list", "--all")
@@ -81,7 +81,7 @@ def test_one_for_all_projects_and_one_that_is_put_away(place):
         session.turn("Again")
     place.shell("skills", "mine")
     name = document(place, "skills", "list")["candidates"][0]["name"]
-    assert place.shell("skills", "reject", name, "--reason", "nobody needs it").out.startswith("Rejected")
+    assert place.shell("skills", "refuse", name, "--reason", "nobody needs it").out.startswith("Rejected")
     assert document(place, "skills", "mine", "s1", code=1)["rejected"] == 1
     assert document(place, "skills", "show", name)["candidate"]["reason"] == "nobody needs it"
     place.skill("mine", description="Mine.")

@@ -138,11 +138,11 @@ RIGHT = {
     "servers accept": ("none", ["nobody"]),
     "trust list": ("none", []),
     "trust give": ("none", []),
-    "trust take": ("none", []),
+    "trust withdraw": ("none", []),
     "skills list": ("reads", []),
     "skills show": ("reads", ["{skill}"]),
     "skills accept": ("writes", ["{skill}"]),
-    "skills reject": ("writes", ["{skill}"]),
+    "skills refuse": ("writes", ["{skill}"]),
     "skills mine": ("reads", []),
     "plugins list": ("none", []),
     "plugins trust": ("none", ["{plugin}"]),
@@ -215,7 +215,7 @@ WRONG = {
     "servers accept": [([], 2, "required: NAME"), (["nobody"], 1, "there is no server 'nobody'")],
     "trust list": [(["x"], 2, "unrecognized arguments")],
     "trust give": [(["{absent}"], 1, "there is no folder")],
-    "trust take": [(["{folder}"], 1, "is not trusted")],
+    "trust withdraw": [(["{folder}"], 1, "is not trusted")],
     "skills list": [(["x"], 2, "unrecognized arguments: x")],
     "skills show": [
         ([], 2, "required: NAME"),
@@ -230,7 +230,7 @@ WRONG = {
         (["{skill}", "--name", "../x"], 2, "is no name of a skill"),
         (["{skill}", "--name", "Oil It"], 2, "is no name of a skill"),
     ],
-    "skills reject": [
+    "skills refuse": [
         ([], 2, "required: ID"),
         (["nothing_like_it"], 1, "nothing has an id"),
         (["{skill}", "--reason", " "], 2, "--reason is empty"),

@@ -6,7 +6,7 @@ the machine refused, 4 lock not had in time, 5 refused, 6 outcome unknown, 70 a 
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "COMMON_OPTIONS", "Command", "leaves", "main", "make_parser", "run"]
+__all__ = ["COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", "main", "make_parser", "run"]
 
 import argparse
 import os
@@ -42,49 +42,48 @@ class Command(NamedTuple):
 
 COMMANDS: Final[tuple[Command, ...]] = (
     Command("init", "make this project's store", "store"),
+    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "connect"),
+    Command("disconnect", "take out of agents' files what connect put there", "connect"),
     Command("tour", "the whole story on this repository, in seconds, offline", "tour"),
     Command("status", "what is in the store, and whether it is sound", "store"),
+    Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
     Command("remember", "write down a decision, constraint, trap, lesson or note", "memory"),
     Command("recall", "find what is known about something", "memory"),
     Command("brief", "what an agent should know before a task, within a budget", "memory"),
     Command("related", "files likely to change, memory and work related to files or a task", "knowing"),
-    Command("changed", "what others changed since your last session, a record or a time", "knowing"),
     Command("show", "one entity, whole, with its history", "memory"),
-    Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
-    Command("blame", "which record set each field of an entity, when and by whom", "history"),
-    Command("undo", "take back what records or a session changed, by new records", "history"),
+    Command("review", "what of memory is stale, expired, or fails its check", "review"),
+    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "review"),
+    Command("probe", "run the check commands of constraints and traps, with your consent", "review"),
     Command("set", "set fields of an entity", "lifecycle"),
     Command("state", "bring entities into a state, with what that entails", "lifecycle"),
     Command("evolve", "say something anew in place of an entity, which it supersedes", "lifecycle"),
     Command("merge", "say one thing in place of several entities", "lifecycle"),
     Command("split", "say several things in place of one entity", "lifecycle"),
     Command("link", "say how an entity is related to another", "lifecycle"),
+    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
+    Command("candidates", "proposed memory, to accept or refuse", "reflect"),
+    Command("changed", "what others changed since your last session, a record or a time", "knowing"),
+    Command("who", "who works here now, on what", "session"),
+    Command("session", "begin or end a session of work", "session"),
+    Command("check", "whose claim paths are now, and which rules and traps are about them", "claim"),
     Command("claim", "say which paths you work on now; see who holds what; let go", "claim"),
     Command("plan", "work in steps: make plans, take the next step that is ready", "plan"),
     Command("handoff", "pass on the state of work, and take it over", "handoff"),
-    Command("session", "begin or end a session of work", "session"),
-    Command("who", "who works here now, on what", "session"),
-    Command("check", "whose claim paths are now, and which rules and traps are about them", "claim"),
-    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "mcp"),
-    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "connect"),
-    Command("disconnect", "take out of agents' files what connect put there", "connect"),
+    Command("inbox", "your mail; what other projects know, to accept or refuse", "inbox"),
     Command("trail", "import, list, show and verify the records of agent runs", "trail"),
-    Command("review", "what of memory is stale, expired, or fails its check", "review"),
-    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "review"),
-    Command("probe", "run the check commands of constraints and traps, with your consent", "review"),
     Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "context"),
+    Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
+    Command("blame", "which record set each field of an entity, when and by whom", "history"),
+    Command("undo", "take back what records or a session changed, by new records", "history"),
     Command("prove", "write a proof of a record that needs no store to check", "proof"),
     Command("head", "sign and print the tree head: one hash over every record", "proof"),
     Command("verify", "check a proof", "proof"),
     Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
-    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
+    Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
     Command("export", "write the whole store to one file, verified", "package"),
     Command("import", "make a project's store from such a file", "package"),
-    Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
-    Command("inbox", "your mail; what other projects know, to accept or refuse", "inbox"),
-    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
-    Command("candidates", "proposed memory, to accept or refuse", "reflect"),
-    Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
+    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
     Command("run", "let the agent do a task here; every run is a trail", "run"),
     Command("setup", "choose a provider and a model for the agent, once", "setup"),
     Command("models", "which models can answer, and the keys of their providers", "run"),
@@ -92,8 +91,21 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trust", "which folders may say how the agent works in them", "run"),
     Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "skill"),
     Command("plugins", "programs of others that the agent may run: list them, trust them", "skill"),
-    Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
+    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "mcp"),
+    Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
 )
+# What the help says above the first command of each part.
+PARTS: Final[dict[str, str]] = {
+    "init": "begin",
+    "remember": "memory",
+    "changed": "beside others",
+    "trail": "what agents did, and what they are to know",
+    "log": "history and proofs",
+    "sync": "between machines and formats",
+    "run": "an agent of our own",
+    "mcp": "called by agents",
+}
+_OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -107,6 +119,14 @@ class _Formatter(argparse.HelpFormatter):
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse offers no other way to its subparsers
             self._action_max_length += self._indent_increment
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        is_command = isinstance(action, argparse._SubParsersAction._ChoicesPseudoAction)  # noqa: SLF001 - likewise
+        return f"\n  {PARTS[action.dest]}:\n{text}" if is_command and action.dest in PARTS else text
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
 
 
 class _RawFormatter(_Formatter, argparse.RawDescriptionHelpFormatter):
@@ -126,13 +146,23 @@ def _help_width() -> int:
 
 class _Parser(argparse.ArgumentParser):
     typed = ""  # the command, where this is the parser of the whole line
+    argv: Sequence[str] = ()
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         kind = self.formatter_class
         return (_RawFormatter if kind is argparse.RawDescriptionHelpFormatter else _Formatter)(self.prog)
 
     def error(self, message: str) -> NoReturn:
-        raise _usage_error(message, f"See `{f'{self.prog} {self.typed}'.strip()} --help`.")
+        from periplus.cli.usage import advice
+
+        raise _usage_error(*advice(message, f"{self.prog} {self.typed}".strip(), _Parser.argv))
+
+    def format_help(self) -> str:
+        if self.epilog is None:
+            from periplus.cli.examples import epilog
+
+            self.epilog = epilog(self.prog.removeprefix("periplus ")) or None
+        return super().format_help()
 
 
 def _usage_error(wrong: str, mend: str) -> UsageError:
@@ -233,10 +263,19 @@ def _prepare_streams() -> None:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    elif tuple(argv[:2]) in _OLDER_NAMES:
+        argv = [argv[0], _OLDER_NAMES[argv[0], argv[1]], *argv[2:]]
     typed = next((word for word in argv if not word.startswith("-")), "")
     _check_first(argv, typed)
+    _Parser.argv = argv
     parser = make_parser(typed, is_alone=argv[:1] == [typed])
-    arguments = parser.parse_args(argv)
+    arguments, extra = parser.parse_known_args(argv)
+    if extra:
+        from periplus.cli.usage import words_left_over
+
+        raise words_left_over(extra, _leaf_of(parser, arguments), arguments)
     if arguments.version:
         from periplus import __version__
         from periplus.base.speed import IS_NATIVE
@@ -285,11 +324,20 @@ def _check_first(argv: Sequence[str], typed: str) -> None:
         raise _usage_error("an argument holds a NUL character", "Leave it out.")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
-        import difflib
+        from periplus.cli.usage import command_meant
 
-        near = difflib.get_close_matches(typed, names, 1)
-        guess = f"Did you mean `periplus {near[0]}`? " if near else ""
+        near = command_meant(typed, names)
+        guess = f"Did you mean `periplus {near}`? " if near else ""
         raise _usage_error(f"there is no command {typed!r}", guess + "See `periplus --help`.")
+
+
+def _leaf_of(parser: argparse.ArgumentParser, typed: argparse.Namespace) -> argparse.ArgumentParser:
+    """The parser of the command, and of its action where it has some, that ``typed`` is of."""
+    for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to its subparsers
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - likewise
+            name = getattr(typed, action.dest)
+            return _leaf_of(action.choices[name], typed) if name in action.choices else parser
+    return parser
 
 
 def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

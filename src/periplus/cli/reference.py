@@ -21,8 +21,9 @@ from periplus.cli.connect_schemas import CONNECT_SCHEMAS
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.entity_reference import entity_reference
 from periplus.cli.event_reference import event_reference, event_schema_text
+from periplus.cli.examples import EXAMPLES
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
-from periplus.cli.main import COMMANDS, COMMON_OPTIONS, leaves, make_parser
+from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
 from periplus.cli.python_reference import python_reference
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
@@ -71,6 +72,10 @@ def _cli_lines() -> Iterator[str]:
     yield "    periplus COMMAND [options] [arguments]"
     yield ""
     for command in COMMANDS:
+        if command.name in PARTS:
+            yield from ([] if command is COMMANDS[0] else [""])
+            yield f"{PARTS[command.name][0].upper()}{PARTS[command.name][1:]}:"
+            yield ""
         first = leaves(_subparser(command.name))[0].prog.replace(" ", "-")  # of subcommands, the first one's heading
         yield f"- [`{command.name}`](#{first}): {command.help}"
     yield ""
@@ -102,6 +107,10 @@ def _cli_lines() -> Iterator[str]:
             if actions:
                 yield ""
             yield from map(_option_line, actions)
+            yield ""
+            yield "```sh"
+            yield from (f"periplus {one}" for one in EXAMPLES[leaf.prog.removeprefix("periplus ")])
+            yield "```"
     yield ""
 
 

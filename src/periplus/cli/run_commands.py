@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     action("list", "the folders that are trusted")
     for name, what in (
         ("give", "let a folder's own files say how the agent works there"),
-        ("take", "trust a folder no more"),
+        ("withdraw", "trust a folder no more"),
     ):
         action(name, what).add_argument(
             "folder", nargs="?", default=".", metavar="FOLDER", help="which (default: this one)"

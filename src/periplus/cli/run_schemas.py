@@ -179,5 +179,5 @@ RUN_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "servers accept": ServersOut,
     "trust list": TrustOut,
     "trust give": TrustOut,
-    "trust take": TrustOut,
+    "trust withdraw": TrustOut,
 }

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         )
         return
     listing = action("list", "the skills that a session here has, how often they were used, and what sessions suggest")
-    listing.add_argument("--all", action="store_true", help="also what was accepted or rejected")
+    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
     action("show", "one skill, or a candidate, whole").add_argument(
         "name", metavar="NAME", help="a skill's name, or a candidate's name or id"
     )
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     accept.add_argument("candidate", metavar="ID", help="the candidate's id, the beginning of it, or its name")
     accept.add_argument("--name", metavar="NAME", help="call it so instead")
     accept.add_argument("--mine", action="store_true", help="into your own folder, for all projects")
-    reject = action("reject", "put a candidate away: it is not suggested again")
+    reject = action("refuse", "put a candidate away: it is not suggested again")
     reject.add_argument("candidate", metavar="ID", help="the candidate's id, the beginning of it, or its name")
     reject.add_argument("--reason", metavar="TEXT", help="why, for who asks later")
     mine = action("mine", "look for skills and lessons in what a session of the agent did")
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.command == "plugins":
         return _plugins(face, arguments)
-    return {"list": _list, "show": _show, "accept": _accept, "reject": _reject, "mine": _mine}[arguments.action](
+    return {"list": _list, "show": _show, "accept": _accept, "refuse": _reject, "mine": _mine}[arguments.action](
         face, arguments
     )
 
@@ -116,7 +116,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
         if not out.skills and not out.candidates:
             yield "There are no skills here."
         if any(one.state == "pending" for one in out.candidates):
-            yield "Next: periplus skills show ID, accept ID, or reject ID"
+            yield "Next: periplus skills show ID, accept ID, or refuse ID"
 
     face.emit(out, lines)
     return 0 if out.skills or out.candidates else 1

@@ -154,7 +154,7 @@ SKILL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "skills list": SkillsOut,
     "skills show": SkillShownOut,
     "skills accept": SkillDecidedOut,
-    "skills reject": SkillDecidedOut,
+    "skills refuse": SkillDecidedOut,
     "skills mine": SkillsMinedOut,
     "plugins list": PluginsOut,
     "plugins trust": PluginsOut,

@@ -1,0 +1,99 @@
+"""The help of a command has an example that is one, and who types what is nearly right is told what is right."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from periplus.cli.examples import EXAMPLES
+from periplus.cli.main import COMMANDS, PARTS, leaves, main, make_parser
+from periplus.cli.usage import _MEANT, command_meant
+
+NAMES = [command.name for command in COMMANDS]
+ALL = [(command, one) for command, some in EXAMPLES.items() for one in some]
+
+
+def leaf_names():
+    for name in NAMES:
+        (actions,) = (one for one in make_parser(name)._actions if one.dest == "command")
+        yield from (leaf.prog.removeprefix("periplus ") for leaf in leaves(actions.choices[name]))
+
+
+def test_every_command_has_examples_and_nothing_else_has():
+    assert sorted(EXAMPLES) == sorted(leaf_names())
+
+
+@pytest.mark.parametrize(("command", "example"), ALL, ids=[example for _, example in ALL])
+def test_an_example_is_understood(command, example):
+    assert f"  periplus {example}" == f"  periplus {example}".rstrip()
+    assert len(f"  periplus {example}") <= 80
+    assert example == command or example.startswith(f"{command} ")
+    words = shlex.split(example.partition(" < ")[0])
+    assert make_parser(words[0]).parse_args(words).command == words[0]
+
+
+@pytest.mark.parametrize("words", [["help", "trail", "show"], ["trail", "show", "--help"]], ids=" ".join)
+def test_help_ends_with_examples(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: periplus trail show")
+    assert said.endswith("\nexamples:\n" + "".join(f"  periplus {one}\n" for one in EXAMPLES["trail show"]))
+
+
+def test_help_has_the_commands_in_parts(capsys):
+    with pytest.raises(SystemExit):
+        main(["help"])
+    said = capsys.readouterr().out
+    for first, title in PARTS.items():
+        assert f"\n  {title}:\n    {first} " in said
+    assert set(PARTS) <= set(NAMES)
+
+
+def test_what_other_programs_call_a_command_is_none_of_ours():
+    assert set(_MEANT.values()) <= set(NAMES)
+    assert not set(_MEANT) & set(NAMES)
+    assert all(command_meant(word, NAMES) in NAMES for word in _MEANT)
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "advice"),
+    [
+        (["search", "x"], "there is no command 'search'", "Did you mean `periplus recall`?"),
+        (["recal"], "there is no command 'recal'", "Did you mean `periplus recall`?"),
+        (["help", "nothing"], "there is no command 'nothing'", "See `periplus --help`."),
+        (["recall", "how", "do", "we", "hash"], "QUESTION is of several words", 'Type: periplus recall "how do we hash"'),
+        (["run", "say", "it's $5"], "TASK is of several words", "Type: periplus run 'say it'\\''s $5'"),
+        (["evolve", "dec_1", "say", "more"], "TEXT is of several words", 'Type: periplus evolve dec_1 "say more"'),
+        (["inbox", "send", "bob", "hello", "there"], "TEXT is of", 'Type: periplus inbox send bob "hello there"'),
+        (["recall", "x", "--lim", "3"], "unrecognized arguments: --lim 3", "Did you mean --limit? See"),
+        (["recall", "x", "--frobnicate"], "unrecognized arguments: --frobnicate", "See `periplus recall --help`."),
+        (["status", "everything"], "unrecognized arguments: everything", "See `periplus status --help`."),
+        (["trail", "lst"], "invalid choice: 'lst'", "Did you mean `periplus trail list`?"),
+        (["claim", "src/a.py"], "invalid choice: 'src/a.py'", "Did you mean `periplus claim take src/a.py`?"),
+        (["remember"], "required: TEXT", 'For example `periplus remember "Never log tokens"'),
+        (["trail"], "required: ACTION", "It is one of compile, encode, "),
+        (["undo", "12"], "one of the arguments --seq --session is required", "For example `periplus undo --seq 12"),
+    ],
+)  # fmt: skip
+def test_what_is_nearly_right(words, wrong, advice, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert wrong in said[0]
+    assert advice in said[1]
+
+
+def test_a_very_long_text_without_quotes_is_cut(capsys):
+    assert main(["recall", *["word"] * 3000]) == 2
+    assert len(capsys.readouterr().err) < 500
+
+
+@pytest.mark.parametrize(("older", "now"), [("trust take", "trust withdraw"), ("skills reject", "skills refuse")])
+def test_what_was_called_otherwise_is_understood(older, now, capsys):
+    for words in (older, now):
+        with pytest.raises(SystemExit):
+            main([*words.split(), "--help"])
+        assert capsys.readouterr().out.startswith(f"usage: periplus {now}")
