@@ -12,7 +12,7 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.memory import Filters, Memory
-from periplus.memory.recall import SURROUNDINGS
+from periplus.memory.recall import SURROUNDINGS, bring_up_to_date
 from periplus.memory.search import STEPS, _Reach, _Search
 from periplus.project import Project
 from support import WRITER
@@ -394,6 +394,34 @@ def test_a_narrow_reach_ranks_as_the_whole_table_where_a_rare_term_is_asked_for(
     if "rarely" in words:
         assert narrow[0].item_id == whole[0].item_id
     assert all(one.bm25 > 0 for one in narrow)
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_what_was_too_common_is_not_when_documents_go(project, is_other):
+    table = STEPS._replace(small_max=0, wide=_Reach(20, 10))
+    kept = [keep(project, f"common n{number}" + " rarely" * (number == 3)) for number in range(30)]
+
+    def found():
+        bring_up_to_date(project.journal)
+        return [
+            one.item_id for one in _Search(project.journal.index.db, table, (), Filters()).run(["common", "rarely"], 50)
+        ]
+
+    def forget(other):
+        def delete(transaction):
+            for receipt in kept[10:]:
+                transaction.delete("note", receipt.item_id)
+
+        other.journal.mutate(delete, WRITER)
+
+    assert found() == found() == [kept[3].item_id]  # by the rare word alone
+    if is_other:
+        with Project(project.root, WRITER) as other:
+            forget(other)
+    else:
+        forget(project)
+    assert found()[0] == kept[3].item_id
+    assert {*found()} == {receipt.item_id for receipt in kept[:10]}
 
 
 # ---- brief

@@ -179,7 +179,9 @@ def table_rows(db):
     """All that the tables hold, by what is written in them and not by where."""
     rows = {}
     names = "item_type, item_id, kind, part, ts, state, confidence, anchored, text"
-    rows["documents"] = sorted(db.execute(f"SELECT {names} FROM documents").fetchall())
+    rows["documents"] = sorted(db.execute(f"SELECT {names} FROM documents JOIN passages USING (id)").fetchall())
+    for table in ("documents", "passages"):
+        assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] == len(rows["documents"])
     for table in ("words", "session_words"):
         rows[table] = sorted(
             db.execute(
@@ -240,7 +242,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
-    assert MemoryIndexer.version == 5
+    assert MemoryIndexer.version == 6
     db = project.journal.index.db
     db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")
     with Project(project.root, WRITER) as again:

@@ -44,10 +44,13 @@ class _Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
-    """``is_damaged`` once something read was not what was written; ``path`` is for errors."""
+    """``is_damaged`` once something read was not what was written; ``path`` is for errors; ``common`` is ``memory.search``'s, with
+    the state of the index that it is of.
+    """
 
     is_damaged = False
     path = ""
+    common: tuple[object, dict[tuple[str, str, str], int]] | None = None
 
     def execute(self, *given: Any) -> _Cursor:
         try:

@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -76,9 +76,9 @@ class Standing(NamedTuple):
 ChangedIn: TypeAlias = Callable[[Anchor], str | None]
 
 
-def evidence_of(entity: Entity) -> tuple[str, ...]:
-    """The evidence of an entity as people read it."""
-    evidence = entity.value.get("evidence")
+def evidence_of(entity: Entity, value: Mapping[str, JSONValue] | None = None) -> tuple[str, ...]:
+    """The evidence of an entity as people read it; ``value`` is its payload, for who has it decoded."""
+    evidence = (entity.value if value is None else value).get("evidence")
     if not isinstance(evidence, list):
         return (f"record {entity.seq}",)
     found = [f"{item.get('kind')} {item.get('ref')}" for item in evidence if isinstance(item, dict)]

@@ -36,8 +36,10 @@ class Check(NamedTuple):
 
 def command_of(entity: Entity) -> str:
     """The check command of a constraint or a trap; empty where there is none."""
+    if entity.item_type not in CHECKED:
+        return ""
     command = entity.value.get("check")
-    return command.strip() if isinstance(command, str) and entity.item_type in CHECKED else ""
+    return command.strip() if isinstance(command, str) else ""
 
 
 def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: int, why: str, took_ms: int) -> Receipt:

@@ -45,6 +45,7 @@ _WORDS: Final = (
 )
 _SCHEMA: Final = f"""
 DROP TABLE IF EXISTS documents;
+DROP TABLE IF EXISTS passages;
 DROP TABLE IF EXISTS words;
 DROP TABLE IF EXISTS session_words;
 DROP TABLE IF EXISTS texts;
@@ -55,8 +56,9 @@ DROP TABLE IF EXISTS search_faults;
 DROP TABLE IF EXISTS vectors;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, item_type TEXT NOT NULL, item_id TEXT NOT NULL, kind TEXT NOT NULL, part INTEGER NOT NULL,
-    ts TEXT NOT NULL, state TEXT NOT NULL, confidence INTEGER NOT NULL, anchored INTEGER NOT NULL, text TEXT NOT NULL
+    ts TEXT NOT NULL, state TEXT NOT NULL, confidence INTEGER NOT NULL, anchored INTEGER NOT NULL
 );
+CREATE TABLE passages (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE INDEX documents_by_item ON documents (item_type, item_id);
 CREATE VIRTUAL TABLE words {_WORDS};
 CREATE VIRTUAL TABLE session_words {_WORDS};
@@ -77,7 +79,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 5
+_VERSION: Final = 6
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
 _TIME_SHIFT: Final = 15
 _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
@@ -178,7 +180,7 @@ class MemoryIndexer:
         for entity in changed:
             key = (entity.item_type, entity.item_id)
             ids = db.execute("SELECT id FROM documents WHERE item_type = ? AND item_id = ? ORDER BY id", key).fetchall()
-            for table in TABLES if ids else ():
+            for table in (*TABLES, "passages") if ids else ():
                 db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
             if has_vectors:
                 db.executemany("DELETE FROM vectors WHERE id = ?", ids)
@@ -256,7 +258,7 @@ def _senses(item_type: str, document: Document, body: str, context: str) -> str:
 
 
 def document_row(item: Pending) -> tuple[object, ...]:
-    """The row of ``documents``, but for its number."""
+    """The row of ``documents``, but for its number, and behind it the text in ``passages``."""
     document = item.document
     return (*item.key, document.kind, document.part, document.ts, item.state, item.confidence, int(item.anchored),
             (document.title or document.body)[:TEXT_CHARACTERS])  # fmt: skip
@@ -285,10 +287,12 @@ def _insert(db: sqlite3.Connection, item: Pending) -> None:
     row_id = item.id
     while db.execute("SELECT 1 FROM documents WHERE id = ?", (row_id,)).fetchone():
         row_id += 1  # two of the same millisecond and place
-    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *document_row(item)))
-    table, row = words_row(item)
+    *row, text = document_row(item)
+    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *row))
+    db.execute("INSERT INTO passages VALUES (?, ?)", (row_id, text))
+    table, words = words_row(item)
     db.execute(
         f"INSERT INTO {table} (rowid, body, title, path, context, day, kind, sense) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
-        (row_id, *row),
+        (row_id, *words),
     )
     db.executemany("INSERT OR IGNORE INTO touched VALUES (?, ?, ?, ?, ?)", touched_rows(item))

@@ -39,7 +39,7 @@ _BUSY_S: Final = 0.2
 # No trigger: an index with one is thrown away when it is opened. Who takes a document out takes its vector with it.
 _TABLE: Final = "CREATE TABLE vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL)"
 _WITHOUT: Final = (
-    "SELECT d.id, d.text FROM documents d LEFT JOIN vectors v ON v.id = d.id AND v.model = ?"
+    "SELECT d.id, p.text FROM documents d JOIN passages p ON p.id = d.id LEFT JOIN vectors v ON v.id = d.id AND v.model = ?"
     " WHERE d.item_type <> 'trail' AND v.id IS NULL ORDER BY d.id DESC LIMIT ?"
 )
 
@@ -126,7 +126,7 @@ class Meaning:
             finally:
                 own.close()
         except sqlite3.OperationalError:  # a store that nobody may change, or somebody writes: made for this once
-            select = "SELECT id, text FROM documents WHERE item_type <> 'trail' ORDER BY id DESC LIMIT ?"
+            select = "SELECT id, text FROM documents JOIN passages USING (id) WHERE item_type <> 'trail' ORDER BY id DESC LIMIT ?"
             found = db.execute(select, (_DOCUMENTS_MAX,)).fetchall()
             ids = self._np.asarray([row_id for row_id, _ in found], dtype=self._np.int64)
             return ids, self.vectors_of([text for _, text in found])

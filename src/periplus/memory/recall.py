@@ -21,6 +21,7 @@ __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace, nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import UsageError
@@ -143,13 +144,7 @@ def recall(
     wanted = direct[offset : offset + limit]
     skipped = max(0, offset - len(direct))
     view.have_ready(ranking, offset + limit - len(direct))
-    for hit in view.best_first(ranking):
-        if len(wanted) >= limit:
-            break
-        if skipped:
-            skipped -= 1
-            continue
-        wanted.append(hit)
+    wanted += islice(view.best_first(ranking), skipped, skipped + max(0, limit - len(wanted)))
     hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
     return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
 
@@ -206,7 +201,7 @@ def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], g
     text = value.get("text") or value.get("title") or ""
     check = last_check(journal, entity)
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, ground.stale(entity),
-               evidence_of(entity), str(value.get("state", "")), f"periplus show {entity.item_id}",
+               evidence_of(entity, value), str(value.get("state", "")), f"periplus show {entity.item_id}",
                entity.conflict_names, ground.told(entity), check.words() if check else "")  # fmt: skip
 
 
@@ -255,6 +250,7 @@ class _View:
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
         self._kind_weights = _weights_of(filters.kinds)
+        self._weights: dict[tuple[str, str], float] = {}  # of a type and kind
         self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
         self.near: set[int] = set()  # documents that only their meaning found
 
@@ -315,8 +311,11 @@ class _View:
         ranked: dict[tuple[str, str, int], _Ranked] = {}
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
         replaced = self._replaced(candidates)
+        has_own_conditions = bool(self._filters.tag or self._filters.author)
+        ended = {(one.item_type, one.state) for one in candidates}
+        ended = {pair for pair in ended if is_ended(*pair, self.journal.types)}
         for one in candidates:
-            has_ended = one.item_id in replaced or is_ended(one.item_type, one.state, self.journal.types)
+            has_ended = one.item_id in replaced or (one.item_type, one.state) in ended
             beside = 0.0
             if one.item_type == "trail":
                 beside = (
@@ -333,7 +332,7 @@ class _View:
                 if not self._filters.with_ended:
                     continue
             key3 = (one.item_type, one.item_id, one.part)
-            if key3 not in known and self._passes_by_entity(one):
+            if key3 not in known and (not has_own_conditions or self._passes_by_entity(one)):
                 ranked[key3] = _Ranked(-score, -one.id, 0, one, ())
         self._put_replacements(ranked, replacing, known)
         heap = list(ranked.values())
@@ -341,8 +340,11 @@ class _View:
         return heap
 
     def _score(self, one: Candidate, beside: float, *, has_ended: bool) -> int:
-        row = row_of(self.journal.types, one.item_type)
-        factor = (row.weight / 100 if row is not None else 1.0) * self._kind_weights.get(one.kind, 1.0)
+        factor = self._weights.get((one.item_type, one.kind))
+        if factor is None:
+            row = row_of(self.journal.types, one.item_type)
+            factor = (row.weight / 100 if row is not None else 1.0) * self._kind_weights.get(one.kind, 1.0)
+            self._weights[one.item_type, one.kind] = factor
         factor *= 0.5 + one.confidence / 200
         factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
@@ -472,7 +474,7 @@ class _View:
         hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
         if one.item_type != "trail":
             return hit
-        text = self._row("SELECT text FROM documents WHERE id = ?", one.id)[0]
+        text = self._row("SELECT text FROM passages WHERE id = ?", one.id)[0]
         more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
@@ -490,11 +492,10 @@ class _View:
         same = [word for word in self._words if word in said]
         on_path = set(path.split()) - said
         paths = [word for word in self._words if word in on_path]
-        beginnings = {word[:_STEM_CHARACTERS] for word in (*said, *on_path) if len(word) >= _STEM_CHARACTERS}
-        rest = [
-            word for word in self._words
-            if word not in said and word not in on_path and word[:_STEM_CHARACTERS] in beginnings
-        ]  # fmt: skip
+        rest = [word for word in self._words if word not in said and word not in on_path]
+        if rest:
+            beginnings = {word[:_STEM_CHARACTERS] for word in (*said, *on_path) if len(word) >= _STEM_CHARACTERS}
+            rest = [word for word in rest if word[:_STEM_CHARACTERS] in beginnings]
         why = []
         if same:
             why.append(f"says {', '.join(same)}")

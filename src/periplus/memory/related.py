@@ -152,7 +152,8 @@ def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground) -
     """A session as a whole, or one commit, as a hit."""
     entity = journal.get("trail", item_id)
     row = journal.index.db.execute(
-        "SELECT kind, ts, text FROM documents WHERE item_type = 'trail' AND item_id = ? AND part = ?", (item_id, part)
+        "SELECT kind, ts, text FROM documents JOIN passages USING (id) WHERE item_type = 'trail' AND item_id = ? AND part = ?",
+        (item_id, part),
     ).fetchone()
     if entity is None or row is None:
         return None

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 __all__ = ["Candidate", "Filters", "joined_by", "search"]
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from math import log
 from typing import Final
 
 from periplus.base.tuples import NamedTuple
+from periplus.journal.connection import Connection
 from periplus.memory.index import kind_token
 from periplus.memory.senses import SENSE_MARK
 
@@ -85,10 +85,11 @@ SESSIONS: Final = _Table(
 _LARGE: Final = 100_000  # what a term weighs in a table of many is told from its documents alone
 _FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
 TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
+_COMMON_MAX: Final = 10_000
 _COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored"
 
 
-def search(db: sqlite3.Connection, words: Sequence[str], filters: Filters, most: int) -> list[Candidate]:
+def search(db: Connection, words: Sequence[str], filters: Filters, most: int) -> list[Candidate]:
     """At most ``most`` candidates of each table, the best first. ``filters.since`` is as documents have it."""
     kinds = _kinds(filters)
     if not words or kinds == ():
@@ -103,7 +104,7 @@ def search(db: sqlite3.Connection, words: Sequence[str], filters: Filters, most:
 
 
 def joined_by(
-    db: sqlite3.Connection, candidates: Sequence[Candidate], near: Mapping[int, float], filters: Filters, share: float
+    db: Connection, candidates: Sequence[Candidate], near: Mapping[int, float], filters: Filters, share: float
 ) -> list[Candidate]:
     """``candidates`` as they are, and what words did not find and is ``near`` in meaning (by row, from 0 to 1): with ``share`` of the
     best match of words among the memories, for what is as near as can be.
@@ -129,15 +130,24 @@ def _kinds(filters: Filters) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(kind for kind in allowed if not filters.kinds or kind in filters.kinds))
 
 
+def _known_common(db: Connection) -> dict[tuple[str, str, str], int]:
+    """Terms (by table and scope) of which so many documents are known to be there, as long as nothing in the index changes."""
+    state = (db.execute("PRAGMA data_version").fetchone()[0], db.total_changes)
+    if db.common is None or db.common[0] != state or len(db.common[1]) > _COMMON_MAX:
+        db.common = (state, {})
+    return db.common[1]
+
+
 class _Search:
     """A search in one table."""
 
-    def __init__(self, db: sqlite3.Connection, table: _Table, kinds: tuple[str, ...], filters: Filters) -> None:
+    def __init__(self, db: Connection, table: _Table, kinds: tuple[str, ...], filters: Filters) -> None:
         self._db = db
         self._table = table
         self._kinds = kinds
         self._scope = " OR ".join(f'kind : "{kind_token(kind)}"' for kind in kinds)
         self._where, self._arguments = _conditions(filters)
+        self._common = _known_common(db)
 
     def run(self, words: Sequence[str], most: int) -> list[Candidate]:
         terms = [f'"{word}"' for word in words]
@@ -176,18 +186,21 @@ class _Search:
     def _gathered(self, terms: list[str], reach: _Reach, most: int) -> list[Candidate]:
         """The best of those documents that the rarer terms bring in, in a table of many."""
         table = self._table
-        counted = sorted((self._count(term, reach.gathered_max), at, term) for at, term in enumerate(terms))
-        rare: list[tuple[str, int]] = []
+        held = {term: self._documents_of(term, reach.gathered_max) for term in terms}
+        counted = sorted((len(rows), at, term) for at, (term, rows) in enumerate(held.items()))
+        rare: list[str] = []
         left = reach.gathered_max
         for count, _, term in counted:
             if count < left:
                 left -= count
-                rare.append((term, count))
-        common = [term for count, _, term in counted if count < reach.gathered_max and term not in dict(rare)]
-        if not rare:
-            rare = [(self._several([term for _, _, term in counted], reach), 0)]
-        gathered = self._most_terms([(term, log(1 + _LARGE / (count + 0.5))) for term, count in rare], reach)
-        some, others = " OR ".join(term for term, _ in rare), " OR ".join(common)
+                rare.append(term)
+        common = [term for count, _, term in counted if count < reach.gathered_max and term not in rare]
+        if rare:
+            gathered = self._most_terms([held[term] for term in rare], reach)
+        else:
+            rare = [self._several([term for _, _, term in counted], reach)]
+            gathered = self._newest(rare[0], reach)
+        some, others = " OR ".join(rare), " OR ".join(common)
         match = f"(({some}) AND ({others})) OR (({some}) NOT ({others}))" if common else some
         rows = self._db.execute(  # constants and question marks only; terms are quoted and hold no quote
             f"SELECT {_COLUMNS}, b FROM (SELECT rowid AS id, -bm25({table.name}, {table.weights}) AS b FROM {table.name} "  # noqa: S608
@@ -197,21 +210,51 @@ class _Search:
         ).fetchall()
         return [Candidate._make(row) for row in rows]
 
-    def _most_terms(self, weighted: list[tuple[str, float]], reach: _Reach) -> list[int]:
-        """The documents with the greatest weight of terms, the newest of equals."""
+    def _documents_of(self, term: str, most: int) -> Sequence[int]:
+        """The documents that match, none of them more than ``most``; as many of no use where there are so many."""
+        key = (self._table.name, self._scope, term)
+        if most <= self._common.get(key, 0):
+            return range(most)
         name = self._table.name
-        conditions = ""
-        if self._where:  # looked up for every match, so only where it must be
-            conditions = f"AND EXISTS (SELECT 1 FROM documents d WHERE d.id = {name}.rowid {self._where})"  # noqa: S608 - constants
-        one = f"SELECT * FROM (SELECT rowid AS id, ? AS w FROM {name} WHERE {name} MATCH ? {conditions} ORDER BY rowid DESC LIMIT ?)"  # noqa: S608
-        arguments: list[object] = []
-        for term, weight in weighted:
-            arguments += [weight, self._scoped(term), *self._arguments, reach.gathered_max]
-        rows = self._db.execute(
-            f"SELECT id FROM ({' UNION ALL '.join([one] * len(weighted))}) GROUP BY id ORDER BY SUM(w) DESC, id DESC LIMIT ?",  # noqa: S608
-            (*arguments, reach.scored_max),
+        found = self._db.execute(
+            f"SELECT rowid FROM {name} WHERE {name} MATCH ? LIMIT ?",  # noqa: S608 - a constant
+            (self._scoped(term), most),
         ).fetchall()
-        return [row[0] for row in rows]
+        if len(found) < most:
+            return [row_id for (row_id,) in found]
+        self._common[key] = most
+        return range(most)
+
+    def _most_terms(self, held: list[Sequence[int]], reach: _Reach) -> list[int]:
+        """The documents with the greatest weight of terms, the newest of equals; ``held`` are each term's."""
+        weights: dict[int, float] = {}
+        for rows in held:
+            weight = log(1 + _LARGE / (len(rows) + 0.5))
+            if weights:
+                weights.update([(row_id, weights.get(row_id, 0.0) + weight) for row_id in rows])
+            else:
+                weights = dict.fromkeys(rows, weight)
+        if self._where:
+            passing = self._db.execute(
+                f"SELECT d.id FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {self._where}",  # noqa: S608 - constants
+                (f"[{','.join(map(str, weights))}]", *self._arguments),
+            ).fetchall()
+            weights = {row_id: weights[row_id] for (row_id,) in passing}
+        ranked = sorted(weights, reverse=True)
+        ranked.sort(key=weights.__getitem__, reverse=True)
+        return ranked[: reach.scored_max]
+
+    def _newest(self, match: str, reach: _Reach) -> list[int]:
+        """The newest of the documents that match, looked up for the filters one by one: they are many."""
+        name = self._table.name
+        passing = ""
+        if self._where:
+            passing = f"AND EXISTS (SELECT 1 FROM documents d WHERE d.id = {name}.rowid {self._where})"  # noqa: S608 - constants
+        rows = self._db.execute(
+            f"SELECT rowid FROM {name} WHERE {name} MATCH ? {passing} ORDER BY rowid DESC LIMIT ?",  # noqa: S608 - constants
+            (self._scoped(match), *self._arguments, reach.scored_max),
+        ).fetchall()
+        return [row_id for (row_id,) in rows]
 
     def _scoped(self, match: str) -> str:
         return f"({self._scope}) AND ({match})" if self._scope else match
