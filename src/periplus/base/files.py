@@ -6,7 +6,16 @@ particular to a system (which sync reaches the disk) stands here and nowhere els
 
 from __future__ import annotations
 
-__all__ = ["TEMPORARY_SUFFIX", "Files", "FolderWatch", "read_plain", "write_all", "write_atomic", "write_new"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "Files",
+    "FolderWatch",
+    "name_new",
+    "read_plain",
+    "write_all",
+    "write_atomic",
+    "write_new",
+]
 
 import errno
 import os
@@ -297,7 +306,7 @@ def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> Non
             files.sync(fd)
         finally:
             files.close(fd)
-        _name(files, temporary, path)
+        name_new(files, temporary, path)
         files.sync_folder(folder)
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
@@ -307,7 +316,11 @@ def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> Non
         _remove_quietly(temporary)
 
 
-def _name(files: Files, temporary: str, path: str) -> None:
+def name_new(files: Files, temporary: str, path: str) -> None:
+    """Give a finished file the name ``path``, and take no other file's place. ``temporary`` may still be there then.
+
+    Raises FileExistsError where there is something of that name, OSError for the rest.
+    """
     try:
         files.link(temporary, path)
     except OSError as error:

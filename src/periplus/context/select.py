@@ -21,7 +21,7 @@ from periplus.base.errors import UsageError
 from periplus.context.counters import ESTIMATE, TokenCounter
 from periplus.context.filters import Filters, Matcher, Query, QueryResult, check_query
 from periplus.context.model import Chunk, Entry, Molecule, OrderKey, order_key
-from periplus.context.packing import Finder, Packer, PlacedMolecule
+from periplus.context.packing import Finder, Packed, Packer, PlacedMolecule
 from periplus.context.ranking import DEFAULT_WEIGHTS, HALF_LIFE_MS, Likeness, Ranking, Weights
 from periplus.context.reasons import Cause, NearDuplicate, Reason, Reasons, Scored
 
@@ -77,11 +77,13 @@ def select(
 ) -> Selection:
     """Choose from ``entries`` what the budget affords.
 
-    ``molecules`` are kept whole where they can be; atoms of theirs that have not been read yet are looked up with ``find``, where
-    it is given, or else read ahead for. ``overhead_tokens`` is what each atom takes beside its content. ``diversity`` (0 … 1) is how much an atom loses that is wholly
-    like one chosen. Without ``query``, ``entries`` come in the order of expansions, or ``is_ordered`` is False and they are put in
-    it first. With one, ``is_matching_only`` leaves out atoms that hold no word of it, and the best
-    ``candidates_min`` (for large budgets, one for every four tokens) are tried. Raises UsageError that names the argument.
+    ``molecules`` are kept whole where they can be. Atoms of theirs that have not been read yet are looked up with ``find``, where
+    it is given, or else read ahead for. ``overhead_tokens`` is what each atom takes beside its content. ``diversity`` (0 … 1) is
+    how much of its score an atom loses that is wholly like one chosen.
+
+    Without ``query``, ``entries`` come in the order of expansions; with ``is_ordered=False`` they are sorted first. With a query,
+    ``is_matching_only`` leaves out atoms that hold no word of it, and the best ``candidates_min`` (for large budgets, one for
+    every four tokens) are tried. Raises UsageError that names the argument.
     """
     _check(budget_tokens, overhead_tokens, diversity, look_ahead, candidates_min)
     reasons = Reasons(is_told=explain)
@@ -108,7 +110,7 @@ def select(
     else:
         source = ranked = _Ordered(entries if is_ordered else _in_order(entries), matcher, reasons)
         finder = None if find is None else _passing(find, matcher)
-    packed = Packer(
+    chosen = Packer(
         ranked,
         budget_tokens=budget_tokens,
         counter=counter,
@@ -119,12 +121,18 @@ def select(
         find=finder,
         reasons=reasons,
     ).run()
+    return _selection(chosen, source, reasons, budget_tokens, counter)
+
+
+def _selection(
+    chosen: Packed, source: _Ordered | Ranking, reasons: Reasons, budget_tokens: int, counter: TokenCounter
+) -> Selection:
     return Selection(
-        tuple(scored.entry for scored in packed.taken),
-        tuple(scored.score for scored in packed.taken),
-        packed.molecules,
-        packed.near_duplicates,
-        packed.tokens,
+        tuple(scored.entry for scored in chosen.taken),
+        tuple(scored.score for scored in chosen.taken),
+        chosen.molecules,
+        chosen.near_duplicates,
+        chosen.tokens,
         budget_tokens,
         counter.name,
         source.considered,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Chat", "blocks_of", "text_of_blocks"]
+__all__ = ["Chat", "blocks_of", "enter_lane", "text_of_blocks"]
 
 from periplus.interop.calls import OpenCalls
 from periplus.interop.intake import Intake
+from periplus.interop.lanes import Lanes
 from periplus.interop.tools import plan_call
 from periplus.interop.values import table_of, text_of
 from periplus.trail.model import Outcome, Status
@@ -78,6 +79,21 @@ class Chat:
 
     def finish(self) -> Status:
         return "partial" if self.calls.is_waiting and self.status == "success" else self.status
+
+
+def enter_lane(chat: Chat, lanes: Lanes, uuid: str, parent_uuid: object) -> None:
+    """Go to the lane of a message before its steps are made, with a LABEL where that is another lane.
+
+    Of two messages with the same parent, the second begins a branch. ``uuid`` is empty for a message without a name,
+    which never begins one.
+    """
+    parent = lanes.find(parent_uuid)
+    lane = lanes.place(parent, is_side=False, side_id="", continuer=uuid or None)
+    label = lanes.enter(lane)
+    if label is not None:
+        chat.label(label)
+    if uuid:
+        lanes.note(uuid, 0, lane, parent, chat.intake.planned_count, is_step=True)
 
 
 def blocks_of(content: object) -> list[dict[str, object]]:

@@ -8,7 +8,8 @@ from typing import Final
 
 from periplus.interop.claude_tools import shell_steps, tool_call
 from periplus.interop.intake import Intake, Planned
-from periplus.interop.patches import Change, find_patch, parse_patch
+from periplus.interop.patches import find_patch
+from periplus.interop.tools import patch_steps
 from periplus.interop.values import json_text, list_of, table_of, text_of
 
 _SHELLS: Final = frozenset({
@@ -23,7 +24,7 @@ def plan_tool(intake: Intake, name: str, given: object, namespace: str, cwd: str
     arguments = _table(given)
     if name == "apply_patch":
         patch = find_patch(given if isinstance(given, str) and not arguments else _patch_text(arguments))
-        steps = _changes(intake, patch) if patch is not None else []
+        steps = patch_steps(intake, patch) if patch is not None else []
         if steps:
             return steps
     elif name in _SHELLS:
@@ -77,7 +78,7 @@ def _shell(intake: Intake, arguments: dict[str, object], cwd: str | None) -> lis
     )
     if "apply_patch" in command:
         patch = find_patch(command)
-        steps = _changes(intake, patch) if patch is not None else []
+        steps = patch_steps(intake, patch) if patch is not None else []
         if steps:
             return steps
     return shell_steps(intake, command, folder)
@@ -92,21 +93,6 @@ def _command(words: list[str]) -> str:
     return " ".join(
         word if word and _SAFE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
-
-
-def _changes(intake: Intake, patch: str) -> list[Planned]:
-    return [_change(intake, change) for change in parse_patch(patch)]
-
-
-def _change(intake: Intake, change: Change) -> Planned:
-    path = intake.mask(change.path)
-    if change.kind == "write":
-        return Planned("FILE_WRITE", [path, intake.keep(change.new)])
-    if change.kind == "delete":
-        return Planned("FILE_DELETE", [path])
-    if change.kind == "move":
-        return Planned("FILE_MOVE", [path, intake.mask(change.target)])
-    return Planned("FILE_EDIT", [path, intake.mask(change.old), intake.mask(change.new)])
 
 
 def _web(intake: Intake, action: dict[str, object]) -> list[Planned]:

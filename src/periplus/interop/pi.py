@@ -11,7 +11,7 @@ __all__ = ["PiImporter", "is_mine", "read"]
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.chat import Chat, blocks_of, text_of_blocks
+from periplus.interop.chat import Chat, blocks_of, enter_lane, text_of_blocks
 from periplus.interop.intake import Intake
 from periplus.interop.lanes import Lanes
 from periplus.interop.model import Imported
@@ -83,16 +83,6 @@ class PiImporter:
         if uuid:
             self._lanes.inherit(uuid, record.get("parentId"))
 
-    def _enter(self, record: dict[str, object]) -> None:
-        uuid = text_of(record.get("id"))
-        parent = self._lanes.find(record.get("parentId"))
-        lane = self._lanes.place(parent, is_side=False, side_id="", continuer=uuid or None)
-        label = self._lanes.enter(lane)
-        if label is not None:
-            self._chat.label(label)
-        if uuid:
-            self._lanes.note(uuid, 0, lane, parent, self._intake.planned_count, is_step=True)
-
     def _message(self, record: dict[str, object], message: dict[str, object]) -> None:
         role = text_of(message.get("role"))
         chat = self._chat
@@ -108,7 +98,7 @@ class PiImporter:
             else:
                 self._intake.note_unknown(f"role: {role or 'none'}")
             return
-        self._enter(record)
+        enter_lane(self._chat, self._lanes, text_of(record.get("id")), record.get("parentId"))
         if role == "user":
             blocks = blocks_of(message.get("content"))
             has_image = any(block.get("type") == "image" for block in blocks)

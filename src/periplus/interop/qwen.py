@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.chat import Chat, blocks_of
+from periplus.interop.chat import Chat, blocks_of, enter_lane
 from periplus.interop.intake import Intake
 from periplus.interop.lanes import Lanes
 from periplus.interop.model import Imported
@@ -85,10 +85,10 @@ class QwenImporter:
         intake.version = optional_text(record.get("version")) or intake.version
         kind, subtype = text_of(record.get("type")), text_of(record.get("subtype"))
         if kind == "user" and subtype != "notification":
-            self._enter(record)
+            enter_lane(self._chat, self._lanes, text_of(record.get("uuid")), record.get("parentUuid"))
             self._user(record)
         elif kind == "assistant":
-            self._enter(record)
+            enter_lane(self._chat, self._lanes, text_of(record.get("uuid")), record.get("parentUuid"))
             self._assistant(record)
         elif kind == "tool_result":
             self._stand(record)
@@ -107,17 +107,6 @@ class QwenImporter:
         uuid = text_of(record.get("uuid"))
         if uuid:
             self._lanes.inherit(uuid, record.get("parentUuid"))
-
-    def _enter(self, record: dict[str, object]) -> None:
-        """The lane of a message: one that continues what another had continued already begins a branch."""
-        uuid = text_of(record.get("uuid"))
-        parent = self._lanes.find(record.get("parentUuid"))
-        lane = self._lanes.place(parent, is_side=False, side_id="", continuer=uuid or None)
-        label = self._lanes.enter(lane)
-        if label is not None:
-            self._chat.label(label)
-        if uuid:
-            self._lanes.note(uuid, 0, lane, parent, self._intake.planned_count, is_step=True)
 
     def _user(self, record: dict[str, object]) -> None:
         typed = text_of(table_of(record.get("systemPayload")).get("displayText"))

@@ -7,7 +7,7 @@ its record is odd.
 
 from __future__ import annotations
 
-__all__ = ["plan_call"]
+__all__ = ["patch_steps", "plan_call"]
 
 from collections.abc import Callable
 from typing import Final
@@ -168,7 +168,12 @@ def _editor(intake: Intake, arguments: _Arguments, cwd: str | None) -> list[Plan
 def _patch(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Planned]:
     text = _first(arguments, ("patchText", "patch", "input", "diff"))
     patch = find_patch(text) if text else None
-    return [_change(intake, change) for change in parse_patch(patch)] if patch is not None else []
+    return patch_steps(intake, patch) if patch is not None else []
+
+
+def patch_steps(intake: Intake, patch: str) -> list[Planned]:
+    """A patch (see ``patches``) as what it does to files, a step for each change."""
+    return [_change(intake, change) for change in parse_patch(patch)]
 
 
 def _change(intake: Intake, change: Change) -> Planned:

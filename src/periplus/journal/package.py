@@ -14,7 +14,6 @@ from __future__ import annotations
 
 __all__ = ["MANIFEST", "Packed", "export_store", "import_store"]
 
-import errno
 import hashlib
 import io
 import os
@@ -39,7 +38,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_all
+from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, read_plain, write_all
 from periplus.base.tuples import NamedTuple
 from periplus.journal.creation import create_store
 from periplus.journal.journal import Journal
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MANIFEST: Final = "MANIFEST.json"
-_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _TOP: Final = "periplus/"
 _FORMAT: Final = 1
 _MANIFEST_BYTES_MAX: Final = 1 << 30
@@ -120,7 +118,7 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
             files.sync(fd)
         finally:
             files.close(fd)
-        _name(files, temporary, path)
+        name_new(files, temporary, path)
         files.sync_folder(os.path.dirname(os.path.abspath(path)))
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
@@ -130,18 +128,6 @@ def export_store(journal: Journal, path: str, *, progress: Progress = no_progres
         if os.path.exists(temporary):
             os.unlink(temporary)
     return packed
-
-
-def _name(files: Files, temporary: str, path: str) -> None:
-    """Give the file its name, and take no other file's place. Raises OSError, FileExistsError among them."""
-    try:
-        files.link(temporary, path)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if os.path.lexists(path):
-            raise FileExistsError(path) from error
-        files.replace(temporary, path)  # a stick whose file system knows no links
 
 
 class _Sink(io.RawIOBase):

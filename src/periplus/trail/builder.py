@@ -248,20 +248,8 @@ class TrailBuilder:
             count -= 1
         if not shape.required <= count <= len(slots):
             raise _wrong_count(shape, count)
-        body = b""
-        texts, wires = self._texts, self._wires
         try:
-            for place in range(count):
-                slot = slots[place]
-                value = operands[place]
-                carried = slot.carried
-                if carried == _TEXT:
-                    known = texts.get(value)
-                    body += wires[known] if known is not None else self._text_operand(slot, value)
-                elif carried == _UINT and type(value) is int and 0 <= value < 32:
-                    body += _ONE_BYTE[value << 2 | layout.WIRE_UNSIGNED]
-                else:
-                    body += self._other_operand(slot, value)
+            body = self._operands(slots, operands, count)
         except TypeError as failure:
             _explain(shape, operands, failure)
             raise
@@ -295,6 +283,23 @@ class TrailBuilder:
             self._settle()
         self._step_count = index + 1
         return index
+
+    def _operands(self, slots: tuple[_Slot, ...], operands: tuple[object, ...], count: int) -> bytes:
+        """The bytes of the first ``count`` operands. Raises UsageError that names the operand, TypeError for what cannot be hashed."""
+        body = b""
+        texts, wires = self._texts, self._wires
+        for place in range(count):
+            slot = slots[place]
+            value = operands[place]
+            carried = slot.carried
+            if carried == _TEXT:
+                known = texts.get(value)
+                body += wires[known] if known is not None else self._text_operand(slot, value)
+            elif carried == _UINT and type(value) is int and 0 <= value < 32:
+                body += _ONE_BYTE[value << 2 | layout.WIRE_UNSIGNED]
+            else:
+                body += self._other_operand(slot, value)
+        return body
 
     def _settle(self) -> None:
         """Put the bytes of the steps since the last time behind those before them."""

@@ -372,7 +372,7 @@ class _Decoder:
         self._held: list[OperandValue] = [None] * slots if IS_NATIVE else []
 
     def take(self, steps: int) -> list[Step]:
-        """The next steps, of which there must be ``steps``: as many of them, or fewer, but one."""
+        """The next steps: ``steps`` of them or fewer, at least one. There must be ``steps`` left."""
         strings = self._strings
         found = take_steps(
             self._data, Step, strings.forms, strings.contents, OUTCOMES, _ROW_MOST, self._keys, self._held,
@@ -384,6 +384,7 @@ class _Decoder:
         return out or self._made(1)
 
     def _made(self, steps: int) -> list[Step]:
+        """The next ``steps`` steps, made here: where there is no loop in C, and of what that loop leaves alone."""
         data, values, made, outcomes, step = self._data, self._values, record, OUTCOMES, Step
         end = len(data)
         at: i64 = self._at
@@ -438,24 +439,11 @@ class _Decoder:
             clock += 1
             if duration > 127:
                 duration, clock = _large(data, clock - 1, end)
-            out.append(
-                made(
-                    step,
-                    (
-                        code,
-                        tuple(operands),
-                        outcomes[meta & 7],
-                        tail[0],
-                        tail[1],
-                        tail[2],
-                        tail[3],
-                        tail[4],
-                        -((delta + 1) >> 1) if delta & 1 else delta >> 1,
-                        duration - 1 if duration else None,
-                        self._next_source() if self._record >= 0 else None,
-                    ),
-                )
-            )
+            out.append(made(step, (
+                code, tuple(operands), outcomes[meta & 7], tail[0], tail[1], tail[2], tail[3], tail[4],
+                -((delta + 1) >> 1) if delta & 1 else delta >> 1, duration - 1 if duration else None,
+                self._next_source() if self._record >= 0 else None,
+            )))  # fmt: skip
         self._at = at
         self._clock = clock
         return out

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.digests import sha256
 from periplus.base.errors import FormatError, RefusedError
+from periplus.interop.agents.decoding import decode_text
 
 BYTES_MAX: Final = 4 << 20
 OPEN_SEAL: Final = "periplus:file 000000000000"
@@ -44,15 +45,7 @@ class Block(NamedTuple):
 
 def text_of(data: bytes, path: str) -> str:
     """Raises FormatError for what is no text of a size that people write."""
-    if len(data) > BYTES_MAX:
-        raise FormatError(
-            f"{len(data):,} bytes; at most {BYTES_MAX:,} are read", path=path, safe="Nothing was changed."
-        )
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError("no UTF-8 text", path=path, offset=error.start, safe="Nothing was changed.",
-                          mend="Save the file as UTF-8.") from error  # fmt: skip
+    text = decode_text(data, path, bytes_max=BYTES_MAX)
     if "\0" in text:
         raise FormatError("it holds a NUL character, so it is no text", path=path, offset=data.index(0),
                           safe="Nothing was changed.")  # fmt: skip

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
+from periplus.interop.agents.decoding import decode_text, split_mark
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 Keys: TypeAlias = tuple[str | int, ...]
 
 BYTES_MAX: Final = 16 << 20
 DEPTH_MAX: Final = 100
-_MARK: Final = "\ufeff"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -77,17 +77,7 @@ class JsonText(NamedTuple):
 
 def parse(data: bytes, path: str) -> JsonText:
     """The text of a file. Raises FormatError with line and column in its message for what is no such JSON."""
-    if len(data) > BYTES_MAX:
-        raise FormatError(
-            f"{len(data):,} bytes; at most {BYTES_MAX:,} are read", path=path, safe="Nothing was changed."
-        )
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError("no UTF-8 text", path=path, offset=error.start, safe="Nothing was changed.",
-                          mend="Save the file as UTF-8.") from error  # fmt: skip
-    mark = _MARK if text.startswith(_MARK) else ""
-    text = text[len(mark) :]
+    mark, text = split_mark(decode_text(data, path, bytes_max=BYTES_MAX))
     return JsonText(mark, text, _Parser(text, path).document(), path)
 
 

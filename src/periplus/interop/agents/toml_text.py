@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from periplus.base.errors import FormatError, RefusedError
+from periplus.interop.agents.decoding import decode_text, split_mark
 
 BYTES_MAX: Final = 4 << 20
-_MARK: Final = "\ufeff"
 _PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 _DEPTH_MAX: Final = 100
 _HEADER: Final = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
@@ -41,17 +41,7 @@ def parse_toml(data: bytes, path: str) -> TomlText:
     """Raises FormatError, with line and column in its message."""
     import tomllib
 
-    if len(data) > BYTES_MAX:
-        raise FormatError(
-            f"{len(data):,} bytes; at most {BYTES_MAX:,} are read", path=path, safe="Nothing was changed."
-        )
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError("no UTF-8 text", path=path, offset=error.start, safe="Nothing was changed.",
-                          mend="Save the file as UTF-8.") from error  # fmt: skip
-    mark = _MARK if text.startswith(_MARK) else ""
-    text = text[len(mark) :]
+    mark, text = split_mark(decode_text(data, path, bytes_max=BYTES_MAX))
     mend = "Mend the file, or name the agents without this one."
     try:
         value = tomllib.loads(text)
