@@ -142,7 +142,18 @@ def test_calls_of_one_id_pair_in_order(tmp_path):
     assert imported.skipped["result without its call"] == 1
 
 
-def test_patches():
+def test_a_patch_of_a_file_that_holds_the_end_of_a_patch_is_read_whole():
+    text = (
+        "*** Begin Patch\n*** Add File: doc.md\n+A patch ends so:\n+*** End Patch\n+and then nothing.\n"
+        "*** Delete File: old.md\n*** End Patch\nEOF"
+    )
+    assert parse_patch(find_patch(text)) == [
+        Change("write", "doc.md", new="A patch ends so:\n*** End Patch\nand then nothing.\n"),
+        Change("delete", "old.md"),
+    ]
+
+
+def test_a_patch_gives_a_change_for_each_hunk_and_what_is_odd_gives_none():
     patch = find_patch(
         "x\n*** Begin Patch\n*** Add File: a b\n+1\n+\n*** Update File: c\n*** Move to: d\n@@ x\n k\n-o\n+n\n*** End of File\n*** End Patch\ny"
     )

@@ -16,7 +16,7 @@ __all__ = ["Change", "find_patch", "parse_patch"]
 from typing import Final, Literal, NamedTuple
 
 _BEGIN: Final = "*** Begin Patch"
-_END: Final = "*** End Patch"
+_END: Final = "\n*** End Patch"  # at the beginning of a line: a line of a file has its + before it
 _ADD: Final = "*** Add File: "
 _DELETE: Final = "*** Delete File: "
 _UPDATE: Final = "*** Update File: "
@@ -41,7 +41,7 @@ def find_patch(text: str) -> str | None:
     if start < 0:
         return None
     end = text.find(_END, start)
-    return text[start : end if end >= 0 else len(text)].removesuffix("\n")
+    return text[start : end if end >= 0 else len(text)]
 
 
 def parse_patch(text: str) -> list[Change]:
