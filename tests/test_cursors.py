@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, UsageError
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.cursors import Reader, check_reader_name, read_cursor, write_cursor
 from periplus.journal.follow import INTERVAL_MAX_S, INTERVAL_MIN_S, follow
 from periplus.journal.history import RecordFilter, news
+from periplus.journal.index import IndexDamageError
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
 
@@ -181,13 +183,33 @@ def test_missing_segments_are_a_gap_with_what_is_known_of_it(tmp_path):
         assert reader.look().gaps == ()
 
 
-def test_a_gap_says_what_the_index_still_knows(journal):
+def test_a_gap_says_what_the_index_still_knows(tmp_path):
+    """The segments before a checkpoint are gone; what it holds of them is said."""
+    root = make_store(tmp_path)
+    small_segments(root)
+    with open_journal(root) as journal:
+        for number in (1, 2, 3):
+            write(journal, number)
+        make_checkpoint(journal, WRITER)
+        write(journal, 4)
+        segment_path(journal, 2).rename(tmp_path / "away")
+        os.unlink(journal.layout.index)
+        lineage = journal.lineage
+    with open_journal(root) as journal:
+        found = news(journal, {}, RecordFilter(), lineages=[lineage], limit=9)
+        assert found.gaps == ((lineage, 2, 2, {"decision/present": 1}),)
+
+
+def test_a_row_that_is_gone_is_no_gap(journal):
     for number in (1, 2, 3):
         write(journal, number)
+    journal.project()
     journal.index.end()
-    journal.index.db.execute("DELETE FROM records WHERE seq < 3")  # as in an index loaded from a checkpoint
+    journal.index.db.execute("DELETE FROM records WHERE seq = 2")
+    with pytest.raises(IndexDamageError):
+        news(journal, {}, RecordFilter(), lineages=[journal.lineage], limit=9)
     found = news(journal, {}, RecordFilter(), lineages=[journal.lineage], limit=9)
-    assert found.gaps == ((journal.lineage, 1, 2, {"decision/present": 2}),)
+    assert (seqs(found), found.gaps) == ([1, 2, 3], ())
 
 
 def test_a_stop_at_every_call_leaves_the_old_cursor_or_the_new_one(tmp_path):

@@ -10,12 +10,14 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError
+from periplus.journal.history import RecordFilter
 from periplus.journal.index import IndexDamageError
 from periplus.journal.transaction import Writer
+from periplus.journal.undo import plan_undo
 from periplus.memory import Memory
 from periplus.project import Project
 
-WRITER = Writer("ada", "s1")
+WRITER = Writer("ada", "who_0000000000000000", "s1")
 
 
 @pytest.fixture
@@ -188,3 +190,80 @@ def test_doctor_tells_what_of_the_index_the_journal_does_not_say(made, tmp_path,
     path.unlink()
     with Project(root / ".periplus", WRITER) as project:
         assert project.examine().exit_code == 0
+
+
+SHAPES = {
+    "a writer": {"writers": ("ada",)},
+    "a session": {"sessions": ("s1",)},
+    "a type": {"types": ("note",)},
+    "an action": {"actions": ("create",)},
+    "an id": {"item_id": "not_"},
+    "times": {"since": "2001-01-01", "until": "2999-01-01"},
+    "several": {"types": ("trap", "note"), "since": "2001-01-01", "actions": ("create", "update")},
+}
+UNFOUND = {
+    **{name: LOG_CHANGES[name] for name in ("who wrote it", "that it is there")},
+    "in which session": "UPDATE records SET session = 's2' WHERE seq = 20",
+    "when": "UPDATE records SET ts = '1999-01-01T00:00:00.000Z' WHERE seq = 20",
+    "of what": "UPDATE records SET item_type = 'tide', item_id = 'x', action = 'bless' WHERE seq = 20",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("statement", UNFOUND.values(), ids=UNFOUND)
+def test_a_filter_leaves_out_nothing_that_the_journal_has(made, tmp_path, shape, statement):
+    root = tmp_path / "project"
+    shutil.copytree(made, root)
+    wanted = RecordFilter(**shape)
+    with Project(root / ".periplus", WRITER) as project:
+        [lineage] = project.journal.lineages()
+        before = project.log(wanted, limit=100, lineages=[lineage]).records
+        assert len(before) >= 20
+        pages = project.log(wanted, limit=3, lineages=[lineage])
+        assert pages.records == before[:3]
+        assert project.log(wanted, limit=3, before=pages.before, lineages=[lineage]).records == before[3:6]
+    db = sqlite3.connect(root / ".periplus" / "index.sqlite")
+    with db:
+        assert db.execute(statement).rowcount == 1
+    db.close()
+    with Project(root / ".periplus", WRITER) as project:
+        with pytest.raises(IndexDamageError):
+            project.log(wanted, limit=100, lineages=[lineage])
+        assert project.log(wanted, limit=100, lineages=[lineage]).records == before
+
+
+@pytest.mark.parametrize("statement", [UNFOUND["in which session"], UNFOUND["that it is there"]])
+def test_undo_of_a_session_leaves_no_record_out(made, tmp_path, statement):
+    root = tmp_path / "project"
+    shutil.copytree(made, root)
+    changed(root, statement)
+    with Project(root / ".periplus", WRITER) as project:
+        lineage = project.journal.lineages()[0]
+        with pytest.raises(IndexDamageError):
+            plan_undo(project.journal, session="s1", lineage=lineage)
+        assert len(plan_undo(project.journal, session="s1", lineage=lineage).seqs) == 22
+
+
+def test_an_entity_that_one_way_does_not_find_is_missed_by_the_other(made, tmp_path):
+    """As where the tree that leads to heads by their names has lost an entry: its key says something else."""
+    root = tmp_path / "project"
+    shutil.copytree(made, root)
+    path = root / ".periplus" / "index.sqlite"
+    db = sqlite3.connect(path)
+    name = db.execute("SELECT item_id FROM heads WHERE rowid = 7").fetchone()[0]
+    rootpage = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_heads_1'").fetchone()[0]
+    size = db.execute("PRAGMA page_size").fetchone()[0]
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    data = bytearray(path.read_bytes())
+    pages = range((rootpage - 1) * size, len(data), size)
+    at = next(
+        at for start in pages if data[start] in (2, 10) and (at := data.find(name.encode(), start, start + size)) >= 0
+    )
+    data[at + 15] ^= 1
+    path.write_bytes(data)
+    with Project(root / ".periplus", WRITER) as project:
+        with pytest.raises(IndexDamageError):
+            project.journal.get("note", name)
+        project.journal.refresh()
+        assert project.journal.get("note", name) is not None

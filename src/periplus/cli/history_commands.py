@@ -197,7 +197,7 @@ def _browse(
     face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]
 ) -> int:
     from periplus.cli.convert import records_out
-    from periplus.cli.schemas import LogOut
+    from periplus.cli.schemas import GapOut, LogOut
 
     before = _by_lineage(arguments.before, lineages, "--before")
     page = project.log(wanted, lineages=lineages, before=before, limit=arguments.limit or _BROWSED)
@@ -210,9 +210,11 @@ def _browse(
         pairs = page.before.items()
         following = ",".join(f"{name}:{seq}" for name, seq in pairs) if len(pairs) > 1 else str(*page.before.values())
     next_before = page.before.get(lineages[0]) if len(lineages) == 1 else None
-    result = LogOut(own, records, next_before, following, "", [], {}, more=bool(page.before))
+    gaps = [GapOut(*gap) for gap in page.gaps]
+    result = LogOut(own, records, next_before, following, "", gaps, {}, more=bool(page.before))
 
     def lines() -> Iterator[str]:
+        yield from _gap_lines(face, page.gaps)
         yield from _record_lines(face, records, own)
         if not records:
             yield _nothing(others, is_asked=bool(before or any(wanted) or arguments.lineage))

@@ -129,7 +129,8 @@ def examine(
         problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
         problems += _check_objects(journal, found, progress)
-        problems += _check_index(journal, entities, found)
+        is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
+        problems += _check_index(journal, entities if is_whole else None, found)
         problems += _check_files(journal, entities)
         problems += _check_surroundings(journal)
         problems += _check_plain(journal)
@@ -328,8 +329,10 @@ def _watermark(journal: Journal, lineage: str) -> int:
     return mark.next_seq if mark is not None else 1
 
 
-def _check_index(journal: Journal, entities: dict[tuple[str, str], Entity], found: _Findings) -> Iterator[Problem]:
-    """The index against what the records say; see ``journal.index_check``."""
+def _check_index(
+    journal: Journal, entities: dict[tuple[str, str], Entity] | None, found: _Findings
+) -> Iterator[Problem]:
+    """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."

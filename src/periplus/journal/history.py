@@ -9,16 +9,27 @@ a lineage the order is always that of the seqs.
 
 from __future__ import annotations
 
-__all__ = ["Gap", "GapSummary", "News", "Page", "RecordFilter", "beside_others", "newest", "news", "present_in_gap"]
+__all__ = [
+    "Gap",
+    "GapSummary",
+    "News",
+    "Page",
+    "RecordFilter",
+    "beside_others",
+    "newest",
+    "news",
+    "present_in_gap",
+]
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index import Index, IndexedRecord
     from periplus.journal.journal import Journal
 
 GAPS_MAX: Final = 1_000
@@ -54,13 +65,6 @@ class RecordFilter(NamedTuple):
         return "".join(parts), values
 
 
-class Page(NamedTuple):
-    """Newest first. ``before`` is where the next page begins, a seq for each lineage; empty on the last page."""
-
-    records: list[IndexedRecord]
-    before: dict[str, int]
-
-
 class Gap(NamedTuple):
     """Records ``first`` to ``last`` of a lineage cannot be read any more. ``counts`` says what is known of them.
 
@@ -71,6 +75,17 @@ class Gap(NamedTuple):
     first: int
     last: int
     counts: dict[str, int]
+
+
+class Page(NamedTuple):
+    """Newest first. ``before`` is where the next page begins, a seq for each lineage; empty on the last page.
+
+    ``gaps`` are of the records between its first and its last.
+    """
+
+    records: list[IndexedRecord]
+    before: dict[str, int]
+    gaps: tuple[Gap, ...] = ()
 
 
 class News(NamedTuple):
@@ -97,26 +112,52 @@ def newest(
     """
     journal.refresh()
     journal.project()
-    page = _newest(journal, wanted, lineages, before, limit)
+    page = _newest(journal, journal.index, wanted, lineages, before, limit)
     if len(page.records) < limit and not all(_reaches_back(journal, lineage) for lineage in lineages):
-        journal.need_history()
-        page = _newest(journal, wanted, lineages, before, limit)
+        with _history(journal) as index:
+            page = _newest(journal, index, wanted, lineages, before, limit)
     return page
 
 
+@contextmanager
+def _history(journal: Journal) -> Iterator[Index]:
+    """An index with all records that can be read."""
+    from periplus.journal.remaining import index_with_history
+
+    index = index_with_history(journal)
+    try:
+        yield index
+    finally:
+        if index is not journal.index:
+            index.close()
+
+
 def _newest(
-    journal: Journal, wanted: RecordFilter, lineages: Sequence[str], before: Mapping[str, int], limit: int
+    journal: Journal,
+    index: Index,
+    wanted: RecordFilter,
+    lineages: Sequence[str],
+    before: Mapping[str, int],
+    limit: int,
 ) -> Page:
     condition, values = wanted.where()
     rows: list[list[IndexedRecord]] = []
     starts: dict[str, int] = {}
+    gaps: list[Gap] = []
     for lineage in lineages:
         starts[lineage] = min(before.get(lineage, 2**62), _indexed_end(journal, lineage) + 1)
-        found = journal.index.records(
+        found = index.records(
             f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC", [lineage, starts[lineage], *values], limit + 1
         )
-        if not condition:
+        if index is not journal.index:
+            first = found[-1].seq if len(found) > limit else 1
+            gaps += _gaps(journal, index, lineage, first, starts[lineage] - 1, present_in_gap)
+        elif not condition:
             _check_unbroken(journal, found, starts[lineage])
+        else:
+            _check_complete(
+                journal, lineage, wanted, found, found[-1].seq if len(found) > limit else 1, starts[lineage]
+            )
         rows.append(found)
     merged = heapq.merge(*rows, key=lambda record: record.ts, reverse=True)
     records = [record for record, _ in zip(merged, range(limit), strict=False)]
@@ -124,7 +165,7 @@ def _newest(
         starts[record.lineage] = record.seq
     _check_rows(journal, records)
     has_more = sum(map(len, rows)) > len(records)
-    return Page(records, starts if has_more else {})
+    return Page(records, starts if has_more else {}, tuple(gaps))
 
 
 def news(
@@ -143,8 +184,21 @@ def news(
     """
     journal.refresh()
     journal.project()
-    if not all(_has_all_behind(journal, lineage, seen.get(lineage, 0)) for lineage in lineages):
-        journal.need_history()
+    if all(_has_all_behind(journal, lineage, seen.get(lineage, 0)) for lineage in lineages):
+        return _news(journal, journal.index, seen, wanted, lineages, limit, summary or present_in_gap)
+    with _history(journal) as index:
+        return _news(journal, index, seen, wanted, lineages, limit, summary or present_in_gap)
+
+
+def _news(
+    journal: Journal,
+    index: Index,
+    seen: Mapping[str, int],
+    wanted: RecordFilter,
+    lineages: Sequence[str],
+    limit: int,
+    summary: GapSummary,
+) -> News:
     condition, values = wanted.where()
     records: list[IndexedRecord] = []
     reached = dict(seen)
@@ -153,16 +207,18 @@ def news(
     for lineage in lineages:
         first, end = seen.get(lineage, 0) + 1, _indexed_end(journal, lineage)
         room = limit - len(records)
-        rows = journal.index.records(
+        rows = index.records(
             f"lineage = ? AND seq >= ? AND seq <= ?{condition} ORDER BY seq", [lineage, first, end, *values], room + 1
         )
         if len(rows) > room:
             more, rows = True, rows[:room]
             end = rows[-1].seq if rows else first - 1
+        if condition and end >= first and index is journal.index:
+            _check_complete(journal, lineage, wanted, rows, first, end + 1)
         records.extend(rows)
         if end >= first:
             reached[lineage] = end
-            gaps.extend(_gaps(journal, lineage, first, end, summary or present_in_gap))
+            gaps.extend(_gaps(journal, index, lineage, first, end, summary))
     _check_rows(journal, records)
     return News(records, reached, tuple(gaps), more)
 
@@ -196,6 +252,34 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
             raise journal.index.damaged(f"record {row.seq} of {row.lineage} is not what the journal says")
 
 
+def versions_of_session(journal: Journal, lineage: str, session: str, limit: int) -> list[IndexedRecord]:
+    """The records of a session that made versions of entities, oldest first, ``limit`` of them; the journal says whether that is all."""
+    where = "lineage = ? AND session = ? AND version <> '' ORDER BY seq"
+    rows = journal.index.records(where, (lineage, session), limit)
+    end = rows[-1].seq + 1 if len(rows) == limit else _indexed_end(journal, lineage) + 1
+    _check_complete(journal, lineage, RecordFilter(sessions=(session,)), rows, 1, end, versions_only=True)
+    _check_rows(journal, rows)
+    return rows
+
+
+def _check_complete(
+    journal: Journal,
+    lineage: str,
+    wanted: RecordFilter,
+    rows: Sequence[IndexedRecord],
+    first: int,
+    end: int,
+    *,
+    versions_only: bool = False,
+) -> None:
+    """Raise IndexDamageError where the journal has a record in this span that is wanted and not among ``rows``."""
+    from periplus.journal.complete import check_complete
+
+    if journal.damage is None and not journal.index.is_memory:
+        others = check_complete(journal, lineage, wanted, rows, first, end, versions_only=versions_only)
+        _check_rows(journal, [*rows[-1:], *others])
+
+
 def _check_unbroken(journal: Journal, rows: Sequence[IndexedRecord], before: int) -> None:
     """Raise IndexDamageError where of all records before ``before``, newest first, one is missing in ``rows``."""
     if journal.damage is not None or journal.index.is_memory or journal.index.has_floors:
@@ -224,13 +308,15 @@ def present_in_gap(journal: Journal, lineage: str, first: int, last: int) -> dic
     return {row[0]: row[1] for row in rows}
 
 
-def _gaps(journal: Journal, lineage: str, first: int, end: int, summary: GapSummary) -> Iterator[Gap]:
-    count = journal.index.db.execute(
+def _gaps(journal: Journal, index: Index, lineage: str, first: int, end: int, summary: GapSummary) -> Iterator[Gap]:
+    count = index.db.execute(
         "SELECT COUNT(*) FROM records WHERE lineage = ? AND seq BETWEEN ? AND ?", (lineage, first, end)
     ).fetchone()[0]
     if count == end - first + 1:
         return
-    rows = journal.index.db.execute(
+    if journal.damage is None and not index.is_memory and not index.has_floors:
+        raise journal.index.damaged(f"of the records {first} to {end} not all are there")
+    rows = index.db.execute(
         "SELECT seq FROM records WHERE lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (lineage, first, end)
     )
     expected, found = first, 0

@@ -310,6 +310,12 @@ class Index:
             return []
         return [self._head(row) for row in execute(_HEADS_OF, key)]
 
+    def has_live_head(self, item_type: str, item_id: str) -> bool:
+        """Whether there is a head that is no tombstone, by another way than ``heads`` goes."""
+        where = "deleted = 0 AND item_type = ? AND item_id = ?"
+        found = self.db.execute(f"SELECT 1 FROM heads INDEXED BY heads_live WHERE {where}", (item_type, item_id))  # noqa: S608
+        return found.fetchone() is not None
+
     def heads_of_several(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Head]]:
         """The heads of at most ``SEVERAL_MAX`` entities, for the price of little more than one; those that are not held are left out."""
         found: dict[tuple[str, str], list[Head]] = {}
@@ -327,13 +333,18 @@ class Index:
             arguments,
         )
         group: list[Head] = []
+        live = 0
         for row in rows:
             head = self._head(row)
+            live += not head.deleted
             if group and (group[0].item_type, group[0].item_id) != (head.item_type, head.item_id):
                 yield from self._shown(group)
                 group = []
             group.append(head)
         yield from self._shown(group)
+        counted = f"SELECT COUNT(*) FROM heads INDEXED BY heads_live WHERE deleted = 0 {where.replace('WHERE', 'AND')}"  # noqa: S608
+        if live != self.db.execute(counted, arguments).fetchone()[0]:
+            raise self.db.damaged("of the heads not all were found")
 
     def _shown(self, heads: list[Head]) -> Iterator[Entity]:
         if heads:

@@ -35,14 +35,14 @@ class IndexState(NamedTuple):
 def check_index(
     journal: Journal,
     rebuilt: Index,
-    entities: dict[tuple[str, str], Entity],
+    entities: dict[tuple[str, str], Entity] | None,
     ends: dict[str, int],
     unindexed: set[tuple[str, str]],
 ) -> IndexState:
     """Compare the journal's index with ``rebuilt``, which holds all its records, and ``entities``, which they make.
 
     ``ends``: for each lineage the seq behind the last record that was read; ``unindexed``: what records behind the index's
-    watermark say something of. Where the journal is damaged only the index's own soundness is looked at.
+    watermark say something of. Without ``entities``, where the journal is not whole, only the index's own soundness is looked at.
     """
     index = journal.index
     try:
@@ -56,7 +56,7 @@ def check_index(
             for row in index.records("lineage = ? AND seq >= ?", (lineage, end), -1)
         }
         held = {(entity.item_type, entity.item_id): entity for entity in index.entities()}
-        if journal.damage is not None:
+        if entities is None:
             return IndexState([], 0)
         different = {key for key in held.keys() | entities.keys() if held.get(key) != entities.get(key)} - newer
         found = list(_check_schema(journal))

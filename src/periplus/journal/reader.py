@@ -161,7 +161,14 @@ class JournalReader:
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
         self._read_through(item_type)
-        return self._live(item_type, item_id)
+        found = self._live(item_type, item_id)
+        if (
+            found is None
+            and (item_type, item_id) not in self._overlay.touched
+            and self.index.has_live_head(item_type, item_id)
+        ):
+            raise self.index.damaged(f"{item_id} is not found by its name")
+        return found
 
     def look_at(self, item_type: str) -> None:
         """Have what ``as_read`` says of a type that reads through be no older than now."""

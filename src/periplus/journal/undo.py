@@ -24,6 +24,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
+from periplus.journal.history import versions_of_session
 from periplus.journal.record import action_class
 from periplus.journal.state import MergeRules
 from periplus.journal.transaction import ABSENT
@@ -153,8 +154,7 @@ def _summary(plan: Undoing, session: str, *, is_own: bool) -> str:
 
 def _session_records(journal: Journal, lineage: str, session: str) -> list[IndexedRecord]:
     journal.need_history()
-    where = "lineage = ? AND session = ? AND version <> '' ORDER BY seq"
-    found = journal.index.records(where, (lineage, session), RECORDS_MAX + 1)
+    found = versions_of_session(journal, lineage, session, RECORDS_MAX + 1)
     if not found:
         raise NotFoundError(f"session {session[:100]!r} changed nothing in {lineage or 'this store'}",
                             mend="See `periplus log --session ID`.")  # fmt: skip

@@ -1,0 +1,51 @@
+"""Records of long ago where not all of them are here any more: what is left of them, and what is not.
+
+A store whose oldest segments are gone (its archive lies on another disk, say) is served from a checkpoint, and its index
+holds the records behind that. Who asks for older ones gets those whose segments are here; the rest is a gap, not a refusal.
+"""
+
+from __future__ import annotations
+
+__all__ = ["index_with_history"]
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import DamageError
+from periplus.journal.index import Index
+from periplus.journal.lineage import START, Chunk
+from periplus.journal.segment import Entry
+from periplus.journal.state import Change, change_of
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+
+def index_with_history(journal: Journal) -> Index:
+    """The journal's index with every record in it; where some cannot be read, one in memory with what is left.
+
+    The caller closes what is not ``journal.index``.
+    """
+    try:
+        journal.need_history()
+    except DamageError:
+        return _remaining(journal)
+    return journal.index
+
+
+def _remaining(journal: Journal) -> Index:
+    found = Index.scratch(journal.store_id)
+    found.begin_write()
+    for lineage in journal.lineages():
+        for chunk in journal.reader(lineage).read_from(START, salvage=True):
+            found.apply(_changes(journal, lineage, chunk), lineage, chunk.segment)
+    found.commit()
+    return found
+
+
+def _changes(journal: Journal, lineage: str, chunk: Chunk) -> Iterator[tuple[Entry, Change | None]]:
+    for entry in chunk.entries:
+        try:
+            yield entry, change_of(entry, lineage, chunk.segment, journal.load_object)
+        except DamageError:
+            yield entry, None  # its object is gone: when it was, and who wrote it, is known all the same
