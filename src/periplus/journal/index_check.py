@@ -13,8 +13,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from periplus.base.tuples import NamedTuple
 from periplus.journal.index import Index
 from periplus.journal.journal import Journal
 from periplus.journal.state import Entity
