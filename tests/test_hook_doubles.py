@@ -132,6 +132,23 @@ def test_a_mark_counts_for_a_while_where_that_is_asked(tmp_path):
     assert not spool.leave(b"a", 9_999, "m")
 
 
+def test_what_was_left_before_the_clock_went_back_is_no_double(tmp_path):
+    spool = Spool(os.fspath(tmp_path / "spool"))
+    assert spool.leave(b"a", 5_000, "m", 100)
+    assert spool.leave(b"a", 1_000, "m", 100)
+    assert not spool.leave(b"a", 950, "m", 100), (
+        "two processes that looked at the clock in one order and left in the other"
+    )
+
+
+def test_a_name_in_the_spool_that_only_looks_like_a_number_is_none_of_ours(tmp_path):
+    spool = Spool(os.fspath(tmp_path / "spool"))
+    assert spool.leave(b"a", 5_000, "m")
+    (tmp_path / "spool" / f"{'²' * 20}-1-n.json").write_bytes(b"{}")
+    assert spool.leave(b"b", 6_000, "n")
+    assert len(spool.waiting()) == 2
+
+
 def test_a_stop_at_every_call_takes_each_event_in_once(tmp_path):
     at = count = 0
     while at <= count:

@@ -47,8 +47,8 @@ class Spool:
         self._files = files or Files()
 
     def leave(self, data: bytes, at_ns: int, mark: str = "", within_ns: int | None = None) -> bool:
-        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, left at most ``within_ns`` before,
-        nothing is left: False.
+        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, left at most ``within_ns`` before or
+        after ``at_ns``, nothing is left: False. Without ``within_ns``, whenever that was left.
 
         Raises RefusedError where the spool is full or ``data`` too large, EnvironmentFailure.
         """
@@ -62,8 +62,8 @@ class Spool:
         except OSError as error:
             raise environment_failure(error, "write in", self.folder) from error
         mark = mark or os.urandom(8).hex()
-        since_ns = 0 if within_ns is None else at_ns - within_ns
-        if any(name.endswith(f"-{mark}{_SUFFIX}") and int(name[:_TIME_DIGITS]) >= since_ns for name in held):
+        twins = [name for name in held if name.endswith(f"-{mark}{_SUFFIX}")]
+        if any(within_ns is None or abs(int(name[:_TIME_DIGITS]) - at_ns) <= within_ns for name in twins):
             return False
         if len(held) >= SPOOLED_FILES_MAX or self._size(held) + len(data) > SPOOLED_BYTES_MAX:
             raise RefusedError(f"{len(held):,} events wait already", mend="Run `periplus status`, which takes them in.")
@@ -77,7 +77,8 @@ class Spool:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if name.endswith(_SUFFIX) and name[:_TIME_DIGITS].isdigit())
+        times = [(name, name[:_TIME_DIGITS]) for name in names if name.endswith(_SUFFIX)]
+        return sorted(name for name, time in times if time.isascii() and time.isdigit())
 
     def read(self, name: str) -> bytes:
         """What waits under ``name``; empty where it does not any more. Raises EnvironmentFailure."""
