@@ -178,6 +178,49 @@ def test_output_beyond_what_is_kept_loses_its_middle_and_says_so(tmp_path, monke
     again.close()
 
 
+def test_what_came_since_is_told_also_when_the_middle_is_lost(tmp_path, monkeypatch):
+    from periplus.agent.tools import outputs as module
+
+    monkeypatch.setattr(module, "OUTPUT_BYTES_MAX", 1000)
+    monkeypatch.setattr(module, "TAIL_BYTES_MAX", 500)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    output = outputs.new()
+    output.add(b"".join(b"%d\n" % number for number in range(200)))
+    assert output.news() == "".join(f"{number}\n" for number in range(200))
+    for number in range(200, 1000):
+        output.add(b"%d\n" % number)
+    lately = output.news()
+    assert lately.startswith("".join(f"{number}\n" for number in range(200, 250)))
+    assert "bytes were not kept" in lately
+    assert lately.endswith("998\n999\n")
+    assert output.news() == ""
+    output.add(b"one more\nand half")
+    assert output.news() == "one more\nand half"
+    for number in range(2000, 3000):
+        output.add(b"%d\n" % number)
+    lately = output.news()
+    assert re.match(r"\n… [\d,]+ bytes were not kept\n", lately)
+    assert lately.endswith("2998\n2999\n")
+    output.add(b"the end")
+    output.close()
+    assert output.news() == "the end"
+
+
+def test_one_text_beyond_what_is_kept_keeps_its_end(tmp_path, monkeypatch):
+    from periplus.agent.tools import outputs as module
+
+    monkeypatch.setattr(module, "OUTPUT_BYTES_MAX", 1000)
+    monkeypatch.setattr(module, "TAIL_BYTES_MAX", 500)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    text = "".join(f"{number}\n" for number in range(10_000))
+    kept = outputs.read(outputs.keep(text))
+    head, dropped, tail = re.split(r"\n… ([\d,]+) bytes were not kept\n", kept)
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert (len(head), len(tail)) == (1000, 500)
+    assert int(dropped.replace(",", "")) == len(text) - 1500
+
+
 KEY = (
     "-----BEGIN RSA PRIVATE KEY-----\n"
     + "\n".join(["MIIEowIBAAKCAQEAr7c0" + "Qw" * 20] * 6)

@@ -40,9 +40,10 @@ class Output:
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._dropped = 0
+        self._came = 0  # characters, kept or not
         self._fd = -1
         self.masked = 0
-        self.read_to = 0
+        self._told = 0  # characters of those that came
         try:
             self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -67,8 +68,7 @@ class Output:
                 return
             self._keep(self._open)
             self._open = b""
-            if self._dropped:
-                self._write(f"\n… {self._dropped:,} bytes were not kept\n".encode())
+            self._write(self._gap().encode())
             self._write(b"".join(self._tail))
             self._tail.clear()
             self._files.close(self._fd)
@@ -79,6 +79,7 @@ class Output:
             return
         text, count = mask_secrets(data.decode("utf-8", "replace").replace("\r\n", "\n"))
         self.masked += count
+        self._came += len(text)
         out = text.encode("utf-8", "replace")
         room = max(0, OUTPUT_BYTES_MAX - self._size)
         self._write(out[:room])
@@ -90,6 +91,11 @@ class Output:
             gone = len(self._tail.popleft())
             self._tail_size -= gone
             self._dropped += gone
+        too_much = self._tail_size - TAIL_BYTES_MAX
+        if too_much > 0:  # one piece alone
+            self._tail[0] = self._tail[0][too_much:]
+            self._tail_size -= too_much
+            self._dropped += too_much
 
     def _write(self, data: bytes) -> None:
         try:
@@ -98,23 +104,37 @@ class Output:
         except OSError:
             self._dropped += len(data)  # a full disk must not hold up the command; that it was not kept is told
 
+    def _gap(self) -> str:
+        """What stands in the place of what was not kept."""
+        return f"\n… {self._dropped:,} bytes were not kept\n" if self._dropped else ""
+
     def text(self) -> str:
         """All that is kept, so far; what is not yet a line is masked on its own."""
         with self._lock:
-            held = read_plain(self._path, OUTPUT_BYTES_MAX + TAIL_BYTES_MAX * 2)
-            text = held.decode("utf-8", "replace")
-            if self._fd < 0:
-                return text
-            dropped = f"\n… {self._dropped:,} bytes were not kept\n" if self._dropped else ""
-            rest = b"".join(self._tail).decode("utf-8", "replace")
-            waiting = mask_secrets(self._open.decode("utf-8", "replace"))[0]
-            return text + dropped + rest + waiting
+            return self._text()[0]
+
+    def _text(self) -> tuple[str, int]:
+        """The text, and how many characters came in all until its end."""
+        held = read_plain(self._path, OUTPUT_BYTES_MAX + TAIL_BYTES_MAX * 2)
+        text = held.decode("utf-8", "replace")
+        if self._fd < 0:
+            return text, self._came
+        rest = b"".join(self._tail).decode("utf-8", "replace")
+        waiting = mask_secrets(self._open.decode("utf-8", "replace"))[0]
+        return text + self._gap() + rest + waiting, self._came + len(waiting)
 
     def news(self) -> str:
-        """What came since this was asked last."""
-        text = self.text()
-        new, self.read_to = text[self.read_to :], len(text)
-        return new
+        """What came since this was asked last, as far as it is kept."""
+        with self._lock:
+            text, end = self._text()
+            begin, self._told = self._told, end
+            gap = self._gap()
+        at = text.rfind(gap) if gap else -1
+        if at < 0 or begin < at:
+            return text[begin:]
+        tail = text[at + len(gap) :]
+        new = end - begin
+        return tail[-new:] if 0 < new <= len(tail) else gap + tail if new else ""
 
 
 class Outputs:
