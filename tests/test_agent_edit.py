@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -14,7 +15,7 @@ from periplus.agent.tools.changes import Change, ChangeLog
 from periplus.agent.tools.edit import EditError, edit_lines
 from periplus.agent.tools.texts import BinaryFileError, decode, encode, split_ends
 from periplus.base.confined import Confined
-from periplus.base.errors import ConflictError, NotFoundError
+from periplus.base.errors import ConflictError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files
 from support import Stop, StoppingFiles
 
@@ -395,3 +396,53 @@ def test_permissions_go_with_a_file_that_moves_and_come_back_with_one_that_was_d
     assert sorted(os.listdir(work)) == ["a", "b"]
     assert [stat.S_IMODE((work / name).stat().st_mode) for name in "ab"] == [mode, mode]
     assert (work / "a").read_text() == "secret\n"
+
+
+def test_a_line_of_the_log_that_did_not_fit_on_the_disk_spoils_none_behind_it(tmp_path):
+    work, log = _begin(tmp_path, Files())
+    log.apply("1", CHANGES[:1])
+    whole = (tmp_path / "state" / "changes.jsonl").read_bytes()
+
+    class HalfALine(Files):
+        """The disk is full in the middle of a line of the log; other files still fit."""
+
+        def write(self, fd, data):
+            if bytes(data).startswith(b'{"kind"'):
+                os.write(fd, bytes(data)[: len(data) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(fd, data)
+
+    full = ChangeLog(str(tmp_path / "state"), Confined(str(work)), HalfALine())
+    with pytest.raises(EnvironmentFailure):
+        full.apply("2", CHANGES[1:])
+    assert _tree(work) == BEFORE | {"a": b"a2"}
+    assert (tmp_path / "state" / "changes.jsonl").read_bytes() == whole
+    log.apply("2", CHANGES[1:])
+    assert ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files()).turns() == ["1", "2"]
+
+
+def test_a_change_that_could_not_be_taken_back_at_once_is_taken_back_before_the_next(tmp_path):
+    class FullFor(Files):
+        """The disk is full from the second file on, until ``is_full`` is False."""
+
+        is_full = False
+        renames = 0
+
+        def replace_at(self, *args):
+            self.renames += 1
+            if self.is_full and self.renames > 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().replace_at(*args)
+
+    files = FullFor()
+    work, log = _begin(tmp_path, files)
+    files.is_full = True
+    with pytest.raises(EnvironmentFailure):
+        log.apply("1", CHANGES)
+    assert (work / "a").read_bytes() == b"a2"  # there was no room to put it back
+    files.is_full = False
+    log.apply("2", CHANGES[1:2])
+    assert _tree(work) == BEFORE | {"b": b"b2"}
+    again = ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files())
+    assert again.recover() == ((), (), ())
+    assert again.turns() == ["2"]

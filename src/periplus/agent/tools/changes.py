@@ -104,6 +104,8 @@ class ChangeLog:
         self._path = os.path.join(state, "changes.jsonl")
         self._patches: list[_Patch] = []
         self._done: dict[int, _Done] = {}
+        self._half: _Patch | None = None  # one that could neither be made nor taken back
+        self._end = 0  # of the last whole line, in bytes
         files.make_folder(state, 0o700)
         self.objects = ObjectStore(os.path.join(state, "objects"), files)
         self._load()
@@ -116,6 +118,7 @@ class ChangeLog:
             raise UsageError(f"{len(changes):,} files at once, at most {CHANGES_MAX:,}", safe="Nothing was changed.")
         if len({change.path for change in changes}) < len(changes):
             raise UsageError("a file is named twice in one change", safe="Nothing was changed.")
+        self._end_half()
         for change in changes:
             self._expect(change)
         kept = tuple(self._file(change, self._folder.mode(change.path)) for change in changes)
@@ -131,7 +134,8 @@ class ChangeLog:
                 self._expect(change)  # as late as can be: what another wrote meanwhile is not written over
                 self._put(change.path, change.after, file.mode)
         except PeriplusError:
-            self._take_back(patch)
+            self._half = patch
+            self._end_half()
             raise
         self._finish(patch.number, is_taken_back=False)
 
@@ -139,6 +143,7 @@ class ChangeLog:
         """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did. ``modes`` are
         those before.
         """
+        self._end_half()
         for change in changes[:CHANGES_MAX]:
             for data in (change.before, change.after):
                 if data is not None:
@@ -179,6 +184,12 @@ class ChangeLog:
             self._put(file.path, self._bytes(file.after), file.mode)
         self._finish(patch.number, is_taken_back=False)
         return Recovered(finished=tuple(file.path for file in patch.files))
+
+    def _end_half(self) -> None:
+        """Take back what stands half made. Raises what keeps it from that, and the next change tries again."""
+        if self._half is not None:
+            self._take_back(self._half)
+            self._half = None
 
     def _take_back(self, patch: _Patch) -> tuple[str, ...]:
         back = []
@@ -228,6 +239,7 @@ class ChangeLog:
         """Give every file that ``turn`` changed the bytes that it had before. Raises ConflictError, and changes
         nothing, where a file was changed since; NotFoundError where there is nothing to undo.
         """
+        self._end_half()
         spans = self._spans(turn)
         if turn not in self.turns():
             raise NotFoundError(f"turn {turn} changed no file, or is undone already", safe="Nothing was changed.")
@@ -267,19 +279,25 @@ class ChangeLog:
         self._done[number] = done
 
     def _append(self, line: _Patch | _Done, *, is_durable: bool) -> None:
+        data = msgspec.json.encode(line) + b"\n"
         try:
             fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                is_new = os.fstat(fd).st_size == 0
-                write_all(self._files, fd, msgspec.json.encode(line) + b"\n")
+                if os.fstat(fd).st_size > self._end:  # a line that failed, and could not be cut off then
+                    os.ftruncate(fd, self._end)
+                write_all(self._files, fd, data)
                 if is_durable:
                     self._files.sync(fd)
+            except OSError:
+                _cut_quietly(fd, self._end)
+                raise
             finally:
                 self._files.close(fd)
-            if is_new:
+            if not self._end:
                 self._files.sync_folder(os.path.dirname(self._path))
         except OSError as error:
             raise environment_failure(error, "write", self._path) from error
+        self._end += len(data)
 
     def _load(self) -> None:
         try:
@@ -291,6 +309,7 @@ class ChangeLog:
         whole, _, rest = data.rpartition(b"\n")
         if rest:  # a line that was stopped in the middle: nothing followed from it
             self._cut(len(data) - len(rest))
+        self._end = len(data) - len(rest)
         offset = 0
         for line in whole.split(b"\n") if whole else []:
             self._take(line, offset)
@@ -319,3 +338,10 @@ class ChangeLog:
                 self._files.close(fd)
         except OSError as error:
             raise environment_failure(error, "mend", self._path) from error
+
+
+def _cut_quietly(fd: int, size: int) -> None:
+    try:
+        os.ftruncate(fd, size)
+    except OSError:
+        pass  # the next line is written at ``size`` all the same

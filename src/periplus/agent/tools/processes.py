@@ -31,7 +31,6 @@ REMEMBERED_MAX: Final = 100  # of those that have ended; what they said is there
 MARK: Final = "PERIPLUS_COMMAND"
 _GRACE_S: Final = 2.0
 _PIECE_BYTES: Final = 1 << 16
-_INPUT_BYTES_MAX: Final = 1 << 20
 _DRAIN_S: Final = 1.0
 _ROUNDS_MAX: Final = 200
 # The first terminal that the leader of a session opens is its own: so no code of ours runs between fork and exec.
@@ -75,7 +74,7 @@ class Process:
         if self._write_fd < 0 or self.is_over:
             raise UsageError(f"{self.id} takes no input: it {'has ended' if self.is_over else 'was closed'}")
         deadline = time.monotonic() + _GRACE_S
-        view = memoryview(data)[:_INPUT_BYTES_MAX]
+        view = memoryview(data)
         os.set_blocking(self._write_fd, False)
         try:
             while view:
@@ -93,7 +92,7 @@ class Process:
                 else:
                     os.close(self._write_fd)
                     self._write_fd = -1
-        except (BrokenPipeError, OSError) as error:
+        except OSError as error:
             raise UsageError(f"{self.id} takes no input any more: {error}") from error
 
     def finish(self) -> None:
