@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import threading
@@ -503,3 +504,14 @@ def test_what_is_stopped_while_the_sdk_is_loaded_is_not_asked_for(kind):
             client.complete((Message(role="user", content="x"),), ())
         client.close()
         assert fake.bodies() == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "package"), [("anthropic", "anthropic"), ("openai", "openai"), ("local", "openai")]
+)
+def test_a_package_that_is_not_installed_is_told_before_a_session_is_begun(monkeypatch, provider, package):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
+    with pytest.raises(UsageError, match=f"need the package {package}") as caught:
+        open_model(ModelName(provider, "m"), PROVIDERS, "key")
+    assert caught.value.mend == f"Install it: pip install 'periplus[{package}]'"

@@ -269,7 +269,27 @@ def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert "anthropic: a key from the file" in shell("models", "list").out
     shell("models", "key", "anthropic", stdin="")
-    assert "anthropic: no key" in shell("models", "list").out
+    assert "anthropic: no key; give one: periplus models key anthropic" in shell("models", "list").out
+
+
+def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
+    with FakeProvider(
+        Failure(503, {"error": {"message": "busy"}}), says("Nothing to do."), *[says("Yes.")] * 4
+    ) as fake:
+        use(shell, fake)
+        said = shell("run", "look").out
+    assert "(no answer at try 1 of 10; the next in 1 s: " in said
+    assert "broke off" not in said
+    assert "Nothing to do." in said
+
+
+def test_settings_are_told_in_words(shell):
+    said = shell("setup", "--show").out
+    assert "model = none  (default)" in said
+    assert "network = no  (default)" in said
+    assert "rules = none  (default)" in said
+    assert "model: none\n" in shell("run", "x", "--dry-run").out
+    shell.fails("run", "x", "--play", "nothing.jsonl", code=1, wrong="there is no file")
 
 
 def test_a_conversation_is_recorded_and_played_again_without_a_provider(shell):

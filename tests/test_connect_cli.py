@@ -74,6 +74,28 @@ def test_connect_shows_does_and_undoes(sh):
     assert sh("disconnect").out == "Nothing of ours is there.\n"
 
 
+def test_what_was_done_is_said_with_how_to_undo_it_and_of_whom(sh):
+    for scope in ([], ["--scope", "user"]):
+        done = sh("connect", "claude-code", "codex", *scope)
+        assert done.lines[-1] == " ".join(["To take all of it out again: periplus disconnect", *scope])
+    undone = sh("disconnect")
+    assert undone.lines[-1] == "Disconnected: claude-code, codex (8 files)."
+    assert "removed  AGENTS.md  instructions; claude-code, codex" in undone.lines
+    assert not {"cursor", "vscode", "gemini", "opencode"} & set(undone.out.replace(",", " ").split())
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("claude", "claude-code"), ("copilot", "vscode"), ("codxe", "codex")])
+def test_a_name_that_is_nearly_that_of_an_agent(sh, typed, meant):
+    for command in ("connect", "disconnect"):
+        assert f"Did you mean {meant}? " in sh.fails(command, typed, code=2, wrong="there is no agent").err
+
+
+def test_init_names_connect_where_nothing_is_connected(sh):
+    assert "Next: periplus connect, so that your coding agent uses it" in sh("init", "--no-connect").lines
+    (sh.home / ".codex").mkdir()
+    assert not any(line.startswith("Next: periplus connect") for line in sh("init", "--connect").lines)
+
+
 def test_who_is_found_is_connected(sh):
     sh.fails("connect", code=1, wrong="no agent is found")
     (sh.home / ".codex").mkdir()

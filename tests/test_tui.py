@@ -103,9 +103,11 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
         assert (shell.folder / "calc.py").read_text() == BROKEN
         window.type("/nonsense")
         window.wait_for("there is no command /nonsense")
+        window.type("/undoo")
+        window.wait_for("did you mean /undo?")
         window.type("look at @nowhere.py", enter=False)
         window.press("C-u")
-        window.type("/quit")
+        window.type("/exit")
         shown = window.wait_for("ended 0")
     assert "Traceback" not in shown
     # What scrolls by stands above the line that is written in, on lines of its own.

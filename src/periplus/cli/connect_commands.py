@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from periplus.project.connecting import Connecting, Machine
 
 _NAMES: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")
+_ALSO: Final = {
+    "claude": "claude-code",
+    "copilot": "vscode",
+    "github-copilot": "vscode",
+    "code": "vscode",
+    "openai": "codex",
+}
 _DIFF_LINES_MAX: Final = 400
 
 
@@ -51,8 +58,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if arguments.command == "connect" and arguments.refresh:
             return _change(face, arguments, connecting, (), connecting.plan_refresh())
         if arguments.command == "disconnect":
-            agents = _asked(arguments) or _all_agents()
-            return _change(face, arguments, connecting, agents, connecting.plan_removal(agents))
+            asked = _asked(arguments)
+            changes = connecting.plan_removal(asked or _all_agents())  # without names also what is left of any
+            return _change(face, arguments, connecting, asked or connecting.connected() or _agents_in(changes), changes)
         agents = _asked(arguments) or _found(connecting, machine)
         return _change(face, arguments, connecting, agents, connecting.plan(agents))
 
@@ -64,8 +72,11 @@ def _check_typed(arguments: argparse.Namespace) -> None:
         raise UsageError("give either names or --all", safe="Nothing was changed.")
     for name in arguments.agents:
         if name not in _NAMES:
+            import difflib
+
+            near = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _NAMES, 1, 0.5)
             raise UsageError(f"there is no agent {name[:100]!r} that can be connected", safe="Nothing was changed.",
-                             mend=f"There are {', '.join(_NAMES)}.")  # fmt: skip
+                             mend=(f"Did you mean {near[0]}? " if near else "") + f"There are {', '.join(_NAMES)}.")  # fmt: skip
     program = getattr(arguments, "program", None)
     if program is not None and (not plain(program, "--command").strip() or not program.isprintable()):
         raise UsageError(
@@ -139,6 +150,10 @@ def _asked(arguments: argparse.Namespace) -> tuple[Agent, ...]:
     return tuple(agent for agent in _all_agents() if arguments.all or agent.name in arguments.agents)
 
 
+def _agents_in(changes: Sequence[Change]) -> tuple[Agent, ...]:
+    return tuple(agent for agent in _all_agents() if any(agent.name in change.agents for change in changes))
+
+
 def _found(connecting: Connecting, machine: Machine) -> tuple[Agent, ...]:
     from periplus.base.errors import NotFoundError
     from periplus.project.connecting import find_agents
@@ -159,7 +174,7 @@ def _change(
 ) -> int:
     from periplus.cli.connect_schemas import ConnectOut
 
-    shown = [_out(connecting, change) for change in changes]
+    shown = [_out(connecting, change, [agent.name for agent in agents]) for change in changes]
     is_asked = (
         not face.as_json and _is_at_terminal(face) and not arguments.yes and not arguments.dry_run and bool(changes)
     )
@@ -186,6 +201,7 @@ def _change(
             yield f"  {name}: {step}"
         if result.next_steps:
             yield f"Then see whether it works: periplus connect --check{_scope(arguments)}"
+            yield f"To take all of it out again: periplus disconnect{_scope(arguments)}"
 
     face.emit(result, lines)
     return 0
@@ -212,14 +228,16 @@ def _summary(arguments: argparse.Namespace, names: Sequence[str], shown: Sequenc
     return f"{'Connected' if arguments.command == 'connect' else 'Disconnected'}: {', '.join(names)} ({files})."
 
 
-def _out(connecting: Connecting, change: Change) -> FileChangeOut:
+def _out(connecting: Connecting, change: Change, named: Sequence[str]) -> FileChangeOut:
+    """``named`` are those of whom the command speaks: others that could share a file are not connected."""
     from periplus.cli.connect_schemas import FileChangeOut
 
     action = "made" if change.before is None else "removed" if change.after is None else "changed"
     if change.after is not None and change.after == change.baseline:
         action = "restored"
     kept = connecting.keeping.edited_path(change)
-    return FileChangeOut(change.path, action, list(change.agents), list(change.what), _diff(change), kept)
+    agents = [name for name in change.agents if name in named] or list(change.agents)
+    return FileChangeOut(change.path, action, agents, list(change.what), _diff(change), kept)
 
 
 def _diff(change: Change) -> str:

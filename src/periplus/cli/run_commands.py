@@ -206,11 +206,13 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     from periplus.agent.models.opening import open_model, parse_model
     from periplus.agent.models.recorded import RecordedClient, RecordingClient
     from periplus.base.errors import UsageError
+    from periplus.cli.inputs import check_file
 
     if arguments.play and arguments.record:
         raise UsageError("what is played is recorded already", safe="Nothing was run.",
                          mend="Use --play or --record; a recording is copied like any file.")  # fmt: skip
     if arguments.play:
+        check_file(os.path.join(face.cwd, arguments.play))
         return RecordedClient(os.path.join(face.cwd, arguments.play), strict=False), settings.text(
             "model"
         ) or "recorded"
@@ -439,6 +441,7 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
     from periplus.cli.run_schemas import RunPlanOut
+    from periplus.cli.run_text import in_words
     from periplus.cli.servers_commands import gathered
 
     state = os.path.join(project.journal.layout.root, STATE)
@@ -457,7 +460,7 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
     def lines() -> list[str]:
         values = {name: getattr(out, name) for name in out.__struct_fields__}
         told = {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in values.items()}
-        return [f"{name.replace('_', ' ')}: {visible(text)}" for name, text in told.items()]
+        return [f"{name.replace('_', ' ')}: {visible(in_words(text))}" for name, text in told.items()]
 
     face.emit(out, lines)
     return 0
@@ -504,7 +507,8 @@ def _models(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         for name, key in providers.items():
-            yield f"{visible(name)}: {'no key' if not key else key if key == 'none needed' else 'a key from the ' + key}"
+            none = f"no key; give one: periplus models key {visible(name)}"
+            yield f"{visible(name)}: {none if not key else key if key == 'none needed' else 'a key from the ' + key}"
         for model in models:
             price = (
                 f", ${model.price_in / 1000:g} in, ${model.price_out / 1000:g} out for a million tokens"

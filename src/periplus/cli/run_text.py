@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConsolePerson", "EventLines", "interrupting"]
+__all__ = ["ConsolePerson", "EventLines", "in_words", "interrupting"]
 
 import signal
 import sys
@@ -37,6 +37,7 @@ class EventLines:
         self._by_line = by_line
         self._held = ""
         self._at_start = True
+        self._has_grown = False  # whether something of the answer was shown that is being given
         self._names: dict[str, str] = {}  # of subagents, by their session
         self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
         self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
@@ -135,6 +136,7 @@ class EventLines:
             self._line(f"(mode {event.mode}; commands: {event.sandbox_about})")
 
     def _text_grown(self, event: Any) -> None:
+        self._has_grown = True
         text = "".join(line if line in "\n\t" else visible(line) for line in event.text)
         if self._by_line:
             whole, newline, self._held = (self._held + text).rpartition("\n")
@@ -143,10 +145,15 @@ class EventLines:
         self._at_start = text.endswith("\n") if text else self._at_start
 
     def _answer_restarted(self, _: Any) -> None:
-        self._line("(the answer broke off, and comes anew)")
+        if self._has_grown:
+            self._line("(the answer broke off, and comes anew)")
+        self._has_grown = False
 
     def _retry_scheduled(self, event: Any) -> None:
-        self._line(f"(waiting: {getattr(event, 'error', '')})")
+        from periplus.agent.retry import ATTEMPTS_MAX
+
+        wait_s = max(1, round(event.wait_ms / 1000))
+        self._line(f"(no answer at try {event.attempt} of {ATTEMPTS_MAX}; the next in {wait_s} s: {event.error})")
 
     def _tool_started(self, event: Any) -> None:
         self._line(f"· {_call_line(event)}")
@@ -225,6 +232,11 @@ def _rule_for(event: Any) -> str:
     """The rule that allows calls like this one."""
     first = next(iter(str(event.args.get("command", "")).split()), "")
     return f"shell({first})" if event.name == "shell" and first.replace("-", "").isalnum() else event.name
+
+
+def in_words(value: str) -> str:
+    """A setting's value as a person reads it."""
+    return {"": "none", "()": "none", "False": "no", "True": "yes"}.get(value, value)
 
 
 class ConsolePerson:

@@ -37,6 +37,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.settings import USER_FILE, load_settings
     from periplus.base.errors import UsageError
     from periplus.cli.run_schemas import SetupOut
+    from periplus.cli.run_text import in_words
 
     folder = user_folder(face)
     settings = load_settings(folder, face.cwd, trusted=False, environment=face.environment, flags={})
@@ -48,7 +49,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
         def lines() -> Iterator[str]:
             for name, value in out.values.items():
-                yield f"{name} = {visible(value)}  ({visible(out.sources[name])})"
+                yield f"{name} = {visible(in_words(value))}  ({visible(out.sources[name])})"
             for name, where in out.keys.items():
                 yield f"key of {visible(name)}: in the {where}"
 
@@ -62,6 +63,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     provider = settings.providers[name]
     key = _key(arguments, keys, name, provider, asks=asks)
     names = _models_of(face, name, provider, key, is_tested=not arguments.no_test)
+    if asks and names and not arguments.model:
+        for one in names[:_SHOWN]:
+            face.stderr.write(f"  {visible(one)}\n")
+        if len(names) > _SHOWN:
+            face.stderr.write(f"  … and {len(names) - _SHOWN:,} more: periplus models list --ask {visible(name)}\n")
     model = arguments.model or (_asked(face, "Model") if asks else "")
     if not model:
         raise UsageError("no model is named", safe="Nothing was changed.", mend="Name one with --model.")

@@ -79,7 +79,10 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
             yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"
         if connected:
             yield f"  {' and '.join(connected)} connected; see whether it works: periplus connect --check"
-        yield 'Next: periplus remember "…" --type decision, or periplus tour'
+        next_ = ["Next:", "     "]
+        if not connected:
+            yield f"{next_.pop(0)} periplus connect, so that your coding agent uses it"
+        yield f'{next_.pop(0)} periplus remember "…" --type decision, or periplus tour'
 
     face.emit(result, lines)
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["COMMANDS", "Conversation", "chosen", "mentions_in", "session_row"]
 
+import difflib
 import queue
 import re
 import threading
@@ -40,6 +41,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "/stats": "what the calls of the model cost: tokens, the cache, price, time",
     "/status": "what was spent, and where this session is kept",
     "/quit": "end the session (or Ctrl-D)",
+}
+_ALSO: Final[Mapping[str, str]] = dict.fromkeys(("/exit", "/q", "/bye", "/leave"), "/quit") | {
+    "/?": "/help",
+    "/cost": "/stats",
 }
 _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
 
@@ -300,6 +305,7 @@ class Conversation:
 
     def _command(self, text: str, state: State) -> None:
         name = text.split(maxsplit=1)[0]
+        name = _ALSO.get(name, name)
         if name == "/help":
             for command, what in COMMANDS.items():
                 self._say(f"{command:8} {what}")
@@ -323,4 +329,6 @@ class Conversation:
             else:
                 self._put("command", text)
         else:
-            self._say(f"there is no command {name}; /help has those that there are")
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            guess = f"did you mean {near[0]}? " if near else ""
+            self._say(f"there is no command {name}; {guess}/help has those that there are")

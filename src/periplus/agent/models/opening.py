@@ -63,7 +63,8 @@ def open_model(
     """A client for the model, and what is known of it. Nothing is sent yet.
 
     ``cache_key`` keeps the requests of a session at one place of the provider, where it has several. Raises UsageError for a
-    provider that nobody named, without a key where one is needed, and for an address to which a key must not go.
+    provider that nobody named, without a key where one is needed or the package that speaks to it, and for an address to which
+    a key must not go.
     """
     provider = providers.get(name.provider)
     if provider is None:
@@ -75,6 +76,7 @@ def open_model(
         raise UsageError(f"there is no key for {name.provider}", safe="Nothing was sent.",
                          mend=f"Give one: periplus models key {name.provider}")  # fmt: skip
     _check_address(name.provider, provider, key)
+    _check_installed(provider)
     facts = facts_of(name.provider, name.model)
     if provider.window or provider.output:
         facts = msgspec.structs.replace(
@@ -129,6 +131,17 @@ def provider_models(name: str, provider: Provider, key: str) -> list[str]:
         raise failure(error, name) from error
     finally:
         client.close()
+
+
+def _check_installed(provider: Provider) -> None:
+    """Raises UsageError before a session is begun that could not say a word."""
+    from importlib.util import find_spec
+
+    from periplus.agent.models.parts import missing
+
+    package = "anthropic" if provider.kind == "anthropic" else "openai"
+    if find_spec(package) is None:
+        raise missing(package)
 
 
 def _check_address(name: str, provider: Provider, key: str) -> None:
