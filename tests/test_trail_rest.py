@@ -389,3 +389,53 @@ def test_a_store_moves_mends_and_shares_its_trails(tmp_path):
     assert sh("trail", "show", card.id).out == shown
     sh("doctor")
     assert sh("trail", "verify", card.id).out
+
+
+# -- a byte that was changed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [small_trail(), long_trail(40)], ids=["small", "longer"])
+def test_one_changed_byte_anywhere_is_worked_out(data):
+    packed = rest.pack(data)
+    chance = random.Random(len(data))
+    places = {0, 1, 2, 3, 4, 5, len(packed) - 1, *chance.choices(range(len(packed)), k=24)}
+    for at in sorted(places):
+        damaged = bytearray(packed)
+        damaged[at] ^= chance.randrange(1, 256)
+        with pytest.raises(FormatError):
+            rest.unpack(bytes(damaged))
+        assert data in rest.mended(bytes(damaged)), at
+
+
+def test_what_is_no_single_byte_mends_into_nothing_that_has_the_name():
+    packed = bytearray(rest.pack(long_trail(40)))
+    packed[30] ^= 1
+    packed[90] ^= 1
+    assert long_trail(40) not in rest.mended(bytes(packed))
+    assert list(rest.mended(b"")) == list(rest.mended(b"\x01\0\0")) == []
+    assert list(rest.mended(bytes(1 << 17))) == []
+
+
+def test_a_damaged_beginning_is_told_with_what_heals_it_and_repair_mends_a_byte(tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path)
+    shell.folder.mkdir()
+    shell("init")
+    claude_session(tmp_path / "s.jsonl", cwd=os.fspath(shell.folder), steps=12, session="5e551011")
+    shell("trail", "import", tmp_path / "s.jsonl")
+    [path] = (shell.folder / ".periplus" / "objects").glob("*/*.t")
+    good = path.read_bytes()
+    trail = shell.json("trail", "list").trails[0].id
+    for at in (60, 61, 62):  # the first bytes of the packed numbers
+        data = bytearray(path.read_bytes())
+        data[at] ^= 0x5A
+        path.write_bytes(data)
+    done = shell("trail", "show", trail, "--salvage", code=3)
+    assert "14 of 14 steps" in done.err
+    assert "doctor --repair" in done.err
+    assert "doctor --repair" in shell("doctor", code=3).out
+    shell("trail", "import", tmp_path / "s.jsonl")  # as it says, too
+    assert path.read_bytes() == good
+    path.write_bytes(good[:60] + bytes((good[60] ^ 0x5A,)) + good[61:])
+    assert "one byte of its file had changed" in shell("doctor", "--repair").out
+    assert path.read_bytes() == good
+    shell("trail", "verify", trail)

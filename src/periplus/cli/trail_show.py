@@ -80,7 +80,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     page(face, shown, is_wanted=not arguments.no_pager and not face.as_json)
     if lost:
         told = "; ".join(lost)
-        face.stderr.write(f"periplus: {found.name} is damaged; this is what is still good. Lost: {visible(told)}\n")
+        mend = " Next: periplus doctor --repair, or import the session anew." if found.name.startswith("trl_") else ""
+        face.stderr.write(
+            f"periplus: {found.name} is damaged; this is what is still good. Lost: {visible(told)}.{mend}\n"
+        )
         return 3
     has_found = not selection.is_choosy or any(part.sieve.shown for part in parts)
     return 0 if has_found else 1

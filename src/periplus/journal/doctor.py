@@ -307,10 +307,10 @@ def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> It
         trouble = store.check(digest)
         if trouble is not None:
             severity: Severity = "error" if digest in wanted else "warning"
-            yield Problem(severity, f"object is not what was stored: {trouble}", store.path_of(digest))
+            yield Problem(severity, f"object is not what was stored: {trouble}", store.path_of(digest), mend=_REPAIR)
     missing = wanted - set(held)
     for digest in sorted(missing):
-        yield Problem("error", "an object that a record names is missing", store.path_of(digest))
+        yield Problem("error", "an object that a record names is missing", store.path_of(digest), mend=_REPAIR)
     orphans = sorted(set(held) - wanted)
     for digest in orphans[:_ORPHANS_LISTED_MAX]:
         yield Problem("note", "an object that nothing names (left by a write that did not end)", store.path_of(digest))

@@ -383,14 +383,16 @@ def _restore_objects(
             progress(number, len(wanted))
             if journal.objects.check(digest) is None:
                 continue
-            data = copies.object(digest)
+            data, how = copies.object(digest), "restored from a copy"
+            if data is None:
+                data, how = journal.objects.mended(digest), "mended: one byte of its file had changed"
             if data is None:
                 continue
             path = journal.objects.path_of(digest)
             if os.path.exists(path):
                 yard.park(path)
             journal.objects.put(data)
-            yield Repair("the object is restored from a copy", path)
+            yield Repair(f"the object is {how}", path)
         looked_at |= wanted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["TRAILS_AT_REST"]
 
+from collections.abc import Iterator
 from typing import Final
 
 from periplus.base.container import KIND_TRAIL, kind_of
@@ -32,4 +33,10 @@ def _remains(packed: bytes) -> bytes:
     return remains(packed)
 
 
-TRAILS_AT_REST: Final = Packing(_pack, _unpack, _remains, _BYTES_MAX)
+def _mended(packed: bytes) -> Iterator[bytes]:
+    from periplus.trail.rest import mended
+
+    return mended(packed)
+
+
+TRAILS_AT_REST: Final = Packing(_pack, _unpack, _remains, _mended, _BYTES_MAX)

@@ -34,12 +34,13 @@ class Packing(NamedTuple):
     """A form that a layer above knows for one kind of object: what the store needs to write and read it.
 
     ``pack(data)`` is None for any other object. ``unpack`` raises FormatError, whatever it is given; ``remains`` gives
-    what is left of a damaged file, perhaps nothing. No object or file of this form has over ``bytes_max`` bytes.
+    what is left of a damaged file, perhaps nothing, and ``mended`` what it may have held before a little of it was changed. No object or file of this form has over ``bytes_max`` bytes.
     """
 
     pack: Callable[[bytes], bytes | None]
     unpack: Callable[[bytes], bytes]
     remains: Callable[[bytes], bytes]
+    mended: Callable[[bytes], Iterator[bytes]]
     bytes_max: int
 
 

@@ -32,7 +32,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files, write_atomic
+from periplus.base.files import Files, read_plain, write_atomic
 from periplus.objects.packing import (
     PACKED_SUFFIX,
     SUFFIXES,
@@ -188,6 +188,17 @@ class ObjectStore:
         if best is None:
             raise self._not_found(digest)
         return best
+
+    def mended(self, digest: bytes) -> bytes | None:
+        """The object, worked out of its damaged file, where the form it is packed in allows that; nothing is written."""
+        path = self._plain_path(digest) + PACKED_SUFFIX
+        if self.packing is None:
+            return None
+        try:
+            data = read_plain(path, self.packing.bytes_max)
+        except OSError:
+            return None  # there is no such file, or none that could be read
+        return next((one for one in self.packing.mended(data) if hashlib.sha256(one).digest() == digest), None)
 
     def remove(self, digest: bytes) -> bool:
         """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""

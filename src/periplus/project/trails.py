@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import NotFoundError, PeriplusError, UsageError, environment_failure
+from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.ids import derived_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Transaction, create_store
@@ -93,8 +93,14 @@ def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile
     entity = find_trail(project, reference)
     objects = project.journal.objects
     name = bytes.fromhex(str(entity.value["object"]))
-    is_broken = remains and objects.check(name) is not None
-    return TrailFile(entity.item_id, objects.remains(name) if is_broken else objects.get(name))
+    trouble = objects.check(name) if remains else None
+    data = objects.remains(name) if trouble is not None else objects.get(name)
+    if trouble is not None and not data:
+        raise DamageError(
+            f"nothing of trail {entity.item_id} can be read: {trouble}", safe="The file was only read; other trails are not touched by this.",
+            mend="Run `periplus doctor --repair` (it mends one changed byte), with --from PATH where a backup or another clone is, or import the session anew.",
+        )  # fmt: skip
+    return TrailFile(entity.item_id, data)
 
 
 def trail_secret(project: Project, source_sha256: bytes) -> bytes:
