@@ -334,6 +334,18 @@ def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
     assert not [one for one in events if one["event"] == "tool_started"]
 
 
+def test_a_call_that_no_rule_allows_is_not_said_to_be_allowed_by_one(shell):
+    (shell.folder / "check.sh").write_text("true\n")
+    with FakeProvider(says("", ("shell", {"command": "sh check.sh"})), *[says("No.")] * 5) as fake:
+        use(shell, fake)
+        said = shell("run", "check it", "--allow", "shell(sh)").out
+    assert "what allows such calls" not in said
+    assert (
+        "  1 call was denied that no rule allows (sh would run a file): be asked at a terminal, or say --mode autonomous\n"
+        in said
+    )
+
+
 def test_a_rule_that_counts_for_nothing_is_told(shell):
     with FakeProvider(*[says("No.")] * 4) as fake:
         use(shell, fake)

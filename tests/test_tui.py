@@ -17,7 +17,7 @@ from tests.fake_provider import FakeProvider, Hanging
 from tests.test_cli_run import BROKEN, CHECK, CHECKS, MENDED, MENDS, READS, says, shell, use
 
 from cli_support import PERIPLUS
-from periplus.tui.conversation import chosen, mentions_in
+from periplus.tui.conversation import chosen, meant, mentions_in
 
 __all__ = ["shell"]  # a fixture
 pytest.importorskip("prompt_toolkit")
@@ -94,6 +94,10 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
         window.wait_for("/help says what can be typed")
         window.type("mend @calc.py please")
         window.wait_for("Run it? y(es), n(o), a(lways)")
+        window.type("use make instead")
+        window.wait_for("(y, n or a; Esc stops the turn)")
+        window.type("/status")  # a command is no answer
+        window.wait_for("0 turns here")
         window.type("y")
         window.wait_for("It adds now.")
         assert (shell.folder / "calc.py").read_text() == MENDED
@@ -285,6 +289,14 @@ def test_a_question_of_the_agent_is_no_question_of_yes_or_no(shell, terminal):
 )
 def test_what_an_answer_means(answer, means):
     assert chosen(answer, ["red", "blue"]) == means
+
+
+@pytest.mark.parametrize(
+    ("answer", "means"),
+    [("y", "yes"), ("YES", "yes"), ("n", "no"), ("no", "no"), ("a", "always"), ("Always", "always"), ("", None), ("/help", None), ("nope", None)],
+)  # fmt: skip
+def test_what_is_an_answer_to_whether_a_call_may_run(answer, means):
+    assert meant(answer) == means
 
 
 @pytest.mark.parametrize(

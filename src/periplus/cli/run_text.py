@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ARGUMENT_COLUMNS: Final = 100
 _OUTPUT_LINES: Final = 4
+_BY_MODE: Final = " is asked for in mode "  # what a rule of the person would allow
 _RULES_SHOWN: Final = 3
 _TELLING: Final = ("command", "path", "query", "pattern", "task", "url", "question", "title", "action")
 
@@ -41,6 +42,7 @@ class EventLines:
         self._names: dict[str, str] = {}  # of subagents, by their session
         self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
         self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
+        self._unruled: list[str] = []  # why it was asked for what no rule allows
 
     @property
     def _stdout(self) -> TextIO:
@@ -97,8 +99,17 @@ class EventLines:
         self._face.out(f"  {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out{share}{cost}")
         if self._unasked:
             rules = " ".join(f"--allow '{rule}'" for rule in dict.fromkeys(self._unasked[:_RULES_SHOWN]))
-            calls = f"{len(self._unasked)} call{'s were' if len(self._unasked) > 1 else ' was'} denied"
-            self._face.out(f"  {calls}, for nobody could be asked; what allows such calls: {visible(rules)}")
+            self._face.out(
+                f"  {_calls(self._unasked)} denied, for nobody could be asked; what allows such calls: {visible(rules)}"
+            )
+        if self._unruled:
+            reasons = "; ".join(dict.fromkeys(self._unruled[:_RULES_SHOWN]))
+            alone = (
+                "" if any("outside of the sandbox" in why for why in self._unruled) else ", or say --mode autonomous"
+            )
+            self._face.out(
+                f"  {_calls(self._unruled)} denied that no rule allows ({visible(reasons)}): be asked at a terminal{alone}"
+            )
         self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
 
     # -- subagents ----------------------------------------------------------------------------------------------------
@@ -173,7 +184,11 @@ class EventLines:
         from periplus.agent.notes import DENIED, NOBODY
 
         if event.outcome == "denied" and event.output.endswith(NOBODY):
-            self._unasked.append(_rule_for(event))
+            why = event.output.strip().removeprefix(DENIED).removesuffix(NOBODY)
+            if _BY_MODE in why:
+                self._unasked.append(_rule_for(event))
+            else:
+                self._unruled.append(why)
         lines = event.output.strip().removeprefix(DENIED).splitlines()
         return lines[:_OUTPUT_LINES] or [""]
 
@@ -228,6 +243,10 @@ def _call_line(event: Any) -> str:
     return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}".rstrip()
 
 
+def _calls(denied: Sequence[str]) -> str:
+    return f"{len(denied)} call{'s were' if len(denied) > 1 else ' was'}"
+
+
 def _rule_for(event: Any) -> str:
     """The rule that allows calls like this one."""
     first = next(iter(str(event.args.get("command", "")).split()), "")
@@ -247,10 +266,15 @@ class ConsolePerson:
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
         from periplus.agent.policies.permission import asked_lines
+        from periplus.tui.conversation import meant
 
         rows = "\n".join(map(visible, asked_lines(call, decision)))
-        answer = self._asked(f"{rows}\nRun it? [y]es, [n]o, [a]lways: ")
-        return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
+        question = f"{rows}\nRun it? [y]es, [n]o, [a]lways: "
+        while (answer := self._asked(question)) is not None:
+            if (said := meant(answer)) is not None:
+                return said
+            question = "y, n or a: "
+        return "no"
 
     def ask(self, question: str, options: Sequence[str]) -> str | None:
         for at, option in enumerate(options, 1):

@@ -6,7 +6,7 @@ There is one line to write in, always. The session lives in a thread of its own,
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "Conversation", "chosen", "mentions_in", "session_row"]
+__all__ = ["COMMANDS", "Conversation", "chosen", "meant", "mentions_in", "session_row"]
 
 import difflib
 import queue
@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, ToolCall, ToolDecision
@@ -63,6 +63,12 @@ def chosen(answer: str, options: Sequence[str]) -> str:
     return {str(at): option for at, option in enumerate(options, 1)}.get(answer, answer)
 
 
+def meant(answer: str) -> Answer | None:
+    """What somebody says who is asked whether a call may run; None where that is no answer."""
+    said = {"y": "yes", "n": "no", "a": "always"}.get(answer.lower(), answer.lower())
+    return cast("Answer", said) if said in ("yes", "no", "always") else None
+
+
 def mentions_in(text: str) -> list[str]:
     """The files that a line points to as ``@path``; ``@periplus/…`` is a page and stays as it is."""
     found = [match.group(1).rstrip(".,;:!?)") for match in _MENTION.finditer(text)]
@@ -84,6 +90,7 @@ class Conversation:
         self._state: State = "running"
         self._answered = threading.Event()
         self._answer = self._asks = ""
+        self._is_yes_or_no = False  # what is asked
         self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="agent")
         self._token: CancelToken | None = None
@@ -122,7 +129,14 @@ class Conversation:
     def submit(self, line: str) -> None:
         text = line.strip()
         state = self.state
-        if state == "asking":
+        if (
+            state == "asking"
+            and _ALSO.get(text.split(maxsplit=1)[0] if text else "", text.partition(" ")[0]) in COMMANDS
+        ):
+            self._command(text, state)
+        elif state == "asking" and self._is_yes_or_no and meant(text) is None:
+            self._say("(y, n or a; Esc stops the turn)")
+        elif state == "asking":
             self._answer = text
             self._answered.set()
         elif not text:
@@ -172,9 +186,12 @@ class Conversation:
         from periplus.agent.policies.permission import asked_lines
 
         rows = "\n".join(asked_lines(call, decision))
-        answer = self.ask(f"{rows}\nRun it? y(es), n(o), a(lways)", (), "asks: y, n or a")
-        answer = (answer or "").lower()
-        return "yes" if answer in ("y", "yes") else "always" if answer in ("a", "always") else "no"
+        self._is_yes_or_no = True
+        try:
+            answer = self.ask(f"{rows}\nRun it? y(es), n(o), a(lways)", (), "asks: y, n or a")
+        finally:
+            self._is_yes_or_no = False
+        return meant(answer or "") or "no"
 
     def ask(self, question: str, options: Sequence[str], asks: str = "asks: your answer") -> str | None:
         """None where the person leaves; ``asks`` stands at the foot."""
