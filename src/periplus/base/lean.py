@@ -5,6 +5,7 @@ Each is hidden, or stood in for, while one library is loaded, and is as ever for
 * ``typing_extensions``, where it is installed: msgspec takes it in place of ``typing``, and it loads ``inspect``. Python from 3.11
   on has all of it in ``typing``;
 * ``textwrap``: msgspec asks it for one function when it writes a schema, which no command does; it is loaded then;
+* what msgspec has beside JSON (``inspect``, which writes schemas, ``msgpack``, ``toml``, ``yaml``): loaded when it is used;
 * ``platform``: msgspec loads ``uuid``, which asks it for the system's name and nothing else;
 * ``gettext``: argparse asks it for translations of its words, of which there are none, and it loads ``locale`` to look for them.
 """
@@ -15,8 +16,8 @@ __all__ = ["load_argparse", "load_msgspec"]
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -29,8 +30,16 @@ def load_msgspec() -> None:
     platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]  # a module of ours for a moment
     with _standing("platform", platform):
         import uuid  # noqa: F401 - to have it loaded
-    # The import system takes None for a module that is not there.
-    with _standing("typing_extensions", None), _standing("textwrap", _Later("textwrap")):
+    with ExitStack() as stack:
+        stack.enter_context(
+            _standing("typing_extensions", None)
+        )  # the import system takes that for a module that is not there
+        stack.enter_context(_standing("textwrap", _Later("textwrap")))
+        for part in ("inspect", "msgpack", "toml", "yaml"):
+            stack.enter_context(_standing(f"msgspec.{part}", _Later(f"msgspec.{part}")))
+        stack.enter_context(
+            _standing("msgspec._json_schema", _later_functions("msgspec._json_schema", "schema", "schema_components"))
+        )
         import msgspec  # noqa: F401 - to have it loaded
 
 
@@ -52,6 +61,23 @@ class _Later(ModuleType):
         from importlib import import_module
 
         return getattr(import_module(self.__name__), name)
+
+
+def _later_functions(name: str, *functions: str) -> ModuleType:
+    """As ``_Later``, for who takes these functions out of the module at once."""
+
+    def later(function: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            from importlib import import_module
+
+            return getattr(import_module(name), function)(*given, **named)
+
+        return call
+
+    module = ModuleType(name)
+    for function in functions:
+        setattr(module, function, later(function))
+    return module
 
 
 @contextmanager

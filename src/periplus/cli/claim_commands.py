@@ -58,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _take(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.work_schemas import ClaimTakenOut
+    from periplus.cli.claim_schemas import ClaimTakenOut
     from periplus.memory.claims import Asked
 
     with face.open(allow_secrets=arguments.insist) as project:
@@ -72,7 +72,7 @@ def _take(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _list(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.work_schemas import ClaimListOut
+    from periplus.cli.claim_schemas import ClaimListOut
 
     del arguments
     with face.open() as project:
@@ -101,7 +101,7 @@ def _release(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _check(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.work_schemas import CheckedClaimOut, CheckOut, RuleOut
+    from periplus.cli.claim_schemas import CheckedClaimOut, CheckOut, RuleOut
 
     with face.open(in_hurry=True) as project:
         found = project.work.check([project.work.path(path, cwd=face.cwd) for path in arguments.paths])

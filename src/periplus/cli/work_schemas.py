@@ -5,11 +5,6 @@ from __future__ import annotations
 __all__ = [
     "WORK_SCHEMAS",
     "ChangedOut",
-    "CheckOut",
-    "CheckedClaimOut",
-    "ClaimListOut",
-    "ClaimOut",
-    "ClaimTakenOut",
     "HandoffListOut",
     "HandoffOneOut",
     "HandoffOut",
@@ -22,7 +17,6 @@ __all__ = [
     "PlanReadyOut",
     "PlanShowOut",
     "PresentOut",
-    "RuleOut",
     "SessionOneOut",
     "SessionOut",
     "StepOut",
@@ -33,6 +27,7 @@ from typing import Final
 
 import msgspec
 
+from periplus.cli.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
 from periplus.cli.schemas import EntityOut
 
 
@@ -45,63 +40,6 @@ class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
     key: str
     near: list[str] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
-
-
-class ClaimOut(msgspec.Struct):
-    """``mode`` is exclusive or shared. ``own``: who asks holds it. ``session`` and ``step`` are ids, empty where there is none."""
-
-    id: str
-    mode: str
-    scopes: list[str]
-    holder: str
-    own: bool
-    text: str
-    session: str
-    step: str
-    created: str
-    expires: str
-
-
-class ClaimTakenOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.take/1"):
-    """``new`` is false where a claim of one's own covered it already: it was renewed."""
-
-    claim: ClaimOut
-    new: bool
-    key: str
-
-
-class ClaimListOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.list/1"):
-    """``waiting`` are those who stand in line, the first first."""
-
-    claims: list[ClaimOut]
-    waiting: list[ClaimOut] = msgspec.field(default_factory=list)
-
-
-class CheckedClaimOut(msgspec.Struct):
-    path: str
-    claim: ClaimOut
-
-
-class RuleOut(msgspec.Struct):
-    """A constraint or trap about ``path``; ``severity`` and ``remedy`` are a trap's, ``check`` is a command."""
-
-    path: str
-    type: str
-    id: str
-    text: str
-    severity: str
-    remedy: str
-    check: str
-
-
-class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):
-    """``blocked``: an exclusive claim of somebody else covers one of ``paths``. ``left_out`` rules are not shown."""
-
-    paths: list[str]
-    blocked: bool
-    claims: list[CheckedClaimOut]
-    rules: list[RuleOut]
-    left_out: int
 
 
 class PlanOut(msgspec.Struct):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.work_schemas import ClaimOut
+    from periplus.cli.claim_schemas import ClaimOut
     from periplus.journal import Entity
     from periplus.memory.lifecycle import Changed
     from periplus.project import Project
@@ -31,7 +31,7 @@ def check_typed(arguments: argparse.Namespace) -> None:
 
 
 def claim_out(project: Project, claim: Entity) -> ClaimOut:
-    from periplus.cli.work_schemas import ClaimOut
+    from periplus.cli.claim_schemas import ClaimOut
 
     value = claim.value
     scopes = value.get("scopes")
