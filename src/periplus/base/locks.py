@@ -20,15 +20,17 @@ import fcntl
 import functools
 import os
 import sys
-import threading
 import time
-import weakref
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import LockTimeoutError, environment_failure
 from periplus.base.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import threading
+    import weakref
 
 LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004
@@ -42,7 +44,12 @@ _STILL_S: Final = 0.05  # a holder that has been the same for that long is waite
 _SIGNED_S: Final = 1.0
 _TEXT_BYTES: Final = 200
 
-_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+@functools.cache
+def _held() -> weakref.WeakSet[Lock]:
+    import weakref  # here, and threads below: who only reads takes no lock
+
+    return weakref.WeakSet()
 
 
 class Holder(NamedTuple):
@@ -96,6 +103,8 @@ class Lock:
         """``is_guard=False`` for a lock that saves work and protects nothing: no text, and a swapped file is no matter."""
         self._path = path
         self._is_guard = is_guard
+        import threading
+
         self._mutex = threading.Lock()
         self._fd = -1
         self._place = (0, 0)
@@ -103,7 +112,7 @@ class Lock:
         self._text_s = 0.0
         self._was_in_place = False
         self.bell: LockBell | None = None  # what those who wait sleep by
-        _held.add(self)
+        _held().add(self)
 
     @property
     def is_open(self) -> bool:
@@ -323,7 +332,11 @@ def _command() -> bytes:
 
 
 def _forget_in_child() -> None:
-    for lock in _held:
+    if not _held.cache_info().currsize:
+        return
+    import threading
+
+    for lock in _held():
         lock._mutex = threading.Lock()  # noqa: SLF001 - the same module; the parent's thread may have held it
         lock._drop()  # noqa: SLF001 - closing a copy leaves the parent's lock in place
 

@@ -1,11 +1,28 @@
 """The journal: records, segments, batches, projections, proofs. See docs/formats/journal.md."""
 
-from periplus.journal.creation import Created, create_store
-from periplus.journal.index import Index, IndexedRecord, Indexer
-from periplus.journal.journal import Journal
-from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
-from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
-from periplus.journal.transaction import ABSENT, Receipt, Transaction, Writer
+from typing import TYPE_CHECKING
+
+from periplus.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from periplus.journal.creation import Created, create_store
+    from periplus.journal.index import Index, IndexedRecord, Indexer
+    from periplus.journal.journal import Journal
+    from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
+    from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
+    from periplus.journal.transaction import ABSENT, Receipt, Transaction, Writer
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("Created", "create_store"), "creation"),
+            **dict.fromkeys(("Index", "IndexedRecord", "Indexer"), "index"),
+            "Journal": "journal",
+            **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
+            **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state"),
+            **dict.fromkeys(("ABSENT", "Receipt", "Transaction", "Writer"), "transaction"),
+        },
+    )
 
 __all__ = [
     "ABSENT",

@@ -27,16 +27,18 @@ __all__ = [
 import os
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, connect
-from periplus.journal.graph import Growth
 from periplus.journal.lineage import Position
-from periplus.journal.merge import Node, entity_of
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, MergeRules, change_of
+from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, entity_of_head
+
+if TYPE_CHECKING:
+    from periplus.journal.graph import Growth
+    from periplus.journal.merge import Node
 
 INDEX_VERSION: Final = 4
 SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
@@ -347,7 +349,11 @@ class Index:
             raise self.db.damaged("of the heads not all were found")
 
     def _shown(self, heads: list[Head]) -> Iterator[Entity]:
-        if heads:
+        if len(heads) == 1:
+            yield entity_of_head(heads[0])
+        elif heads:
+            from periplus.journal.merge import entity_of
+
             entity = entity_of(heads, self.view.rules.get(heads[0].item_type, MergeRules()), self)
             assert entity is not None
             yield entity
@@ -496,6 +502,8 @@ class Index:
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
         """Add records; gives the entities that they touched."""
         has_edges = self.db.execute("SELECT 1 FROM edges LIMIT 1").fetchone() is not None
+        from periplus.journal.graph import Growth
+
         growth, has_floors = Growth(self, has_edges=has_edges), self.has_floors
         edges: list[tuple[str, str]] = []
         known: list[tuple[Entry, str]] = []
@@ -652,6 +660,8 @@ def node_of(records: Sequence[IndexedRecord]) -> Node | None:
     """The version that ``records`` hold, in its graph."""
     if not records:
         return None
+    from periplus.journal.merge import Node
+
     parents = {parent for record in records for parent in record.parents}
     return Node(tuple(sorted(parents)), max(record.rev for record in records))
 

@@ -17,7 +17,7 @@ __all__ = ["Journal"]
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import (
     DamageError,
@@ -29,7 +29,6 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.journal.flush import EpochEndedError
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START
 from periplus.journal.overlay import Added
@@ -38,7 +37,9 @@ from periplus.journal.receipt import Pending, receipt_of
 from periplus.journal.settings import LineageFile, mint_lineage, read_lineage, read_settings
 from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
-from periplus.journal.writing import SegmentWriter
+
+if TYPE_CHECKING:
+    from periplus.journal.writing import SegmentWriter
 
 OVERLAY_RECORDS_MAX: Final = 2_000
 
@@ -274,6 +275,8 @@ class Journal(JournalReader):
 
     def _make_durable(self, pending: Pending, receipt: Receipt, patience_s: float) -> None:
         """Outside the lock: when this returns, the records of ``receipt`` are on the disk."""
+        from periplus.journal.flush import EpochEndedError
+
         writer = self._writer_of(self.lineage)
         try:
             try:
@@ -323,6 +326,8 @@ class Journal(JournalReader):
 
     def _writer_of(self, lineage: str) -> SegmentWriter:
         if self._writer is None or self._writer.lineage != lineage:
+            from periplus.journal.writing import SegmentWriter  # here, for who only reads loads nothing that writes
+
             self._writer = SegmentWriter(self, lineage)
             self._lock.bell = self._writer.bell
         return self._writer

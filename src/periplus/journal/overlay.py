@@ -5,16 +5,19 @@ from __future__ import annotations
 __all__ = ["Added", "Overlay", "names_in"]
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.graph import Growth
 from periplus.journal.index import SEVERAL_MAX, Index, IndexedRecord, node_of, payload_of
-from periplus.journal.merge import Node, entity_of
 from periplus.journal.segment import Entry
-from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, is_sound_change
+from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, entity_of_head, is_sound_change
+
+if TYPE_CHECKING:
+    from periplus.journal.graph import EntityGrowth, Growth
+    from periplus.journal.merge import Node
 
 _NAMES: Final = re.compile(rb'"item_id":"([^"]*)"')
 _KEPT_MAX: Final = 256
@@ -58,7 +61,7 @@ class Overlay:
     def __init__(self, index: Index, load: Callable[[str], bytes]) -> None:
         self._index = index
         self._load = load
-        self._growth = Growth(index)
+        self._grown: Mapping[tuple[str, str], EntityGrowth] = {}  # those of ``_growth``, once there are any
         self._records: dict[tuple[str, str, str], list[IndexedRecord]] = {}
         self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
@@ -70,7 +73,15 @@ class Overlay:
     @property
     def touched(self) -> Collection[tuple[str, str]]:
         """Type and id of the entities that the records touch."""
-        return self._growth.entities.keys() | self._waiting.keys()
+        return self._grown.keys() | self._waiting.keys()
+
+    @cached_property
+    def _growth(self) -> Growth:
+        from periplus.journal.graph import Growth  # here, for who finds nothing behind the index needs no graph
+
+        growth = Growth(self._index)
+        self._grown = growth.entities
+        return growth
 
     def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False, version: str = "") -> None:
         """Take a record in; ``version`` saves computing it where it is known.
@@ -100,7 +111,7 @@ class Overlay:
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
         self._fold(key)
-        if key not in self._growth.entities:
+        if key not in self._grown:
             return self._index.heads(item_type, item_id)
         below = self._below.get(key)
         if below is None:
@@ -135,26 +146,30 @@ class Overlay:
 
     def holds(self, item_type: str, item_id: str, version: str) -> bool:
         self._fold((item_type, item_id))
-        found = self._growth.entities.get((item_type, item_id))
+        found = self._grown.get((item_type, item_id))
         is_new = found is not None and version in found.revs
         return is_new or self._index.rev_of(item_type, item_id, version) is not None
 
     def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
         """Whether a version that is held names this one, held or not, as a parent."""
         self._fold((item_type, item_id))
-        found = self._growth.entities.get((item_type, item_id))
+        found = self._grown.get((item_type, item_id))
         is_new = found is not None and version in found.gone
         return is_new or bool(self._index.children_of(item_type, item_id, version))
 
     def shown(self, item_type: str, heads: list[Head]) -> Entity | None:
         """The entity that ``heads`` show; see ``journal.merge``."""
+        if len(heads) == 1:
+            return entity_of_head(heads[0])
+        from periplus.journal.merge import entity_of
+
         return entity_of(heads, self._index.view.rules.get(item_type, MergeRules()), self)
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         found = node_of(self._versions(item_type, item_id, version))
         if found is None:
             return None
-        grown = self._growth.entities.get((item_type, item_id))
+        grown = self._grown.get((item_type, item_id))
         return found._replace(rev=grown.revs.get(version, found.rev)) if grown is not None else found
 
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:

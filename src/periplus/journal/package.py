@@ -44,7 +44,7 @@ from periplus.journal.creation import create_store
 from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
-from periplus.journal.projection import Progress, no_progress
+from periplus.journal.reading import Progress, no_progress
 from periplus.merkle.tree import Tree
 from periplus.objects.packing import is_packed
 from periplus.objects.store import OBJECT_BYTES_MAX

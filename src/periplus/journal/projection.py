@@ -15,11 +15,9 @@ __all__ = [
     "FILE_BYTES_MAX",
     "PROJECTION_VERSION",
     "Looked",
-    "Progress",
     "Projector",
     "has_file",
     "is_settled",
-    "no_progress",
     "read_stamped",
     "render_entity",
     "stamp_from",
@@ -30,8 +28,8 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
@@ -44,6 +42,7 @@ from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError
 from periplus.journal.lineage import START, Position, read_durable
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
-Progress: TypeAlias = Callable[[int, int], None]
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
 FILES_COMMIT: Final = "files_commit"
@@ -63,10 +61,6 @@ _STAMP: Final = struct.Struct("<qqqQ")
 def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
     """Whether an entity has a file of its own: its type has, and its id is one, not a path that leads elsewhere."""
     return item_type in types and types[item_type].is_projected and is_id(item_id)
-
-
-def no_progress(done: int, total: int) -> None:
-    """For who does not want to know how far it is."""
 
 
 def render_entity(entity: Entity) -> bytes:

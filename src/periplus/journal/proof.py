@@ -41,7 +41,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign, verify_signature
-from periplus.journal.projection import Progress, no_progress
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import Record, decode_line
 from periplus.journal.tiles import LineageTree, entry_in_segment
 from periplus.merkle.verify import verify_consistency, verify_inclusion

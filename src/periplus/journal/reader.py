@@ -14,8 +14,8 @@ __all__ = ["JournalReader", "place_of"]
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from heapq import merge
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import (
@@ -31,14 +31,23 @@ from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Ind
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
 from periplus.journal.overlay import Added, Overlay, names_in
-from periplus.journal.projection import Looked, Progress, Projector, no_progress
-from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind, find_entity, sound_line, sound_object
+from periplus.journal.reading import (
+    REPLAY_BYTES_PER_S,
+    Progress,
+    bytes_behind,
+    find_entity,
+    no_progress,
+    sound_line,
+    sound_object,
+)
 from periplus.journal.segment import Entry, Tail, read_block
 from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head, packing_of
-from periplus.journal.stated import cut_short, is_sound
-from periplus.journal.writing import SegmentWriter
 from periplus.objects.store import ObjectStore
+
+if TYPE_CHECKING:
+    from periplus.journal.projection import Looked, Projector
+    from periplus.journal.writing import SegmentWriter
 
 
 class JournalReader:
@@ -67,7 +76,7 @@ class JournalReader:
         self.damage: DamageError | None = None
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
-        self._lock = Lock(self.layout.lock)
+        self._progress = progress
         self.copied_from = (
             ""  # the lineage that lineage.json names, where this store is a copy: nothing is written to it
         )
@@ -85,7 +94,6 @@ class JournalReader:
         self.is_stale = False  # records that are there, or were when they were looked for, are not served
         self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
-        self._projector = Projector(self, progress)
         self._forget()
         if not self._seen and self.lineages():
             self.project()  # there is no index: filling it straight from the files costs less than a view of everything
@@ -108,10 +116,23 @@ class JournalReader:
         if self._writer is not None:
             self._writer.close()
         self.index.close()
-        self._lock.close()
-        self._projector.close()
+        for used in ("_lock", "_projector"):
+            if used in self.__dict__:
+                getattr(self, used).close()
         for watch in (self._folder, *self._watches.values()):
             watch.close()
+
+    @cached_property
+    def _lock(self) -> Lock:
+        """The writers' lock."""
+        return Lock(self.layout.lock)
+
+    @cached_property
+    def _projector(self) -> Projector:
+        """What brings the derived up to date: who finds it in order loads none of that."""
+        from periplus.journal.projection import Projector
+
+        return Projector(self, self._progress)
 
     @property
     def own(self) -> LineageFile | None:
@@ -205,6 +226,8 @@ class JournalReader:
             if (entity.item_type, entity.item_id) not in mine and not entity.deleted
         )
         newer = (entity for key in sorted(mine) if (entity := self._live(*key)) is not None)
+        from heapq import merge
+
         return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
 
     def contested(self) -> list[Entity]:
@@ -378,6 +401,8 @@ class JournalReader:
         """
         if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
             return False
+        from periplus.journal.stated import is_sound
+
         marked = {self.lineage: self._marked_seq()}
         return all(is_sound(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
 
@@ -512,8 +537,11 @@ class JournalReader:
                 seen = self.end(lineage)
                 is_continued &= not seen.segment < chunk.segment < seen.next_seq
                 self._absorb(lineage, chunk, salvage=salvage)
-            if lineage != self.lineage and (missing := cut_short(self.layout, reader, self.end(lineage))) is not None:
-                if not salvage:
+            if lineage != self.lineage:
+                from periplus.journal.stated import cut_short
+
+                missing = cut_short(self.layout, reader, self.end(lineage))
+                if missing is not None and not salvage:
                     raise missing
                 self.damage = self.damage or missing
         return is_continued

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["REPLAY_BYTES_PER_S", "bytes_behind", "find_entity", "sound_line", "sound_object"]
+__all__ = ["REPLAY_BYTES_PER_S", "Progress", "bytes_behind", "find_entity", "no_progress", "sound_line", "sound_object"]
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 REPLAY_BYTES_PER_S: Final = (
     16 << 20
 )  # records are taken in at about twice that; a slow machine is meant to keep its word
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+def no_progress(done: int, total: int) -> None:
+    """For who does not want to know how far it is."""
 
 
 def bytes_behind(journal: JournalReader) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 __all__ = ["Pending", "receipt_of"]
 
+from typing import TYPE_CHECKING
+
 from periplus.base.tuples import NamedTuple
-from periplus.journal.flush import Written
-from periplus.journal.index import Index
-from periplus.journal.lineage import Position
-from periplus.journal.overlay import Overlay
 from periplus.journal.transaction import Receipt
+
+if TYPE_CHECKING:
+    from periplus.journal.flush import Written
+    from periplus.journal.index import Index
+    from periplus.journal.lineage import Position
+    from periplus.journal.overlay import Overlay
 
 
 class Pending(NamedTuple):

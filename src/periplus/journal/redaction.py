@@ -46,7 +46,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
-from periplus.journal.projection import Progress, no_progress
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.state import Entity, change_of
 from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_by, audited_record, make_stub

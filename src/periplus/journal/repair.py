@@ -42,7 +42,8 @@ from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import read_durable, write_durable
 from periplus.journal.mending import Known, Mended, Restored, restore_segment
 from periplus.journal.plain import seen_size
-from periplus.journal.projection import FILE_BYTES_MAX, Progress, has_file, no_progress, read_stamped, render_entity
+from periplus.journal.projection import FILE_BYTES_MAX, has_file, read_stamped, render_entity
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import RECORD_VERSION, version_id
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan

@@ -25,7 +25,6 @@ from periplus.base.errors import DamageError, NewerFormatError, UsageError, envi
 from periplus.base.files import Files, read_plain, write_all
 from periplus.base.ids import is_id, new_id
 from periplus.base.plain_toml import plain_tables
-from periplus.journal.keys import make_keys, retire_key
 from periplus.journal.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
@@ -197,6 +196,8 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
 
     ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use.
     """
+    from periplus.journal.keys import make_keys, retire_key
+
     lineage = new_id("lin")
     try:
         files.make_folder(layout.lineage_folder(lineage))

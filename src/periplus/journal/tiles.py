@@ -51,7 +51,7 @@ from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.keys import trail_key
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader, Position
-from periplus.journal.projection import Progress, no_progress
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.merkle import (
     EMPTY_ROOT,

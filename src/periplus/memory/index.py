@@ -26,7 +26,6 @@ __all__ = [
 
 import hashlib
 import sqlite3
-import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -137,6 +136,8 @@ class MemoryIndexer:
         self._read = read
         self._hidden = UNSEARCHED | hidden
         if hidden:  # an index that was made with others is made anew
+            import zlib
+
             self.version = _VERSION + (zlib.crc32("\0".join(sorted(hidden)).encode()) << 8)
 
     def create(self, db: sqlite3.Connection) -> None:

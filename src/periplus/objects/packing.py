@@ -16,7 +16,6 @@ __all__ = [
 ]
 
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -51,6 +50,8 @@ def formed(data: bytes, packing: Packing | None) -> tuple[str, bytes]:
         if packed is not None and len(packed) * 10 <= len(data) * 9:
             return PACKED_SUFFIX, packed
     if len(data) >= _ZLIB_FROM_BYTES:
+        import zlib
+
         packed = zlib.compress(data)
         if len(packed) * 10 <= len(data) * 9:
             return ZLIB_SUFFIX, packed
@@ -61,7 +62,11 @@ def form_at(path: str, data: bytes, packing: Packing | None) -> bytes | None:
     """What is to stand in the object's file at ``path``; None where it cannot be kept in that form."""
     if path.endswith(PACKED_SUFFIX):
         return packing.pack(data) if packing is not None and len(data) <= packing.bytes_max else None
-    return zlib.compress(data) if path.endswith(ZLIB_SUFFIX) else data
+    if not path.endswith(ZLIB_SUFFIX):
+        return data
+    import zlib
+
+    return zlib.compress(data)
 
 
 def is_packed(name: str) -> bool:
@@ -76,6 +81,8 @@ def digits_of(name: str) -> str:
 
 def unzipped(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
     """What the zlib stream in the open file holds, in pieces of bounded size. Raises DamageError where it is none."""
+    import zlib
+
     stream = zlib.decompressobj()
     try:
         while piece := os.read(fd, piece_bytes):

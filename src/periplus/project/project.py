@@ -6,7 +6,7 @@ own. Values come in as arguments: environment, working folder and home are the f
 
 from __future__ import annotations
 
-__all__ = ["ImportedTrail", "Project", "Status", "TrailFile"]
+__all__ = ["Project"]
 
 import os
 import time
@@ -16,29 +16,16 @@ from typing import TYPE_CHECKING, Final, Self
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
-from periplus.journal import (
-    STORE_FOLDER,
-    Created,
-    Entity,
-    Index,
-    IndexedRecord,
-    Journal,
-    Layout,
-    Writer,
-    create_store,
-    find_root,
-    project_root,
-)
-from periplus.journal.projection import no_progress
+from periplus.journal import STORE_FOLDER, Journal, Layout, Writer, find_root, project_root
+from periplus.journal.reading import no_progress
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.types import memory_types
-from periplus.project.status import Status
-from periplus.project.trails import ImportedTrail, TrailFile
 from periplus.project.types import check_declared, check_type, declared_by
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
+    from periplus.journal import Created, Entity, IndexedRecord
     from periplus.journal.checkpointing import Made
     from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination
@@ -68,7 +55,9 @@ if TYPE_CHECKING:
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
     from periplus.project.reviewing import ProjectReview
+    from periplus.project.status import Status
     from periplus.project.syncing import Synced
+    from periplus.project.trails import ImportedTrail, TrailFile
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
     from periplus.trail.recorder import Run
@@ -173,11 +162,15 @@ class Project:
         root = os.path.abspath(store) if store is not None else project_root(folder)
         if store is None or os.path.basename(root) != STORE_FOLDER:
             root = os.path.join(root, STORE_FOLDER)
+        from periplus.journal import create_store
+
         return create_store(root, Files(), clock or SystemClock())
 
     @staticmethod
     def discard_index(folder: str, *, store: str | None = None) -> None:
         """Remove the index, which the next opening builds anew from the journal. Raises OSError."""
+        from periplus.journal import Index
+
         Index.discard(Layout(find_root(folder, store)).index)
 
     def __enter__(self) -> Self:
