@@ -95,9 +95,16 @@ _UNUSED_BY_ALL = {"cryptography", "asyncio", "inspect", "orjson", "tomllib", "ty
                   "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
 
 
+_WRITES = {f"periplus.journal.{name}" for name in ("checkpoint", "checkpointing", "creation", "edits", "flush", "gitstate", "graph", "keys", "merge",
+                                                   "projection", "redaction", "stated", "takein", "writing")}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("argv", "unwanted"),
     [
+        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.container", "periplus.project.trails",
+                                           "periplus.project.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref"}),
+        (("recall", "something"), _WRITES - {f"periplus.journal.{name}" for name in ("creation", "edits", "gitstate", "projection", "takein")} | {"msgspec.inspect"}),
         (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
                                  "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),
         (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.loading"}),
