@@ -99,6 +99,6 @@ def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_pa
 
     assert (holds(hub), holds(cache)) == (True, True)
     told("sync", "--with", hub)  # as the advice says
-    for folder in (cache, hub):
-        git(folder, "gc", "-q", "--prune=now")
+    assert (holds(hub), holds(cache)) == (True, False)
+    git(hub, "gc", "-q", "--prune=now")
     assert (holds(hub), holds(cache)) == (False, False)

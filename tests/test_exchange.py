@@ -321,6 +321,9 @@ def test_what_was_redacted_is_taken_out_of_every_copy(medium, ada, bob):
         for ref in git("-C", medium.path, "for-each-ref", "--format=%(refname)").decode().split():
             for commit in git("-C", medium.path, "rev-list", ref).decode().split():
                 assert secret.encode() not in git("-C", medium.path, "grep", "-a", "-h", "-e", ".", commit)
+        for cache in (path for root in (ada, bob) for path in Path(root).iterdir() if (path / "HEAD").is_file()):
+            assert git("-C", cache, "for-each-ref")
+            assert secret.encode() not in git("-C", cache, "cat-file", "--batch-all-objects", "--batch", "--buffer")
     for root in (ada, bob):
         with open_journal(root) as journal:
             assert "error" not in {problem.severity for problem in examine(journal).problems}

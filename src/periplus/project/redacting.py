@@ -117,8 +117,6 @@ def _trail_rewriter(
 
 def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
     """Copies that no command of ours reaches: git's history of entity files, other clones."""
-    import shlex
-
     remaining = []
     layout = project.journal.layout
     told = [(one.item_type, one.item_id) for one in done.records if one.item_type]
@@ -147,7 +145,7 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
         remaining.append(
             Remaining(
                 f"{path}, and the git remote that it is a copy of",
-                f"Sync with it, then `git -C {shlex.quote(path)} gc --prune=now`, and the same in the remote.",
+                "Sync with it, which sweeps this copy, then `git gc --prune=now` in the remote.",
             )
         )
     return remaining

@@ -112,7 +112,10 @@ class GitCarrier:
         if len(wanted) > LINEAGES_MAX:
             raise DamageError(f"{self.place}: over {LINEAGES_MAX:,} lineages", safe=_UNTOUCHED)
         self._tips = dict(sorted(wanted.items()))
-        self._fetch([name for name, tip in self._tips.items() if self._cached(name) != tip])
+        moved = {name: held for name, tip in self._tips.items() if (held := self._cached(name)) != tip}
+        self._fetch(list(moved))
+        if any(held and not self._is_behind(held, name) for name, held in moved.items() if name not in self._faults):
+            self._sweep()
 
     # -- what a carrier is asked -------------------------------------------------------------------------------------
 
@@ -209,6 +212,8 @@ class GitCarrier:
         )
         self._tips[lineage] = self._cached(lineage)
         self._trees.pop(lineage, None)
+        if anew and old:
+            self._sweep()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -221,6 +226,15 @@ class GitCarrier:
     def _cached(self, lineage: str) -> str:
         command = self._command("rev-parse", "--verify", "--quiet", f"{_PREFIX}{lineage}")
         return _ask(command, self._environment, self.place, may_fail=True).decode("ascii", "replace").strip()
+
+    def _is_behind(self, commit: str, lineage: str) -> bool:
+        """Whether the lineage's ref goes on from ``commit``: else it was replaced, by one without what was redacted."""
+        only_there = self._command("rev-list", "--max-count=1", commit, f"^{_PREFIX}{lineage}")
+        return not _ask(only_there, self._environment, self.place, may_fail=True).strip()
+
+    def _sweep(self) -> None:
+        """Take out of the cache what no ref leads to any more: what was redacted has to go here too."""
+        _ask(self._command("gc", "--quiet", "--prune=now"), self._environment, self.place, may_fail=True)
 
     def _fetch(self, names: list[str]) -> None:
         if not names:
