@@ -78,6 +78,34 @@ def test_a_long_line_is_cut_with_the_call_for_the_rest(tmp_path):
         assert shown + rest in ("é" * 5000, "y" * 9000)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "latin-1"])
+def test_following_the_offsets_gives_the_whole_of_a_long_line(tmp_path, encoding):
+    host = make_host(tmp_path)
+    line = "".join(chr(0xA1 + n % 90) for n in range(60_000)) + ("" if encoding == "latin-1" else "€𝄞" * 9_000)
+    put(tmp_path, {"a.txt": f"first\n{line}".encode(encoding)})
+    row = host.run("read", {"path": "a.txt", "start": 2}).output.split("\n")[1]
+    seen = [row.partition("\t")[2].partition(" … the rest")[0]]
+    while "; read(" in row:
+        args = eval(row.partition("; read")[2].replace("(", "dict(", 1))
+        _, text, *rest = host.run("read", args).output.split("\n")
+        seen.append(text)
+        row = rest[-1] if rest else ""
+    assert "".join(seen) == line
+    assert len(seen) > 2
+
+
+def test_of_many_long_lines_only_those_that_are_shown_are_measured():
+    from periplus.agent.tools.reading import LINES_MAX, read_tool, window_of
+    from periplus.agent.tools.table import check_arguments
+
+    measured = []
+    text = ("x" * 2_001 + "\n") * LINES_MAX
+    args = check_arguments(read_tool(None), {"path": "a", "count": LINES_MAX})
+    window = window_of(text, args, lambda place: measured.append(place) or 0)
+    assert window.total == LINES_MAX
+    assert 0 < len(measured) < 50
+
+
 def test_bytes_are_shown_as_hex(tmp_path):
     host = make_host(tmp_path)
     data = bytes(range(256)) * 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["read_tool", "window_of"]
 
+import codecs
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -117,19 +118,26 @@ def _whole(work: Workspace, name: str, data: bytes, args: Arguments) -> ToolResu
 def window_of(
     text: str, args: Arguments, offset_of: Callable[[int], int] | None = None, size_of: Callable[[str], int] = len
 ) -> Window:
-    """The lines that the arguments ask for; offsets count what ``size_of`` counts, characters unless it is told."""
+    """The lines that the arguments ask for, as far as SHOWN_CHARS_MAX reaches.
+
+    Offsets count what ``size_of`` counts, characters unless it is told. ``offset_of`` gives where a line begins.
+    """
     rows = text.split("\n")
     if not rows[-1]:
         rows.pop()
     start = args.integer("start", 1)
     first = max(0, len(rows) + start) if start < 0 else max(0, start - 1)
     shown = []
+    room = SHOWN_CHARS_MAX
     for place, row in enumerate(rows[first : first + args.integer("count", LINES_DEFAULT)], first):
         rest_at = -1
         if len(row) > LINE_CHARS_MAX:
             begin = offset_of(place) if offset_of else sum(len(one) + 1 for one in rows[:place])
             rest_at = begin + size_of(row[:LINE_CHARS_MAX])
         shown.append(Row(row[:LINE_CHARS_MAX], rest_at))
+        room -= len(shown[-1].text)
+        if room < 0:
+            break
     return Window(shown, first + 1, len(rows))
 
 
@@ -275,12 +283,21 @@ def _tail(fd: int, size: int, back: int, count: int) -> Window:
 def _bytes_from(name: str, fd: int, size: int, args: Arguments) -> ToolResult:
     offset = args.integer("offset")
     data = os.pread(fd, SHOWN_CHARS_MAX, offset)
-    text = data.decode("utf-8", "replace")
-    end = offset + len(data)
+    decoder = codecs.getincrementaldecoder(_encoding(fd, size))("replace")
+    text = decoder.decode(data, final=offset + len(data) >= size)
+    end = offset + len(data) - len(decoder.getstate()[0])  # a character that was cut through is left for the next call
     left = f"\n… {size - end:,} bytes left out; read(path={name!r}, offset={end})" if end < size else ""
     return ToolResult(
         outcome="ok", output=f"{name}, bytes {offset:,}-{max(offset, end - 1):,} of {size:,}\n{text}{left}"
     )
+
+
+def _encoding(fd: int, size: int) -> str:
+    """That of the file, which is looked at whole; of one too large for that, UTF-8."""
+    try:
+        return decode(b"".join(_pieces(fd))).encoding if size <= WHOLE_BYTES_MAX else "utf-8"
+    except BinaryFileError:
+        return "utf-8"
 
 
 # Bytes and pictures

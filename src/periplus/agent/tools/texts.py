@@ -47,11 +47,6 @@ class Lines:
         assert len(pieces) == len(self.ends) + 1
         return "".join([piece + end for piece, end in zip(pieces, self.ends, strict=False)]) + pieces[-1]
 
-    @property
-    def usual_end(self) -> str:
-        r"""The end that most lines have; of a text of one line ``\n``."""
-        return max(("\n", "\r\n", "\r"), key=self.ends.count) if self.ends else "\n"
-
 
 class Text(NamedTuple):
     """A file as text. ``mark`` are the bytes of its byte order mark."""
