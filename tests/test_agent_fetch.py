@@ -180,6 +180,32 @@ def test_a_page_comes_as_text_with_its_links(server, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "charset", ["punycode", "undefined", "idna", "unicode_escape", "a\0b", "no-such", "rot13", "hex"]
+)
+def test_a_charset_that_is_none_of_the_web_is_read_as_utf_8(server, tmp_path, charset):
+    """Some codecs of Python take a time that grows with the square of the text, others are for something else."""
+    server.pages["/"] = (200, {"Content-Type": f'text/plain; charset="{charset}"'}, "one ü \\n".encode())
+    made, _, base = fetcher(server)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    tool = fetch_tool(made, outputs)
+    assert tool.run(check_arguments(tool, {"url": f"{base}/"})).output.split("\n", 1)[1] == "one ü \\n"
+    outputs.close()
+
+
+@pytest.mark.parametrize(
+    "charset", ["Shift_JIS", "windows-1251", "KOI8-R", "GB18030", "EUC-KR", "utf-16le", "ISO-8859-15"]
+)
+def test_a_charset_of_the_web_is_read_as_that(server, tmp_path, charset):
+    text = {"Shift_JIS": "日本", "GB18030": "中文", "EUC-KR": "한국", "ISO-8859-15": "ü€"}.get(charset, "да")
+    server.pages["/"] = (200, {"Content-Type": f"text/plain; charset={charset}"}, text.encode(charset))
+    made, _, base = fetcher(server)
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    tool = fetch_tool(made, outputs)
+    assert tool.run(check_arguments(tool, {"url": f"{base}/"})).output.split("\n", 1)[1] == text
+    outputs.close()
+
+
+@pytest.mark.parametrize(
     ("target", "said"),
     [
         ("http://127.0.0.1:{port}/secret", "address of this machine"), ("http://localhost:{port}/secret", "private network"),
