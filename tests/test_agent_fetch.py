@@ -7,6 +7,8 @@ import socket
 import ssl
 import threading
 import time
+from html import escape
+from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from periplus.agent.tools.addresses import check_host, is_public
 from periplus.agent.tools.fetching import Fetcher, fetch_tool
+from periplus.agent.tools.htmltokens import EndTag, html_tokens
 from periplus.agent.tools.outputs import Outputs
 from periplus.agent.tools.pagetext import text_of_html
 from periplus.agent.tools.table import check_arguments
@@ -391,11 +394,111 @@ def self_signed(folder, name):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("<>/apreulitdhb1 \"'=&;!-\n")) | st.text())
+@given(st.text(st.sampled_from("<>/apreulitdhb1 \"'=&;!-[]?#\n")) | st.text())
 def test_any_html_gives_some_text(html):
     title, text = text_of_html(html, "http://a.example/")
     assert isinstance(title, str)
     assert len(text) <= 12 * len(html) + 100
+
+
+WORD = st.text(st.sampled_from("abc ü\n'\"=/&;#"), max_size=8)
+ATTRIBUTES = st.dictionaries(st.sampled_from(["href", "alt", "data-x", "title"]), WORD, max_size=3)
+TAGS = st.sampled_from(["p", "div", "a", "h2", "li", "td", "pre", "b", "custom-tag"])
+
+
+def _written(tag, attributes, inner):
+    inside = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<{tag}{inside}>{inner}</{tag}>"
+
+
+TREES = st.recursive(
+    WORD.map(escape) | st.sampled_from(["<br/>", "<img alt=x>", "<!-- a > b -->", "<!DOCTYPE html>", "<script>a<b && '</x>'</script>"]),
+    lambda inner: st.builds(_written, TAGS, ATTRIBUTES, st.lists(inner, max_size=4).map("".join)),
+    max_leaves=12,
+)  # fmt: skip
+
+
+class Oracle(HTMLParser):
+    """The parser of the standard library, which reads pages without mistakes as everybody does."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append(("start", tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag):
+        self.found.append(("end", tag))
+
+    def handle_data(self, data):
+        self.found.append(("text", data))
+
+
+def _joined(tokens):
+    out = []
+    for token in tokens:
+        if token[0] == "text" and out and out[-1][0] == "text":
+            out[-1] = ("text", out[-1][1] + token[1])
+        else:
+            out.append(token)
+    return out
+
+
+@settings(max_examples=300, deadline=None)
+@given(TREES)
+def test_a_page_without_mistakes_has_the_tokens_that_everybody_reads(page):
+    oracle = Oracle()
+    oracle.feed(page)
+    oracle.close()
+    found = []
+    for token in html_tokens(page):
+        if isinstance(token, str):
+            found.append(("text", token))
+        elif isinstance(token, EndTag):
+            found.append(("end", token.name))
+        else:
+            found += [("start", token.name, token.attributes), *([("end", token.name)] if token.is_closed else [])]
+    assert _joined(found) == _joined(oracle.found)
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<![x[y]]>a", "a"), ("a<![", "a"), ("<!-->a<!--->b<!-- c --!>d<!-- e", "abd"), ("a</", "a</"), ("a</>b</1>c", "abc"),
+        ("a < b <3 &lt;", "a < b <3 <"), ("<p don't>a", "a"), ("a<p title='b>c", "a"), ("a<p", "a"), ("<?x?>a", "a"),
+        ("<a href=x/>a</a>", "a (http://a.example/x/)"), ("<a href=x href=y>a</a>", "a (http://a.example/x)"),
+        ("<SCRIPT>a</scriptx>b</Script >c", "c"), ("&#" + "9" * 5_000 + ";a", "\ufffda"), ("&#x" + "f" * 5_000 + ";a", "\ufffda"),
+        ("<textarea><b>&amp;</textarea>", "<b>&"), ("<head><title></head><i>x</title></head>a", "a"),
+    ],
+)  # fmt: skip
+def test_a_page_with_mistakes_is_read_as_the_standard_says(page, text):
+    assert text_of_html(page, "http://a.example/")[1] == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<a ",
+        "<!--",
+        "<!",
+        "<![",
+        "<a b='",
+        "</",
+        "<",
+        "&#",
+        "<?",
+        "<a b=",
+        "<script>",
+        "<title>",
+        "</x ",
+        "<a b='x' ",
+        "<a b=\"'>",
+    ],
+)
+def test_what_nothing_closes_takes_no_longer_the_more_of_it_there_is(piece):
+    """It is quick because that is held: ``html.parser`` of Python 3.11 takes the square, and such a page would hold the agent for days."""
+    text_of_html(piece * (2_000_000 // len(piece)), "http://a.example/")
 
 
 def test_a_page_that_is_nested_too_deep_is_read_all_the_same():

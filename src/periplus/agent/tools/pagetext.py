@@ -5,9 +5,11 @@ from __future__ import annotations
 __all__ = ["text_of_html"]
 
 import re
-from html.parser import HTMLParser
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin
+
+from periplus.agent.tools.htmltokens import EndTag, StartTag, html_tokens
 
 _SKIPPED: Final = frozenset(
     {"script", "style", "noscript", "template", "svg", "head", "iframe", "object", "canvas", "nav", "footer"}
@@ -21,22 +23,24 @@ _VOID: Final = frozenset(
     {"br", "img", "hr", "input", "meta", "link", "area", "base", "col", "embed", "source", "track", "wbr"}
 )
 _DEPTH_MAX: Final = 500
+_TITLE_CHARS_MAX: Final = 500
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
 
 
 def text_of_html(html: str, base: str = "") -> tuple[str, str]:
     """The title and the text, links as ``text (address)``. Never raises: pages are broken in every way."""
     reader = _Reader(base)
-    reader.feed(html)
-    reader.close()
+    for token in html_tokens(html):
+        reader.take(token)
     lines = [line.rstrip() for line in "".join(reader.out).split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return _BLANKS.sub(" ", reader.title).strip(), text
 
 
-class _Reader(HTMLParser):
+class _Reader:
+    """Puts the text of the tokens that it takes, in order, into ``out``."""
+
     def __init__(self, base: str) -> None:
-        super().__init__(convert_charrefs=True)
         self.out: list[str] = []
         self.title = ""
         self._base = base
@@ -48,14 +52,23 @@ class _Reader(HTMLParser):
         self._lists: list[int] = []  # -1: bullets, else the number of the item
         self._row = ""  # the end of what was put out last
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def take(self, token: StartTag | EndTag | str) -> None:
+        if isinstance(token, str):
+            self._text(token)
+        elif isinstance(token, EndTag):
+            self._end(token.name)
+        else:
+            self._start(token.name, token.attributes)
+            if token.is_closed:
+                self._end(token.name)
+
+    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "title":
             self._is_title = True
         if self._skipped or tag in _SKIPPED:
             if tag not in _VOID and len(self._skipped) < _DEPTH_MAX:
                 self._skipped.append(tag)
             return
-        values = dict(attrs)
         if tag in _HEADINGS:
             self._break(2)
             self._put(f"{_HEADINGS[tag]} ")
@@ -79,11 +92,11 @@ class _Reader(HTMLParser):
         elif tag in _BLOCKS:
             self._break(2)
         elif tag == "a":
-            self._link, self._link_at = values.get("href") or "", len(self.out)
-        elif tag == "img" and values.get("alt"):
-            self._put(f"[{values['alt']}]")
+            self._link, self._link_at = attributes.get("href", ""), len(self.out)
+        elif tag == "img" and attributes.get("alt"):
+            self._put(f"[{attributes['alt']}]")
 
-    def handle_endtag(self, tag: str) -> None:
+    def _end(self, tag: str) -> None:
         if tag == "title":
             self._is_title = False
         if self._skipped:
@@ -103,9 +116,9 @@ class _Reader(HTMLParser):
         elif tag in _HEADINGS or (tag in _BLOCKS and tag not in ("tr", "table")):
             self._break(2)
 
-    def handle_data(self, data: str) -> None:
+    def _text(self, data: str) -> None:
         if self._is_title:
-            self.title += data[:500]
+            self.title = (self.title + data)[:_TITLE_CHARS_MAX]
         if self._skipped:
             return
         if self._verbatim:
