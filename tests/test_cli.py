@@ -103,6 +103,20 @@ def test_a_folder_that_is_gone_is_no_place_to_work_in(sh, tmp_path):
 # -- init ------------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_remembered_about_a_place_that_is_none_is_told(sh, tmp_path):
+    (sh.folder / "auth.py").write_text("argon\n")
+    (tmp_path / "other.txt").write_text("x\n")
+    sh("init")
+    assert "(did you mean auth.py?)" in sh("remember", "one", "--about", "auht.py").err
+    assert "lies outside of the project" in sh("remember", "two", "--about", tmp_path / "other.txt").err
+    assert "lies outside of the project" in sh("remember", "three", "--about", "/").err
+    for path in ("auth.py", sh.folder, "./auth.py", sh.folder / "auth.py"):
+        assert sh("remember", f"about {path}", "--about", path).err == ""
+    link = tmp_path / "link"
+    link.symlink_to(sh.folder)
+    assert sh("remember", "over a link", "--about", link / "auth.py", cwd=link).err == ""
+
+
 def test_init_makes_a_store_once(sh):
     done = sh("init")
     assert done.lines[0] == f"Made the store {sh.folder}/.periplus"

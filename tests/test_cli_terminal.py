@@ -121,6 +121,48 @@ def test_nothing_hostile_reaches_the_terminal(sh, words):
             assert "owned" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "typed", "said", "code"),
+    [
+        (["remember", "-"], b"Said at the terminal\n\x04", "(reading the text from the terminal; Ctrl-D ends it)", 0),
+        (["context", "commit", "-"], b"\x04", "(reading atoms, one JSON object a line, from the terminal", 0),
+        (["trail", "record"], b"\x04", "(reading steps, one JSON object a line, from the terminal", 0),
+        (["trail", "compile", "-"], b"\x04", "(reading the worklog from the terminal", 2),
+        (["redact", "--secret-file", "-", "--reason", "x"], b"\x04", "(reading the text from the terminal", 2),
+        (["run", "-"], b"\x04", "(reading the task from the terminal", 2),
+        (["mcp"], b"\x04", "(MCP over standard input: an agent starts this", 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_who_would_wait_for_a_person_says_so(sh, tmp_path, words, typed, said, code):
+    shell = Shell(tmp_path / "project", tmp_path)
+    shell.folder.mkdir()
+    shell("init")
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [PERIPLUS, *words], cwd=shell.folder, env=shell.environment(), stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown = b""
+    while said.encode() not in shown:
+        shown += os.read(master, 65_536)
+    os.write(master, typed)
+    while True:
+        try:
+            shown += os.read(master, 65_536)
+        except OSError:
+            break
+    os.close(master)
+    assert process.wait(60) == code, shown
+
+
+def test_who_waits_in_line_is_told_at_a_terminal(sh):
+    sh("claim", "take", "src/wheel.py", "--as", "eve")
+    _, shown = on_terminal(sh, "claim", "take", "src/wheel.py", "--wait", "1", code=5)
+    assert "(somebody else holds that: waiting 1 s at most; who it is: periplus claim list)" in shown
+    assert "somebody else" not in sh("claim", "take", "src/wheel.py", "--wait", "1", code=5).err.partition("\n")[0]
+
+
 def test_visible():
     assert visible("plain – ü 歯車 \u00a0x") == "plain – ü 歯車 \u00a0x"
     assert visible("a\nb\tc") == "a b c"

@@ -61,10 +61,20 @@ def _take(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.claim_schemas import ClaimTakenOut
     from periplus.memory.claims import Asked
 
+    told: list[str] = []
+
+    def wait(seconds: float) -> bool:
+        if not told:
+            told.append(
+                f"somebody else holds that: waiting {arguments.wait:,} s at most; who it is: periplus claim list"
+            )
+            face.tell_terminal(told[0])
+        return face.wait(seconds)
+
     with face.open(allow_secrets=arguments.insist) as project:
         scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scopes)
         asked = Asked(scopes, "shared" if arguments.shared else "exclusive", arguments.text, arguments.ttl)
-        done = project.work.claim(asked, wait_s=arguments.wait, wait=face.wait, key=arguments.key)
+        done = project.work.claim(asked, wait_s=arguments.wait, wait=wait, key=arguments.key)
         claim, now_ms = claim_out(project, done.claim), project.journal.clock.now_ms()
     result = ClaimTakenOut(claim, done.is_new, done.receipt.key if done.receipt else "")
     face.emit(result, lambda: [("" if done.is_new else "Renewed: ") + claim_line(face, claim, now_ms)])

@@ -130,6 +130,7 @@ def _lines(face: Face, name: str) -> Iterator[Iterable[bytes]]:
     from periplus.project.context_lines import LINE_BYTES_MAX
 
     if name == "-":
+        face.tell_reading("atoms, one JSON object a line,")
         yield iter(lambda: sys.stdin.buffer.readline(LINE_BYTES_MAX + 1), b"")
         return
     path = os.path.join(face.cwd, name)

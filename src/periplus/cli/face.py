@@ -199,6 +199,16 @@ class Face:
         for line in lines():
             self.out(line)
 
+    def tell_terminal(self, text: str) -> None:
+        """To a person who would see nothing and wonder: what is waited for. Programs are told nothing."""
+        if self.stderr.isatty():
+            self.stderr.write(f"({text})\n")
+            self.stderr.flush()
+
+    def tell_reading(self, what: str) -> None:
+        if sys.stdin is not None and sys.stdin.isatty():
+            self.tell_terminal(f"reading {what} from the terminal; Ctrl-D ends it")
+
     def wait(self, seconds: float) -> bool:
         """Sleep; at once True where whoever read our output is gone."""
         import select

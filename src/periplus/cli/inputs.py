@@ -85,6 +85,8 @@ def read_secret(cwd: str, name: str) -> str:
     import sys
 
     if name == "-":
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            sys.stderr.write("(reading the text from the terminal; Ctrl-D ends it)\n")
         data = sys.stdin.buffer.read(_SECRET_BYTES_MAX + 2)
     else:
         data = read_file(os.path.join(cwd, name), _SECRET_BYTES_MAX + 1)

@@ -6,6 +6,7 @@ __all__ = ["configure", "execute"]
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     session = plain(face.environment.get("PERIPLUS_SESSION", ""), "PERIPLUS_SESSION")[:100]
     if arguments.http:
         return _http(face, arguments, partial(_desk, face, name, session))
+    if sys.stdin is not None and sys.stdin.isatty():
+        face.tell_terminal("MCP over standard input: an agent starts this, see `periplus connect`; Ctrl-D ends it")
     return _stdio(partial(_desk, face, name, session))
 
 

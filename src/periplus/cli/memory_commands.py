@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
 _KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
 _POSITIONALS: Final = ("text", "question", "task", "reference")
+_NAMES_MAX: Final = 2_000
 _INPUT_BYTES_MAX: Final = 1 << 20
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
@@ -118,7 +119,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import RememberOut
     from periplus.memory import Memory
 
-    text = _standard_input() if arguments.text == "-" else arguments.text
+    text = _standard_input(face) if arguments.text == "-" else arguments.text
     extra: dict[str, JSONValue] = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name)}
     if arguments.expires:
         extra["expires"] = read_time(arguments.expires, "--expires")
@@ -173,11 +174,12 @@ def _fields(words: list[str]) -> dict[str, JSONValue]:
     return found
 
 
-def _standard_input() -> str:
+def _standard_input(face: Face) -> str:
     import sys
 
     from periplus.base.errors import UsageError
 
+    face.tell_reading("the text")
     try:
         data = sys.stdin.buffer.read(_INPUT_BYTES_MAX + 1)
     except OSError as error:
@@ -214,11 +216,37 @@ def about_typed(face: Face, ref: str) -> str:
     path = os.path.normpath(os.path.join(face.cwd, said))
     if not os.path.lexists(path):
         face.stderr.write(
-            f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale\n"
+            f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale{_nearly(path)}\n"
         )
         return ref
     top = _linked_worktree(face.cwd)
+    _warn_outside(face, path, top)
     return (path if top is None else os.path.relpath(path, top)) + behind
+
+
+def _nearly(path: str) -> str:
+    """The name beside ``path`` that may have been meant."""
+    import difflib
+
+    try:
+        names = os.listdir(os.path.dirname(path))[:_NAMES_MAX]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(os.path.basename(path), names, 1, 0.75)
+    return f" (did you mean {visible(near[0])}?)" if near else ""
+
+
+def _warn_outside(face: Face, path: str, top: str | None) -> None:
+    from periplus.base.places import STORE_FOLDER, find_root
+
+    store = find_root(face.cwd, face.store)
+    folder = os.path.dirname(store) if os.path.basename(store) == STORE_FOLDER else store
+    tops = [os.path.realpath(one) for one in (folder, top) if one is not None]
+    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    if not any(os.path.commonpath([one, real]) == one for one in tops):
+        face.stderr.write(
+            f"periplus: {visible(path)} lies outside of the project; it is remembered all the same, and never found stale\n"
+        )
 
 
 def _linked_worktree(cwd: str) -> str | None:

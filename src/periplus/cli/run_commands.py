@@ -146,6 +146,8 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
             return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
     if arguments.port is not None and not arguments.monitor:
         raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
+    if arguments.task == "-":
+        face.tell_reading("the task")
     task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
     plain(task or "", "the task")
     if len(task or "") > _TASK_MAX:

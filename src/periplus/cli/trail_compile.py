@@ -95,6 +95,7 @@ def _read(face: Face, name: str) -> tuple[str, bytes]:
     from periplus.trail.worklog_json import WORKLOG_BYTES_MAX
 
     if name == "-":
+        face.tell_reading("the worklog")
         return "standard input", sys.stdin.buffer.read(WORKLOG_BYTES_MAX + 1)
     return name, read_file(os.path.join(face.cwd, name), WORKLOG_BYTES_MAX)
 

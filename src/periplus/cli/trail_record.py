@@ -49,6 +49,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         run = _run(face, project, arguments)
         _say(face, {"run": run.id})
+        face.tell_reading("steps, one JSON object a line,")
         try:
             for line_number, line in _lines(run):
                 _say(face, _acknowledged(_recorded(run, line, line_number)))
