@@ -1,7 +1,7 @@
 """``periplus``: one table of commands; a command's module is imported when it is the one that was typed.
 
 Exit codes: 0 done, 1 found a problem (or nothing found), 2 wrong usage or input, 3 damaged store or file, or
-the machine refused, 4 lock not had in time, 5 refused, 6 outcome unknown, 70 a defect of Periplus itself, 130 interrupted.
+the machine refused, 4 lock not had in time, 5 refused, 6 outcome unknown, 7 a run reached a limit, 70 a defect of Periplus itself, 130 interrupted.
 """
 
 from __future__ import annotations

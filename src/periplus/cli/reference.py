@@ -53,6 +53,7 @@ _EXIT_CODES: Final = (
     (4, "somebody else was writing for longer than five seconds"),
     (5, "refused: a secret, a conflict, a claim of somebody else"),
     (6, "outcome unknown: repeat the command with the key that it names"),
+    (7, "a run of the agent reached a limit: steps, tokens, cents, the model's window"),
     (70, "a defect of Periplus itself"),
     (130, "interrupted"),
 )

@@ -211,7 +211,7 @@ def begin_bisection(store: Headers, head: bytes, *, lacks: bytes | None = None) 
             if header.depth <= depth:
                 raise UsageError(
                     f"lacks: context {lacks.hex()[:16]} is not among the bases of {head.hex()[:16]}",
-                    mend="Take a context that `periplus context log --first-parent` shows.",
+                    mend="Take a context that `periplus context log --base-only` shows.",
                 )
         if lacks == head:
             raise UsageError("lacks: the same context as the head, which holds")
