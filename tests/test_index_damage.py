@@ -145,6 +145,7 @@ DERIVED_CHANGES = {
     "what is found of it": "UPDATE passages SET text = 'something else' WHERE id = (SELECT MIN(id) FROM documents)",
     "a text that is gone": "DELETE FROM passages WHERE id = (SELECT MIN(id) FROM documents)",
     "a text of nothing": "INSERT INTO passages VALUES (7, 'kraken')",
+    "who says it": "UPDATE documents SET label = 'eve' WHERE id = (SELECT MIN(id) FROM documents)",
     "how sure it is": "UPDATE documents SET confidence = 3 WHERE rowid = (SELECT MIN(id) FROM documents)",
     "when it was": "UPDATE documents SET id = id + 3276800 WHERE id = (SELECT MIN(id) FROM documents)",
     "what is found no more": "DELETE FROM documents WHERE id = (SELECT MIN(id) FROM documents)",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from periplus.base.clock import FixedClock, format_ms
 from periplus.base.ids import derived_id
 from periplus.memory import Filters, Memory, MemoryIndexer, likely_files
+from periplus.memory.documents import Document, label_of
 from periplus.memory.recall import SURROUNDINGS
 from periplus.project import Project
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader
@@ -89,15 +90,63 @@ def test_a_long_session_does_not_fill_the_page(project):
     assert other in [hit.item_id for hit in project.recall("widget alignment").hits]
 
 
-def test_the_first_hits_of_a_trail_count_in_full(project):
+def test_the_first_hits_of_a_trail_count_in_full_and_all_of_them_for_who_asks_for_steps(project):
     """A conversation about one thing lies in one session: what answers is not put behind what hardly does."""
     put_trail(project, "long", [("PROMPT", "widget alignment")] * 9)
-    shown = project.recall("widget alignment", filters=Filters(kinds=("prompt", "answer")), limit=9).hits
-    scores = [hit.score for hit in shown]
-    assert len(scores) == 9
-    assert scores[3] > 0.95 * scores[0]
-    assert [later < 0.9 * scores[3] for later in scores[4:]] == [True] * 5
-    assert scores == sorted(scores, reverse=True)
+
+    def scores(**fields):
+        hits = project.recall("widget alignment", filters=Filters(**fields), limit=20).hits
+        return [hit.score for hit in hits if hit.kind == "prompt"]
+
+    for found in (scores(), scores(kinds=("prompt", "session"))):
+        assert len(found) == 9
+        assert found[2] > 0.95 * found[0]
+        assert [later < 0.9 * found[0] for later in found[4:]] == [True] * 5
+        assert found == sorted(found, reverse=True)
+    for named in (scores(kinds=("prompt",)), scores(kinds=("prompt", "answer"))):
+        assert len(named) == 9
+        assert named[-1] > 0.95 * named[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Ann: the ferry leaves at nine", "ann"),
+        ("Ann Lee: the ferry leaves at nine", "ann lee"),
+        ("Zoë:\tyes", "zoë"),
+        ("fix(parser): tabs count as one", "parser"),
+        ("src/tide.py: rounds down", "src tide py"),
+        ("fix: tabs count as one", ""),
+        ("Ann:yes", ""),
+        ("https://example.org: down", ""),
+        ("this is what I did: nothing", ""),
+        ("Done. Tide: out", ""),
+        ("`tide`: out", ""),
+        ("Ann\nBen: yes", ""),
+        ("Ann:", ""),
+        (": yes", ""),
+        ("a" * 41 + ": yes", ""),
+        ("", ""),
+    ],
+)
+def test_a_text_is_of_what_it_begins_with_before_a_colon(text, label):
+    document = Document("answer", 0, format_ms(START_MS), "", text, (), "")
+    assert label_of(document) == label
+    assert label_of(document._replace(kind="command")) == label_of(document._replace(kind="session")) == ""
+
+
+def test_who_speaks_comes_before_who_is_spoken_of(project):
+    put_trail(project, "talk", [
+        ("PROMPT", "Ann: Ben told me of Ben and of the ferry"),
+        ("SAY", "Ben: it was the ferry that left and came back late at night"),
+        ("SAY", "Ann: so I heard"),
+    ])  # fmt: skip
+    for kinds in ((), ("prompt", "answer")):
+        found = project.recall("What did Ben say of the ferry?", filters=Filters(kinds=kinds)).hits
+        steps = [hit.part for hit in found if hit.part >= 0]
+        assert steps[:2] == [1, 0]
+    found = project.recall("What did Ann say of Ben and the ferry?", filters=Filters(kinds=("prompt", "answer"))).hits
+    assert found[0].part == 0
 
 
 def test_who_names_several_kinds_asks_for_them_alike(project):
@@ -178,7 +227,7 @@ def test_files_are_told_from_sessions_and_commits_like_the_task(project):
 def table_rows(db):
     """All that the tables hold, by what is written in them and not by where."""
     rows = {}
-    names = "item_type, item_id, kind, part, ts, state, confidence, anchored, text"
+    names = "item_type, item_id, kind, part, ts, state, confidence, anchored, label, text"
     rows["documents"] = sorted(db.execute(f"SELECT {names} FROM documents JOIN passages USING (id)").fetchall())
     for table in ("documents", "passages"):
         assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] == len(rows["documents"])
@@ -242,7 +291,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
-    assert MemoryIndexer.version == 6
+    assert MemoryIndexer.version == 7
     db = project.journal.index.db
     db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")
     with Project(project.root, WRITER) as again:

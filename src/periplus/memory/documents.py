@@ -6,7 +6,7 @@ the words around it, because what people look for is often said next to where th
 
 from __future__ import annotations
 
-__all__ = ["Document", "documents_of_memory", "documents_of_trail"]
+__all__ = ["Document", "documents_of_memory", "documents_of_trail", "label_of"]
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,14 @@ SESSION_CHARACTERS_MAX: Final = 120_000
 _NEIGHBOURS: Final = 2
 _OWN_FOLDER: Final = ".periplus/"
 _PATHS_MAX: Final = 200
+_LABEL_CHARACTERS_MAX: Final = 40
+_LABEL_WORDS_MAX: Final = 3
+_IN_LABELS: Final = frozenset(" _-./@()+#'’")
+# What kind of text it is, and not what it is of.
+_NO_LABELS: Final = frozenset(
+    "build bug chore ci doc docs error example feat feature fix hint info note perf refactor release revert style test tests tip "
+    "todo warning wip".split()
+)
 _KINDS: Final = {
     "PROMPT": "prompt",
     "SAY": "answer",
@@ -134,6 +142,25 @@ def _session(card: dict[str, JSONValue], found: list[Document], paths: tuple[str
     return Document(
         "session", -1, started, _text(card.get("title")), "\n".join(bodies)[:SESSION_CHARACTERS_MAX], paths, ""
     )
+
+
+def label_of(document: Document) -> str:
+    """The terms of what a text begins with before a colon: who speaks, or what it is of (``Ann: yes``, ``fix(parser): tabs``). Empty
+    where it does not begin so, and for what nobody wrote as a text: whole sessions, commands.
+    """
+    line = document.body[: _LABEL_CHARACTERS_MAX + 2].partition("\n")[0]
+    head, colon, rest = line.partition(":")
+    if not colon or rest[:1] not in (" ", "\t") or len(head.split()) > _LABEL_WORDS_MAX:
+        return ""
+    if (
+        document.kind in ("session", "command")
+        or ". " in head
+        or any(not one.isalnum() and one not in _IN_LABELS for one in head)
+    ):
+        return ""
+    from periplus.base.analysis import STOP_WORDS, terms
+
+    return " ".join(term for term in terms(head) if term not in STOP_WORDS and term not in _NO_LABELS)
 
 
 def _path(name: str, step: Step) -> str:

@@ -55,7 +55,8 @@ DROP TABLE IF EXISTS search_faults;
 DROP TABLE IF EXISTS vectors;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, item_type TEXT NOT NULL, item_id TEXT NOT NULL, kind TEXT NOT NULL, part INTEGER NOT NULL,
-    ts TEXT NOT NULL, state TEXT NOT NULL, confidence INTEGER NOT NULL, anchored INTEGER NOT NULL
+    ts TEXT NOT NULL, state TEXT NOT NULL, confidence INTEGER NOT NULL, anchored INTEGER NOT NULL,
+    label TEXT NOT NULL
 );
 CREATE TABLE passages (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE INDEX documents_by_item ON documents (item_type, item_id);
@@ -78,7 +79,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 6
+_VERSION: Final = 7
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
 _TIME_SHIFT: Final = 15
 _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
@@ -260,9 +261,11 @@ def _senses(item_type: str, document: Document, body: str, context: str) -> str:
 
 def document_row(item: Pending) -> tuple[object, ...]:
     """The row of ``documents``, but for its number, and behind it the text in ``passages``."""
+    from periplus.memory.documents import label_of
+
     document = item.document
     return (*item.key, document.kind, document.part, document.ts, item.state, item.confidence, int(item.anchored),
-            (document.title or document.body)[:TEXT_CHARACTERS])  # fmt: skip
+            label_of(document), (document.title or document.body)[:TEXT_CHARACTERS])  # fmt: skip
 
 
 def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
@@ -289,7 +292,7 @@ def _insert(db: sqlite3.Connection, item: Pending) -> None:
     while db.execute("SELECT 1 FROM documents WHERE id = ?", (row_id,)).fetchone():
         row_id += 1  # two of the same millisecond and place
     *row, text = document_row(item)
-    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *row))
+    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *row))
     db.execute("INSERT INTO passages VALUES (?, ?)", (row_id, text))
     table, words = words_row(item)
     db.execute(

@@ -65,7 +65,7 @@ def _differing(indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity) -
     key = (entity.item_type, entity.item_id)
     rows = indexer.rows_of(entity)
     held = db.execute(
-        "SELECT item_type, item_id, kind, part, ts, state, confidence, anchored, text, id FROM documents LEFT JOIN passages USING (id)"
+        "SELECT item_type, item_id, kind, part, ts, state, confidence, anchored, label, text, id FROM documents LEFT JOIN passages USING (id)"
         " WHERE item_type = ? AND item_id = ?", key,
     ).fetchall()  # fmt: skip
     wanted = Counter((item.id >> _ID_SHIFT, *document_row(item)) for item in rows.documents)

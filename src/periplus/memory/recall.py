@@ -48,6 +48,7 @@ _ENDED_FACTOR: Final = 0.3
 _STALE_FACTOR: Final = 0.6
 _AGAIN_FREE: Final = 3
 _AGAIN_FACTOR: Final = 0.85
+_LABEL_FACTOR: Final = 1.5
 _HALF_LIFE_MS: Final = 180 * 86_400_000
 _KIND_WEIGHTS: Final = {"commit": 1.0, "prompt": 0.9, "answer": 0.8, "command": 0.6, "session": 0.3}
 _STEP_KINDS: Final = tuple(kind for kind in TRAIL_KINDS if kind != "session")
@@ -244,12 +245,17 @@ class _View:
         self.journal = journal
         self.db = journal.index.db
         self._words = words
+        self._asked = frozenset(words)
         self._filters = filters
         self._now_ms = now_ms
         self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
         self._kind_weights = _weights_of(filters.kinds)
+        is_for_steps = bool(filters.kinds) and {*filters.kinds}.issubset(_STEP_KINDS)
+        self._again_free = (
+            _AGAIN_FREE if not is_for_steps else _CANDIDATES
+        )  # who asks for steps has asked for no sessions
         self._weights: dict[tuple[str, str], float] = {}  # of a type and kind
         self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
         self.near: set[int] = set()  # documents that only their meaning found
@@ -345,6 +351,8 @@ class _View:
             row = row_of(self.journal.types, one.item_type)
             factor = (row.weight / 100 if row is not None else 1.0) * self._kind_weights.get(one.kind, 1.0)
             self._weights[one.item_type, one.kind] = factor
+        if one.label and not self._asked.isdisjoint(one.label.split()):
+            factor *= _LABEL_FACTOR
         factor *= 0.5 + one.confidence / 200
         factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
@@ -395,7 +403,7 @@ class _View:
             if self._filters.types and key[0] not in self._filters.types:
                 continue
             row = self.db.execute(
-                "SELECT id, item_type, item_id, kind, part, ts, state, confidence, anchored, ? FROM documents"
+                "SELECT id, item_type, item_id, kind, part, ts, state, confidence, anchored, label, ? FROM documents"
                 " WHERE item_type = ? AND item_id = ? AND part = -1", (old.bm25, *key),
             ).fetchone()  # fmt: skip
             if row is not None and self._passes(entity):
@@ -444,7 +452,7 @@ class _View:
         """``top`` with what has to be taken off its score; None where nothing has."""
         one = top.candidate
         if one.item_type == "trail":
-            again = max(0, taken.get(one.item_id, 0) - _AGAIN_FREE)
+            again = max(0, taken.get(one.item_id, 0) - self._again_free)
             if again > top.lowered:
                 score = int(-top.negative_score * _AGAIN_FACTOR ** (again - top.lowered))
                 return top._replace(negative_score=-score, lowered=again)

@@ -40,7 +40,7 @@ class Filters(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A document that matches. ``ms`` is its time; ``bm25`` grows with the match."""
+    """A document that matches. ``ms`` is its time; ``label`` the terms that it begins with before a colon; ``bm25`` grows with the match."""
 
     id: int
     item_type: str
@@ -51,6 +51,7 @@ class Candidate(NamedTuple):
     state: str
     confidence: int
     anchored: bool
+    label: str
     bm25: float
 
     @property
@@ -86,7 +87,7 @@ _LARGE: Final = 100_000  # what a term weighs in a table of many is told from it
 _FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
 TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
 _COMMON_MAX: Final = 10_000
-_COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored"
+_COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored, d.label"
 
 
 def search(db: Connection, words: Sequence[str], filters: Filters, most: int) -> list[Candidate]:
