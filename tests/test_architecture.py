@@ -103,7 +103,8 @@ _WRITES = {f"periplus.journal.{name}" for name in ("checkpoint", "checkpointing"
     ("argv", "unwanted"),
     [
         (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.container", "periplus.project.trails",
-                                           "periplus.project.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref"}),
+                                           "periplus.project.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
+                                           "hashlib", "_hashlib", "periplus.memory.schemas", "periplus.memory.lifecycle"}),
         (("recall", "something"), _WRITES - {f"periplus.journal.{name}" for name in ("creation", "edits", "gitstate", "projection", "takein")} | {"msgspec.inspect"}),
         (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
                                  "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),

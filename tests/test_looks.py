@@ -8,7 +8,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.journal import takein
-from periplus.journal.projection import FILES_LOOKED
+from periplus.journal.looking import FILES_LOOKED
 from periplus.journal.transaction import Writer
 from periplus.memory import Memory
 from periplus.project import Project

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 __all__ = ["ID_BITS", "derived_id", "is_id", "new_id"]
 
-import hashlib
 import os
 from typing import Final
+
+from periplus.base import hashing
 
 ID_BITS: Final = 80
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -31,7 +32,7 @@ def new_id(prefix: str, random: bytes | None = None) -> str:
 
 def derived_id(prefix: str, *parts: str) -> str:
     """The id that the same ``parts`` always give: SHA-256 over the length-prefixed parts, first 80 bits."""
-    digest = hashlib.sha256()
+    digest = hashing.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")  # foreign names may hold half characters
         digest.update(len(data).to_bytes(8, "big") + data)

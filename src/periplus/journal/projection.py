@@ -10,8 +10,6 @@ is not written over: ``take_in`` makes a record of it, or reports why not.
 from __future__ import annotations
 
 __all__ = [
-    "FILES_COMMIT",
-    "FILES_LOOKED",
     "FILE_BYTES_MAX",
     "PROJECTION_VERSION",
     "Looked",
@@ -42,6 +40,7 @@ from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError
 from periplus.journal.lineage import START, Position, read_durable
+from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
@@ -53,8 +52,6 @@ PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
-FILES_COMMIT: Final = "files_commit"
-FILES_LOOKED: Final = "files_looked"
 _STAMP: Final = struct.Struct("<qqqQ")
 
 

@@ -28,14 +28,18 @@ __all__ = [
     "version_id",
 ]
 
-import hashlib
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from periplus.base import hashing
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    import hashlib
 
 RECORD_VERSION: Final = 2
 LINE_BYTES_MAX: Final = 256 * 1024
@@ -113,7 +117,18 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Record)
-_begin_leaf: Final = hashlib.sha256(b"\0").copy  # a copy costs less than a new one
+
+
+def _begin_first_leaf() -> hashlib._Hash:
+    """The first time; then ``_begin_leaf`` is a copy of what it made, which costs less than a new one."""
+    global _begin_leaf  # noqa: PLW0603 - who only reads begins none, and loads no hashlib for it
+    import hashlib
+
+    _begin_leaf = hashlib.sha256(b"\0").copy
+    return _begin_leaf()
+
+
+_begin_leaf: Callable[[], hashlib._Hash] = _begin_first_leaf
 _stub_leaf: Final = attrgetter("leaf")
 
 
@@ -145,7 +160,7 @@ def unseal_line(line: bytes) -> bytes | None:
     """The leaf hash of ``line`` (without its newline) where its checksum holds, else None."""
     if line[-2:] != b'"}' or line[-SUM_TRAILER_BYTES:-18] != _SUM_PREFIX:
         return None
-    leaf = hashlib.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
+    leaf = hashing.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
     return leaf if leaf[:8].hex().encode() == line[-18:-2] else None
 
 
@@ -235,7 +250,7 @@ def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | 
         ).encode()
     else:
         head = _quoted_head({"deleted": deleted, "item_id": item_id, "item_type": item_type, "parents": names})
-    return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()
+    return hashing.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()
 
 
 def _stands_as_it_is(text: str) -> bool:

@@ -9,13 +9,13 @@ Files of linked worktrees are read and never written. Nothing is done in a workt
 something: half of a merge is nobody's word.
 
 A look at many files is dear, and a process that answers one question should not pay for it each time. So what it cost is kept in
-the index, in the boot's own time: a process that only asks (``is_due``) leaves the files alone for twenty times as long, unless git
+the index, in the boot's own time: a process that only asks (``looking.is_due``) leaves the files alone for twenty times as long, unless git
 checked out another commit meanwhile.
 """
 
 from __future__ import annotations
 
-__all__ = ["ADOPTED", "EDITED", "LOOK_SHARE", "Taken", "TakenIn", "is_due", "take_in"]
+__all__ = ["ADOPTED", "EDITED", "Taken", "TakenIn", "take_in"]
 
 import os
 import stat
@@ -28,10 +28,9 @@ from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutErr
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge
-from periplus.journal.gitstate import Worktree, busy_with, checked_out, has_moved_forward, newest_move, read_git
+from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
+from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED, LOOK_SHARE, PAUSE_NS_MAX
 from periplus.journal.projection import (
-    FILES_COMMIT,
-    FILES_LOOKED,
     Looked,
     has_file,
     is_settled,
@@ -43,9 +42,7 @@ from periplus.journal.transaction import Transaction, Writer
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
-LOOK_SHARE: Final = 20  # looks may take a twentieth of the time
 _DEAR_NS: Final = 50_000_000  # what a person does not notice is not worth remembering
-_PAUSE_NS_MAX: Final = 60_000_000_000
 ADOPTED: Final = Writer("adopted from file", "")
 EDITED: Final = Writer("edited in file", "")
 _BATCH_BYTES_MAX: Final = 1 << 21
@@ -203,22 +200,12 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
     return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
 
 
-def is_due(journal: Journal) -> bool:
-    """Whether the files want a look by who only asks: where the last one was dear, and is not long ago, they do not."""
-    boot, _, due = journal.index.meta(FILES_LOOKED).partition(" ")
-    if not due.isdecimal() or boot != journal.files.boot_id():
-        return True
-    now = time.monotonic_ns()
-    is_recent = now < int(due) <= now + _PAUSE_NS_MAX
-    return not is_recent or checked_out(journal.layout.root) != journal.index.meta(FILES_COMMIT)
-
-
 def _said_of_look(look: _Look, begun: int) -> str:
     """When a look that was dear is due again, as the index keeps it; empty where it was cheap."""
     ended = time.monotonic_ns()
     if ended - begun < _DEAR_NS:
         return ""
-    return f"{look.boot} {ended + min((ended - begun) * LOOK_SHARE, _PAUSE_NS_MAX)}"
+    return f"{look.boot} {ended + min((ended - begun) * LOOK_SHARE, PAUSE_NS_MAX)}"
 
 
 def _look_around(look: _Look, beside: Iterable[str], *, everywhere: bool) -> None:

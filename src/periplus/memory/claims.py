@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
@@ -31,9 +31,11 @@ from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id, new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.lifecycle import Changed, bring
 from periplus.memory.links import linked
 from periplus.memory.scopes import Scope, first_overlap, is_covered, parse_scope, parse_scopes
+
+if TYPE_CHECKING:
+    from periplus.memory.lifecycle import Changed
 
 TTL_S: Final = 2 * 3600
 TTL_S_MIN: Final = 10
@@ -232,6 +234,8 @@ def release(
 
     Raises RefusedError for a claim of somebody else, NotFoundError for what is no claim, UsageError for one that is over.
     """
+    from periplus.memory.lifecycle import Changed, bring
+
     journal.refresh()
     named = [journal.find(reference) for reference in references]
     for one in named:
@@ -271,6 +275,8 @@ def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequen
     """Within a mutation: note on those of ``held`` whose time is over that it is, with what that entails; on those whose
     holder does not wait any more, too.
     """
+    from periplus.memory.lifecycle import bring
+
     over = [claim for claim in held if not is_live(claim, now_ms)]
     line = linked(journal, "claim", "state", "waiting")
     over += [claim for claim in line if not is_waiting(claim, now_ms, journal.files)]

@@ -24,11 +24,11 @@ __all__ = [
     "words_row",
 ]
 
-import hashlib
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.base import hashing
 from periplus.base.errors import PeriplusError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity
@@ -87,7 +87,7 @@ _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
 
 def text_digest(item_type: str, text: str) -> bytes:
     """By which an exact duplicate is found: the type and the text, white space aside."""
-    return hashlib.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
+    return hashing.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
 
 
 def links_of(entity: Entity) -> list[tuple[str, str]]:
@@ -206,7 +206,7 @@ class MemoryIndexer:
         confidence = value.get("confidence", 100)
         about = value.get("about")
         anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
-        place = int.from_bytes(hashlib.sha256("\0".join(key).encode()).digest()[:2], "big")
+        place = int.from_bytes(hashing.sha256("\0".join(key).encode()).digest()[:2], "big")
         pending = [
             Pending(
                 _row_id(document.ts, place + document.part),

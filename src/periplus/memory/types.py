@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -41,27 +41,9 @@ from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.rested import TRAILS_AT_REST
-from periplus.memory.schemas import (
-    Agent,
-    Candidate,
-    Claim,
-    Common,
-    Constraint,
-    ContextRef,
-    Decision,
-    Handoff,
-    Lesson,
-    Message,
-    Note,
-    Plan,
-    RunCard,
-    Session,
-    SkillCandidate,
-    Step,
-    TrailCard,
-    Trap,
-    Work,
-)
+
+if TYPE_CHECKING:
+    from periplus.memory.schemas import Candidate, Common
 
 TEXT_CHARACTERS_MAX: Final = 8_000
 _LIST_MAX: Final = 100
@@ -95,7 +77,7 @@ class MemoryType(NamedTuple):
 
     name: str
     prefix: str
-    schema: type[msgspec.Struct]
+    shape: type[msgspec.Struct] | str
     is_projected: bool
     default_state: str
     ended_states: frozenset[str]
@@ -113,6 +95,16 @@ class MemoryType(NamedTuple):
     own: frozenset[str] = frozenset()
     own_schema: Mapping[str, JSONValue] | None = None
     is_recalled: bool = True
+
+    @property
+    def schema(self) -> type[msgspec.Struct]:
+        """What an entity holds: ``shape``, or what has that name in ``memory.schemas``, which who only reads does not load."""
+        if not isinstance(self.shape, str):
+            return self.shape
+        from periplus.memory import schemas
+
+        found: type[msgspec.Struct] = getattr(schemas, self.shape)
+        return found
 
     @property
     def fields(self) -> frozenset[str]:
@@ -149,58 +141,58 @@ UNSEARCHED: Final = frozenset(
 )  # recall finds none of these
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
-    MemoryType("agent", "agt", Agent, False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
+    MemoryType("agent", "agt", "Agent", False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
                frozenset({"capabilities"}), transitions=_states("active > retired; retired > active")),
-    MemoryType(CANDIDATE, "cnd", Candidate, False, "pending", frozenset({"accepted", "rejected"}), 0,
+    MemoryType(CANDIDATE, "cnd", "Candidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "proposed memory, of another project or of reflection, to accept or refuse",
                transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
                old_states={"open": "pending", "refused": "rejected"}),
-    MemoryType("claim", "clm", Claim, False, "held", frozenset({"released", "expired"}), 0, "who works on which paths now",
+    MemoryType("claim", "clm", "Claim", False, "held", frozenset({"released", "expired"}), 0, "who works on which paths now",
                transitions=_states("waiting > held released expired; held > released expired; released >; expired >"),
                touchable=frozenset({"text", "tags"}),
                cascades=(Cascade(frozenset({"released", "expired"}), "step", "step", frozenset({"doing"}), "todo", is_own=True),),
                stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
-    MemoryType("constraint", "con", Constraint, True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
+    MemoryType("constraint", "con", "Constraint", True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
-    MemoryType(CONTEXT_REF, "ref", ContextRef, False, "", frozenset(), 0, "a name for a context", frozenset()),
-    MemoryType("decision", "dec", Decision, True, "accepted", frozenset({"rejected", "superseded"}), 125,
+    MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset()),
+    MemoryType("decision", "dec", "Decision", True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"}),
                transitions=_states(
                    "proposed > accepted rejected deferred superseded; accepted > deferred superseded;"
                    " deferred > proposed accepted rejected superseded; rejected > proposed superseded; superseded >"),
                touchable=COMMON_FIELDS | {"rationale", "alternatives"}, replaced_state="superseded", stale_when=ANCHORED),
-    MemoryType("handoff", "hof", Handoff, True, "open", frozenset({"closed"}), 110, "the state of work that is passed on",
+    MemoryType("handoff", "hof", "Handoff", True, "open", frozenset({"closed"}), 110, "the state of work that is passed on",
                transitions=_states("open > accepted closed; accepted > closed; closed >"), replaced_state="closed",
                stale_when=ANCHORED, linked=frozenset({"state", "recipient", "plan"})),
-    MemoryType("lesson", "les", Lesson, True, "active", frozenset({"superseded"}), 115, "how something is done here",
+    MemoryType("lesson", "les", "Lesson", True, "active", frozenset({"superseded"}), 115, "how something is done here",
                transitions=_states("active > superseded; superseded > active"), touchable=COMMON_FIELDS,
                replaced_state="superseded", stale_when=ANCHORED),
-    MemoryType("message", "msg", Message, False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
+    MemoryType("message", "msg", "Message", False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
                frozenset(), transitions=_states("sent > read answered; read > answered; answered >"),
                linked=frozenset({"state", "recipient", "thread"})),
-    MemoryType("note", "not", Note, False, "", frozenset(), 100, "an observation; may expire",
+    MemoryType("note", "not", "Note", False, "", frozenset(), 100, "an observation; may expire",
                touchable=COMMON_FIELDS | {"expires"}, stale_when=f"{ANCHORED}, or its time is over"),
-    MemoryType("plan", "pln", Plan, True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
+    MemoryType("plan", "pln", "Plan", True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
                cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",
                stale_when=ANCHORED, linked=frozenset({"state"})),
-    MemoryType("run", "run", RunCard, False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
+    MemoryType("run", "run", "RunCard", False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
                frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >")),
-    MemoryType("session", "ses", Session, False, "open", frozenset({"sealed"}), 0, "who worked when",
+    MemoryType("session", "ses", "Session", False, "open", frozenset({"sealed"}), 0, "who worked when",
                frozenset(), transitions=_states("open > sealed; sealed > open"),
                touchable=frozenset({"model", "title", "seen", "trail"}), linked=frozenset({"state", "name", "agent"}),
                cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held", "waiting"}), "released"),)),
-    MemoryType(SKILL_CANDIDATE, "skc", SkillCandidate, False, "pending", frozenset({"accepted", "rejected"}), 0,
+    MemoryType(SKILL_CANDIDATE, "skc", "SkillCandidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "a skill that sessions of the agent suggest, for a person to accept", frozenset({"turns"}),
                transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"})),
-    MemoryType("step", "stp", Step, False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
+    MemoryType("step", "stp", "Step", False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"place"},
                cascades=(Cascade(_WORK_ENDED | {"review"}, "claim", "step", frozenset({"held"}), "released"),),
                replaced_state="dropped", stale_when=ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True),
-    MemoryType("trail", "trl", TrailCard, False, "", frozenset(), 100, "the record of one agent run, or of git history",
+    MemoryType("trail", "trl", "TrailCard", False, "", frozenset(), 100, "the record of one agent run, or of git history",
                frozenset()),
-    MemoryType("trap", "trp", Trap, True, "active", frozenset({"resolved", "expired"}), 130,
+    MemoryType("trap", "trp", "Trap", True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do", transitions=_RULE_STATES,
                touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED),
 )  # fmt: skip
@@ -264,6 +256,8 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
 
 def _checker(row: MemoryType, allow_secrets: bool) -> Callable[[dict[str, JSONValue]], None]:  # noqa: FBT001 - inner
     def check(payload: dict[str, JSONValue]) -> None:
+        from periplus.memory.schemas import Candidate, Common, Message, Session, SkillCandidate, Work
+
         try:
             value = msgspec.convert(payload, row.schema)
         except msgspec.ValidationError as error:

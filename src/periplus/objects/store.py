@@ -17,12 +17,12 @@ from __future__ import annotations
 
 __all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from periplus.base import hashing
 from periplus.base.digests import DIGEST_BYTES, is_digest_text
 from periplus.base.errors import (
     DamageError,
@@ -79,7 +79,7 @@ class ObjectStore:
         """
         if len(data) > self._bytes_max:
             raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
-        digest = hashlib.sha256(data).digest()
+        digest = hashing.sha256(data).digest()
         sound, broken = self._sorted_forms(digest)
         healed = {path: kept for path in broken if (kept := form_at(path, data, self.packing)) is not None}
         if not sound and not healed:
@@ -143,7 +143,7 @@ class ObjectStore:
             except DamageError as error:
                 damage = damage or error
                 continue
-            if hashlib.sha256(out).digest() == digest:
+            if hashing.sha256(out).digest() == digest:
                 return bytes(out)
             damage = damage or _wrong_bytes(path)
         raise damage or self._not_found(digest)
@@ -198,7 +198,7 @@ class ObjectStore:
             data = read_plain(path, self.packing.bytes_max)
         except OSError:
             return None  # there is no such file, or none that could be read
-        return next((one for one in self.packing.mended(data) if hashlib.sha256(one).digest() == digest), None)
+        return next((one for one in self.packing.mended(data) if hashing.sha256(one).digest() == digest), None)
 
     def remove(self, digest: bytes) -> bool:
         """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
@@ -269,7 +269,7 @@ class ObjectStore:
         sound: list[str] = []
         broken: dict[str, DamageError] = {}
         for path in self._forms(digest):
-            state = hashlib.sha256()
+            state = hashing.sha256()
             try:
                 for piece in self._pieces(path):
                     state.update(piece)

@@ -235,7 +235,8 @@ class Project:
         Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
         each, and may take a twentieth of the time.
         """
-        from periplus.journal.takein import LOOK_SHARE, take_in
+        from periplus.journal.looking import LOOK_SHARE
+        from periplus.journal.takein import take_in
 
         begun = time.monotonic_ns()
         found = take_in(self.journal, beside=self._beside, everywhere=everywhere)
@@ -250,7 +251,7 @@ class Project:
 
     def look_to_answer(self) -> None:
         """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
-        from periplus.journal.takein import is_due
+        from periplus.journal.looking import is_due
 
         if self._look_due_ns or is_due(self.journal):
             self.look_if_due()

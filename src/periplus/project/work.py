@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.journal import project_root
-from periplus.memory.lifecycle import Changed, change_state, evolve, link, merge, split, update
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.memory.check import Checked
     from periplus.memory.claims import Acquired, Asked
     from periplus.memory.handoffs import NewHandoff
+    from periplus.memory.lifecycle import Changed
     from periplus.memory.plans import Made, NewStep, Taken
     from periplus.memory.sessions import NewSession, Present
     from periplus.project.project import Project
@@ -271,6 +271,8 @@ class ProjectWork:
         """Set fields of an entity; None takes one away. Raises UsageError for what may not be set, ConflictError by ``expect``."""
         self._journal.refresh()
         root = self._project.folder
+        from periplus.memory.lifecycle import update
+
         return update(self._journal, self._project.writer, reference, fields, expect=expect, root=root, key=key)
 
     def change_state(
@@ -278,6 +280,8 @@ class ProjectWork:
     ) -> Changed:
         """Bring entities into a state; ``force`` also for work that somebody else does now."""
         self._journal.refresh()
+        from periplus.memory.lifecycle import change_state
+
         return change_state(
             self._journal, self._project.writer, references, state, reason=reason, force=force, key=key
         )  # fmt: skip
@@ -287,6 +291,8 @@ class ProjectWork:
     ) -> Changed:
         """Say something anew in place of an entity, which it supersedes. See ``memory.lifecycle``."""
         self._journal.refresh()
+        from periplus.memory.lifecycle import evolve
+
         return evolve(
             self._journal, self._project.writer, reference, text, fields, ground=self._project.ground(), key=key
         )
@@ -296,6 +302,8 @@ class ProjectWork:
     ) -> Changed:
         """Say one thing in place of several entities of one type."""
         self._journal.refresh()
+        from periplus.memory.lifecycle import merge
+
         return merge(
             self._journal, self._project.writer, references, text, fields, ground=self._project.ground(), key=key
         )
@@ -303,9 +311,13 @@ class ProjectWork:
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
         """Say several things in place of one entity."""
         self._journal.refresh()
+        from periplus.memory.lifecycle import split
+
         return split(self._journal, self._project.writer, reference, texts, ground=self._project.ground(), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
         """Say how an entity is related to another."""
         self._journal.refresh()
+        from periplus.memory.lifecycle import link
+
         return link(self._journal, self._project.writer, reference, kind, target, key=key)
