@@ -308,6 +308,24 @@ def test_failing_edits_of_a_file_are_advised(tmp_path):
     assert "3 edits of a failed. Read it again" in told(bench)[2]
 
 
+def test_failing_edits_are_counted_by_the_files_that_the_tool_is_given():
+    """The tool takes a list: ``{"edits": [{"path": …}, …]}``."""
+    guard = Guardrail()
+
+    def fails(*paths, number=0):
+        edits = [{"path": path, "old": f"{path} {number}", "new": ""} for path in paths]
+        tried = ToolCall(id="1", name="edit", args={"edits": edits})
+        result = guard.transform_tool_result(tried, ToolResult(outcome="failed", output=f"no match {number}"))
+        return "" if result is None else result.output
+
+    assert [fails(path) for path in "abcd"] == [""] * 4
+    assert fails("a", "b", number=1) == ""
+    assert "3 edits of a failed. Read it again" in fails("a", "x", number=2)
+    worked = ToolCall(id="2", name="edit", args={"edits": [{"path": "b"}, {"path": "a"}]})
+    guard.transform_tool_result(worked, ToolResult(outcome="ok", output="", effects=({"path": "a"},)))
+    assert fails("a", "b", number=3) == ""
+
+
 def test_a_new_turn_forgets(tmp_path):
     host = FolderHost(tmp_path / "work", {"try": failing()})
     bench = Bench(

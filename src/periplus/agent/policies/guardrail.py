@@ -114,8 +114,10 @@ class Guardrail(Hook):
         count = count + 1 if before == how else 1
         self._failures[key] = (how, count)
         if call.name in self._edits and result.outcome == "failed":
-            path = str(call.args.get("path", ""))
-            failed = self._edit_failures[path] = self._edit_failures.get(path, 0) + 1
+            paths = _paths(call.args)
+            for path in paths:
+                self._edit_failures[path] = self._edit_failures.get(path, 0) + 1
+            failed, path = max((self._edit_failures[path], path) for path in paths)
             if failed >= ADVISE_EDITS:
                 return f"{failed} edits of {path or 'this file'} failed. Read it again where you mean to change it, and take the text from there."
         if count >= ADVISE_FAILURES:
@@ -126,7 +128,8 @@ class Guardrail(Hook):
         if result.effects:
             self._failures.clear()  # something changed: what failed before may work now
             self._seen.clear()
-            self._edit_failures.pop(str(call.args.get("path", "")), None)
+            for path in _paths(call.args):
+                self._edit_failures.pop(path, None)
             self._idle_reads = 0
             return ""
         self._failures.pop(_key(call.name, call.args), None)
@@ -142,6 +145,13 @@ class Guardrail(Hook):
         if self._idle_reads % ADVISE_READS == 0:
             return f"{self._idle_reads} calls in a row changed nothing. If you know enough, act on it; if not, say what is missing."
         return ""
+
+
+def _paths(args: Mapping[str, Any]) -> set[str]:
+    """The files that a call is to change: its ``path``, or those of its ``edits``; one without a name where it names none."""
+    edits = args.get("edits")
+    rows = [args, *(edits if isinstance(edits, list) else ())]
+    return {path for row in rows if isinstance(row, Mapping) and isinstance(path := row.get("path"), str)} or {""}
 
 
 def _key(name: str, args: Mapping[str, Any]) -> bytes:
