@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from periplus.agent.plugins.finding import find_plugins, named_plugin
 from periplus.agent.plugins.folder import copy_out, read_folder
 from periplus.agent.plugins.hooking import hook_of
 from periplus.agent.plugins.manifest import HookRow, parameters_of, read_manifest
-from periplus.agent.plugins.program import PluginError, ProgramPlace, Programs
+from periplus.agent.plugins.program import PluginError, ProgramCancelledError, ProgramPlace, Programs
 from periplus.agent.sandbox import Unconfined, find_sandbox
 from periplus.base.errors import FormatError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
@@ -661,6 +662,43 @@ def test_a_program_is_told_apart_from_what_it_says(tmp_path):
             programs.ask(place, ["./nothing"], {}, deadline_s=60)
         with pytest.raises(PluginError, match="at most"):
             programs.ask(place, ["x"], {"x": "y" * (17 << 20)}, deadline_s=60)
+    finally:
+        programs.close()
+
+
+def _runner(tmp_path, sandbox, code):
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "x.py").write_text(code)
+    programs = Programs(
+        sandbox, root=str(tmp_path), environment={"PATH": os.environ["PATH"]}, home="", hidden=(), files=Files()
+    )
+    return programs, ProgramPlace("p", str(folder), str(tmp_path / "own"), {"x.py"})
+
+
+def test_what_a_program_started_ends_with_its_answer_without_a_sandbox_too(tmp_path):
+    programs, place = _runner(tmp_path, Unconfined(), "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True,"
+        " stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\nprint('{}', flush=True)\n")  # fmt: skip
+    try:
+        assert programs.ask(place, [sys.executable, "x.py"], {}, deadline_s=60) == {}
+        assert _sleepers() == []
+    finally:
+        programs.close()
+
+
+def test_a_program_that_is_cancelled_while_it_is_started_is_not_waited_for(tmp_path):
+    class CancelledAtTheStart(Unconfined):
+        def wrap(self, words, cwd, confinement):
+            programs.cancel()
+            return super().wrap(words, cwd, confinement)
+
+    programs, place = _runner(tmp_path, CancelledAtTheStart(), "import time\ntime.sleep(600)\n")
+    started = time.monotonic()
+    try:
+        with pytest.raises(ProgramCancelledError):
+            programs.ask(place, [sys.executable, "x.py"], {}, deadline_s=60)
+        assert time.monotonic() - started < 50
     finally:
         programs.close()
 

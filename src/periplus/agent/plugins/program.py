@@ -66,6 +66,7 @@ class Programs:
         self._sandbox, self._root, self._files = sandbox, root, files
         self._environment, self._home, self._hidden, self._unread = environment, home, tuple(hidden), unread
         self._mark = f"{os.urandom(12).hex()}."
+        self._started_count = 0
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._cancels = 0
@@ -94,7 +95,15 @@ class Programs:
             )
         with self._lock:
             cancels = self._cancels
-        said, errors, how = self._run(self._started(place, command, reach), data, deadline_s)
+            self._started_count += 1
+            mark = f"{self._mark}{self._started_count}."
+        popen = self._started(place, command, reach, mark)
+        with self._lock:
+            self._running.add(popen)
+            is_late = self._cancels != cancels
+        if is_late:
+            _kill(popen)  # ``cancel`` did not know it yet
+        said, errors, how = self._run(popen, mark, data, deadline_s)
         with self._lock:
             if self._cancels != cancels:
                 raise ProgramCancelledError(f"the turn was cancelled while a program of the plugin {place.plugin} ran")
@@ -105,7 +114,9 @@ class Programs:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _started(self, place: ProgramPlace, command: Sequence[str], reach: Collection[str]) -> subprocess.Popen[bytes]:
+    def _started(
+        self, place: ProgramPlace, command: Sequence[str], reach: Collection[str], mark: str
+    ) -> subprocess.Popen[bytes]:
         import subprocess
         import sys
 
@@ -113,7 +124,7 @@ class Programs:
         for folder in (place.own, temporary, home, work):
             self._files.make_folder(folder, 0o700)
         environment = declared_environment(
-            self._environment, home=home, temporary=temporary, more={MARK: self._mark, "PYTHONDONTWRITEBYTECODE": "1"}
+            self._environment, home=home, temporary=temporary, more={MARK: mark, "PYTHONDONTWRITEBYTECODE": "1"}
         )
         kept = [place.folder, *(path for path in (sys.prefix, sys.base_prefix) if os.path.isdir(path))]
         is_writer = "write" in reach
@@ -132,23 +143,23 @@ class Programs:
         if "/" in words[0] or words[0] in place.files:
             words[0] = os.path.normpath(os.path.join(place.folder, words[0]))
         try:
-            popen = subprocess.Popen(  # noqa: S603 - words of a plugin that its user trusts, in the sandbox
+            return subprocess.Popen(  # noqa: S603 - words of a plugin that its user trusts, in the sandbox
                 self._sandbox.wrap(words, place.folder, confinement), cwd=place.folder, env=environment, stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise self._failed(place, command, f"it cannot be started: {error.strerror}") from error
-        with self._lock:
-            self._running.add(popen)
-        return popen
 
-    def _run(self, popen: subprocess.Popen[bytes], data: bytes, deadline_s: float) -> tuple[bytes, bytes, str]:
+    def _run(
+        self, popen: subprocess.Popen[bytes], mark: str, data: bytes, deadline_s: float
+    ) -> tuple[bytes, bytes, str]:
         """What it said, the end of its errors, and what was wrong with how it ran; empty where nothing was."""
         try:
             return _talk(popen, data, deadline_s)  # what would come behind an answer is waited for by nobody
         finally:
             _kill(popen)
             popen.wait()
+            end_marked(mark)  # what left its group
             for pipe in (popen.stdin, popen.stdout, popen.stderr):
                 if pipe is not None:
                     _close(pipe)
