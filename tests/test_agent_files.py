@@ -198,6 +198,7 @@ def test_listing_leaves_out_what_is_ignored_and_says_sizes(tmp_path):
         ("a/**", "a/b", False, True), ("a/**", "a", True, False), ("[a-c]?.t", "bx.t", False, True),
         ("[!a]x", "ax", False, False), ("\\#x", "#x", False, True), ("# x", "# x", False, False), ("*\n!a", "a", False, False),
         ("a*b*c", "a1b2b3c", False, True), ("a*b*c", "a1b2b3", False, False), ("", "x", False, False),
+        ("\\*x", "*x", False, True), ("\\*x", "ax", False, False), ("\\!x", "!x", False, True), ("!\\*x\n", "*x", False, False),
     ],
 )  # fmt: skip
 def test_rules_of_gitignore(rules, path, is_folder, wanted):

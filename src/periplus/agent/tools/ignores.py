@@ -37,7 +37,7 @@ def parse_rules(text: str, base: Sequence[str] = ()) -> list[Rule]:
         if not row or row.startswith("#") or len(row) > 500:
             continue
         is_taken_back = row.startswith("!")
-        row = row[1:] if is_taken_back or row.startswith("\\") else row
+        row = row[1:] if is_taken_back else row
         is_for_folders = row.endswith("/")
         names = [name for name in row.split("/") if name]
         if not names:
