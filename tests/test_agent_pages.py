@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -174,6 +175,22 @@ def test_turns_of_a_store_are_found_and_read_by_another_process(tmp_path):
         assert [pages.read(one) for one in inner] == ["x" * 10_000]
         assert [match.handle for match in pages.search("bread", "@periplus/turns/")] == ["@periplus/turns/2.md"]
         index.close()
+
+
+@pytest.mark.parametrize("put", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_stands_by_now_where_a_file_was_written_ends_no_session(tmp_path, put):
+    with opened(tmp_path) as project:
+        log = StoreLog(project, "talk", checkpoints=False)
+        put(tmp_path / "made")
+        call = ToolCall(id="c", name="write", args={"path": "made"})
+        effects = ({"path": "made", "before": None, "after": "ab" * 32},)
+        log.append(
+            Requested(turn=1, text="go"), Answered(turn=1, step=1, message=AssistantMessage(tool_calls=(call,))),
+            Resulted(turn=1, step=1, call_id="c", name="write", result=ToolResult(outcome="ok", output="", effects=effects)),
+        )  # fmt: skip
+        log.close("done")
+        (trail,) = project.journal.entities("trail")
+        assert trail.value["files"] == ["made"]
 
 
 def test_a_turn_in_progress_is_read_and_found_when_it_is_over(tmp_path):

@@ -19,6 +19,7 @@ from periplus.agent.episodes import Episode, Requested
 from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
+from periplus.base.files import read_plain
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.memory.claims import session_id
@@ -186,13 +187,10 @@ class StoreLog:
         """What a file holds, where that is what ``digest`` says."""
         import hashlib
 
-        full = os.path.join(self._project.folder, path)
         try:
-            fd = self._project.journal.files.open(full, os.O_RDONLY)
+            data = read_plain(os.path.join(self._project.folder, path), _CONTENT_BYTES_MAX + 1)
         except OSError:
             return None
-        with open(fd, "rb") as file:
-            data = file.read(_CONTENT_BYTES_MAX + 1)
         return data if len(data) <= _CONTENT_BYTES_MAX and hashlib.sha256(data).hexdigest() == digest else None
 
 

@@ -20,7 +20,6 @@ from periplus.agent.episodes import (
     Resulted,
     Resumed,
 )
-from periplus.base.canonical import INTEGER_MAX
 
 TrailStep: TypeAlias = tuple[str, dict[str, object]]
 
@@ -38,9 +37,8 @@ _TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "ask_user": ("ASK", {"question": ("question",)}),
     "spawn_agent": ("AGENT_SPAWN", {"agent": ("agent", "name"), "task": ("task", "prompt")}),
 }
-_BESIDE_FILES: Final = frozenset(
-    {"shell", "spawn_agent"}
-)  # these are steps of their own, beside those of the files that they changed
+# These are steps of their own, beside those of the files that they changed.
+_BESIDE_FILES: Final = frozenset({"shell", "spawn_agent"})
 _DEFAULTS: Final = {"FILE_READ": ".", "FILE_LIST": ".", "AGENT_SPAWN": "agent"}
 _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
@@ -125,18 +123,7 @@ class Trailing:
                 values[name] = given
         is_whole = all(name in values for name in operands if name not in ("path", "cwd") or op in _DEFAULTS)
         if op == "TOOL_CALL" or not is_whole:
-            return ("TOOL_CALL", {"server": "", "name": call.name or "?", "arguments": _bounded(call.args), **facts})
+            return ("TOOL_CALL", {"server": "", "name": call.name or "?", "arguments": call.args, **facts})
         if isinstance(result.spawned, Spawned) and result.spawned.trail:
             values["trail"] = result.spawned.trail
         return (op, {**values, **facts})
-
-
-def _bounded(value: Any, depth: int = 0) -> Any:
-    """Arguments as a step can carry them: no fraction that is no number, no integer that JSON has no place for."""
-    if isinstance(value, dict):
-        return {str(key): _bounded(one, depth + 1) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_bounded(one, depth + 1) for one in value]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > INTEGER_MAX:
-        return str(value)
-    return value
