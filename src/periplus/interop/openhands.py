@@ -33,7 +33,6 @@ EVENTS_MAX: Final = 1_000_000
 _EVENT_FILE: Final = re.compile(r"event-\d{1,9}-[0-9A-Za-z-]{1,80}\.json")
 _SOURCES: Final = frozenset({"agent", "user", "environment", "hook"})
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_CARD: Final = "base_state.json"
 
 
 def is_mine(head: Head) -> bool:

@@ -7,7 +7,6 @@ refused, the log, or something else. The log is best effort: its lines name enti
 from __future__ import annotations
 
 __all__ = [
-    "LOG_NAME",
     "Finding",
     "FindingKind",
     "Listing",
@@ -32,7 +31,6 @@ from periplus.base.files import read_plain
 from periplus.interop.v1 import FILE_BYTES_MAX, V1Entity, parse_file, read_entity, type_name
 from periplus.journal import EntityType
 
-LOG_NAME: Final = "events.jsonl"
 _LINE_BYTES_MAX: Final = 1 << 20
 _FOLDERS_DEEP_MAX: Final = 16
 _ENTRIES_MAX: Final = 200_000

@@ -190,10 +190,6 @@ class FluxReader:
         """None where the file says none, or one that is none."""
         return FLUX_STATUSES[self._status] if self._status is not None and self._status < len(FLUX_STATUSES) else None
 
-    @property
-    def status_byte(self) -> int | None:
-        return self._status
-
     def strings(self) -> Iterator[tuple[int, str]]:
         """The strings of the table with their keys, as they stand there."""
         for place, key in enumerate(self._table.keys):

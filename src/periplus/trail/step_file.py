@@ -59,7 +59,6 @@ from periplus.trail.signing import is_signature_sound
 STEP_PROOF_BYTES_MAX: Final = 1 << 20
 _KIND: Final = "trail-step"
 _STATEMENT, _LEAF, _PATH, _HEADER, _OPENINGS, _HEADER_OPENINGS, _SIGNATURE = range(1, 8)
-_SIGNATURE_BYTES: Final = 32 + 64 + 32 + 32
 _FIXED: Final = ("agent", "trail_id", "tool", "tool_version")
 _OPTIONAL: Final = ("base", "model", "host", "source", "title")
 HEADER_NAMES: Final = (*_FIXED, *_OPTIONAL, "parents")

@@ -147,11 +147,6 @@ class TapeState:
         """The fold that can be taken back; 0 for none."""
         return self._before.fold if self._before is not None else 0
 
-    def base_of(self, path: str) -> str:
-        """The digest that the entries bring a file to; empty where they do not show it."""
-        held = self.bases.get(path)
-        return held.sha256 if held is not None else ""
-
     def messages(self) -> list[Message]:
         """The request, but for what is marked in it."""
         found = [Message(role="system", content=self.system), *(batch.message for batch in self.batches)]
