@@ -143,6 +143,18 @@ def test_what_a_program_says_over_the_pipe_is_not_believed(tmp_path):
         assert "fine" in long.output
 
 
+def test_a_call_that_is_too_long_is_refused_and_the_program_goes_on(tmp_path):
+    source = (
+        "try:\n    search(pattern='x' * 9_000_000)\nexcept ToolError as error:\n    print(error)\nprint(read('a.txt'))"
+    )
+    with opened(tmp_path) as host:
+        (tmp_path / "work" / "a.txt").write_text("one\n")
+        done = host.run("code", {"source": source})
+        assert done.outcome == "ok", done.output
+        assert "failed: a call of over 8 MB" in done.output
+        assert "1\tone" in done.output
+
+
 def test_a_program_ends_at_its_deadline_and_when_it_is_cancelled(tmp_path):
     with opened(tmp_path) as host:
         late = host.run("code", {"source": "import threading\nthreading.Event().wait()", "deadline_s": 1})

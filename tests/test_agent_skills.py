@@ -78,6 +78,10 @@ def test_a_head_is_read_as_yaml_would_read_it():
         ("a:\n  - one\n  - two\nb:", {"a": ("one", "two"), "b": ""}),
         ("a: b: c", {"a": "b: c"}),
         ("a: []", {"a": ()}),
+        ("a: '''b'''", {"a": "'b'"}),
+        ("a: 'b''''c'", {"a": "b''c"}),
+        ("a: ''", {"a": ""}),
+        ('a: "\\"b\\"" # c', {"a": '"b"'}),
         ("a: http://x/#y", {"a": "http://x/#y"}),
     ],
 )

@@ -119,18 +119,19 @@ class _Reader:
         quote = text[0]
         pieces: list[str] = []
         at = 1
-        while at < len(text) and text[at] != quote:
-            if quote == '"' and text[at] == "\\":
+        while at < len(text):
+            char = text[at]
+            if quote == "'" and text.startswith("''", at):
+                at += 1  # one quote is written as two
+            elif char == quote:
+                break
+            elif quote == '"' and char == "\\":
                 at += 1
                 if at >= len(text) or text[at] not in _ESCAPES:
                     raise self._wrong("a backslash in quotes stands before what has no meaning there")
-                pieces.append(_ESCAPES[text[at]])
-            else:
-                pieces.append(text[at])
+                char = _ESCAPES[text[at]]
+            pieces.append(char)
             at += 1
-            if quote == "'" and text[at : at + 2] == "''":
-                pieces.append("'")
-                at += 2
         if at >= len(text):
             raise self._wrong("a quoted text has no end in its line")
         if text[at + 1 :].strip() and not text[at + 1 :].lstrip().startswith("#"):

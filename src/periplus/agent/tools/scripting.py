@@ -144,21 +144,27 @@ class _Server:
             except OSError:
                 break  # the program has ended
 
-    def _line(self, held: bytes) -> tuple[bytes, bytes] | None:
+    def _line(self, held: bytes) -> tuple[bytes | None, bytes] | None:
+        """The next line, None for one that is too long, and what came behind it. Nothing where no more is to be waited for."""
         import select
 
+        is_too_long = False
         while b"\n" not in held:
             ready, _, _ = select.select([self._asks, self._stop_read], [], [])
             if self._stop_read in ready:
                 return None
             piece = os.read(self._asks, 1 << 16)
-            if not piece or len(held) > LINE_BYTES_MAX:
+            if not piece:
                 return None
+            if len(held) > LINE_BYTES_MAX:
+                held, is_too_long = b"", True  # from here on only its end is looked for
             held += piece
         row, _, rest = held.partition(b"\n")
-        return row, rest
+        return None if is_too_long else row, rest
 
-    def _answer(self, row: bytes) -> dict[str, Any]:
+    def _answer(self, row: bytes | None) -> dict[str, Any]:
+        if row is None:
+            return {"outcome": "failed", "output": f"a call of over {LINE_BYTES_MAX >> 20} MB"}
         try:
             asked = json.loads(row)
             name, args = str(asked["name"]), dict(asked["args"])
