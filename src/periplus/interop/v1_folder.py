@@ -254,7 +254,9 @@ def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCount
     findings += [
         Finding("unnamed_file", one.path, "the log never names it")
         for key, one in sorted(files.items())
-        if key not in named and key[1] not in ids_named
+        if lines
+        and key not in named
+        and key[1] not in ids_named  # without a log, which a step to primary parks, nothing is to be told
     ]
     return LogCounts(lines, torn, repeated, backwards, len(orphans)), findings
 

@@ -87,6 +87,7 @@ class _Findings:
         self.objects: set[bytes] = set()
         self.removed_objects: set[str] = set()
         self.announced: set[int] = set()  # the seqs of our own lineage that have a checkpoint
+        self.others: set[int] = set()  # the same of other lineages
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
@@ -130,7 +131,7 @@ def examine(
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
         problems += _check_objects(journal, found, progress)
         is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
-        problems += _check_index(journal, entities if is_whole else None, found)
+        problems += _check_index(journal, entities if is_whole else None, found, progress)
         problems += _check_files(journal, entities)
         problems += _check_surroundings(journal)
         problems += _check_plain(journal)
@@ -192,9 +193,9 @@ def _check_lineage(
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)
-                announced = announcement_of(entry.record) if lineage == journal.lineage else None
+                announced = announcement_of(entry.record)
                 if announced is not None:
-                    found.announced.add(announced.seq)
+                    (found.announced if lineage == journal.lineage else found.others).add(announced.seq)
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
@@ -278,6 +279,9 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         if seq in found.announced:
             yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged; the one before it is used", path,
                           mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
+        elif seq in found.others:
+            yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
+                          "store makes its own", path)  # fmt: skip
         else:
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
@@ -330,13 +334,13 @@ def _watermark(journal: Journal, lineage: str) -> int:
 
 
 def _check_index(
-    journal: Journal, entities: dict[tuple[str, str], Entity] | None, found: _Findings
+    journal: Journal, entities: dict[tuple[str, str], Entity] | None, found: _Findings, progress: Progress
 ) -> Iterator[Problem]:
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
-    state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed)
+    state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed, progress)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
     if state.behind:

@@ -10,7 +10,7 @@ __all__ = ["IndexState", "check_index"]
 
 import heapq
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
@@ -39,6 +39,7 @@ def check_index(
     entities: dict[tuple[str, str], Entity] | None,
     ends: dict[str, int],
     unindexed: set[tuple[str, str]],
+    progress: Callable[[int, int], None],
 ) -> IndexState:
     """Compare the journal's index with ``rebuilt``, which holds all its records, and ``entities``, which they make.
 
@@ -67,11 +68,18 @@ def check_index(
         found += _check_records(index, rebuilt, ends, left_out)
         found += _check_edges(index, rebuilt, left_out)
         found += _check_heads(index, rebuilt, left_out)
-        live = (entity for _, entity in sorted(entities.items()) if not entity.deleted)
+        live = _told_of([entity for _, entity in sorted(entities.items()) if not entity.deleted], progress)
         found += index.check_above(live, left_out)
     except sqlite3.Error as error:
         return IndexState([str(error)], 0)
     return IndexState(found, len(different & unindexed))
+
+
+def _told_of(entities: list[Entity], progress: Callable[[int, int], None]) -> Iterator[Entity]:
+    for number, entity in enumerate(entities):
+        if not number & 0xFF:
+            progress(number, len(entities))
+        yield entity
 
 
 def _check_words(journal: Journal) -> None:

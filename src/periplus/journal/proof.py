@@ -216,7 +216,7 @@ class Prover:
         if not 1 <= seq <= tree.size:
             copied = self._journal.copied_from
             raise NotFoundError(
-                f"there is no record {seq} in this store's own lineage; it has 1 to {tree.size}"
+                f"there is no record {seq} in this store's own lineage; it has {f'1 to {tree.size:,}' if tree.size else 'none'}"
                 + f": what is here was written where the store was copied from, as lineage {copied}" * bool(copied),
                 mend="Prove it there." if copied else "See `periplus log`.",
             )

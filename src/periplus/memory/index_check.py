@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.memory.index import TABLES, document_row, links_of, touched_rows, words_row
 
@@ -21,6 +21,7 @@ _NAMED_MAX: Final = 3
 _BESIDE: Final = ("texts", "touched", "replaced", "links", "search_faults")
 _WORDS: Final = "body, title, path, context, day, kind, sense"
 _ID_SHIFT: Final = 15
+Row: TypeAlias = tuple[object, ...]
 
 
 def check_rows(
@@ -29,12 +30,13 @@ def check_rows(
     """See ``journal.index.Indexer``; ``live`` is sorted by type. The words of a table are SQLite's to compare with its texts."""
     known: set[tuple[str, str]] = set()
     for item_type, entities in groupby(live, attrgetter("item_type")):
+        beside = {table: _by_id(db, table, item_type) for table in _BESIDE}
         wrong: dict[str, list[str]] = {}
         for entity in entities:
             key = (entity.item_type, entity.item_id)
             known.add(key)
             if key not in left_out:
-                for table in _differing(indexer, db, entity):
+                for table in _differing(indexer, db, entity, beside):
                     wrong.setdefault(table, []).append(entity.item_id)
         for table, ids in sorted(wrong.items()):
             yield f"{table} of {_named(item_type, ids)} are not what the journal says"
@@ -60,7 +62,18 @@ def _named(item_type: str, ids: list[str]) -> str:
     return f"{item_type} {listed}".strip() + (f" and {len(ids) - _NAMED_MAX:,} more" if len(ids) > _NAMED_MAX else "")
 
 
-def _differing(indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity) -> Iterator[str]:
+def _by_id(db: sqlite3.Connection, table: str, item_type: str) -> dict[str, set[Row]]:
+    """The rows of a table by the entity of this type that they are of."""
+    found: dict[str, set[Row]] = {}
+    rows = db.execute(f"SELECT item_id, t.* FROM {table} t WHERE item_type = ?", (item_type,))  # noqa: S608 - constants
+    for item_id, *row in rows:
+        found.setdefault(item_id, set()).add(tuple(row))
+    return found
+
+
+def _differing(
+    indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity, beside: dict[str, dict[str, set[Row]]]
+) -> Iterator[str]:
     """The tables in which the entity's rows are others than those it should have."""
     key = (entity.item_type, entity.item_id)
     rows = indexer.rows_of(entity)
@@ -68,27 +81,33 @@ def _differing(indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity) -
         "SELECT item_type, item_id, kind, part, ts, state, confidence, anchored, label, text, id FROM documents LEFT JOIN passages USING (id)"
         " WHERE item_type = ? AND item_id = ?", key,
     ).fetchall()  # fmt: skip
-    wanted = Counter((item.id >> _ID_SHIFT, *document_row(item)) for item in rows.documents)
-    if wanted != Counter((row[-1] >> _ID_SHIFT, *row[:-1]) for row in held):
+    wanted: list[Row] = [(item.id >> _ID_SHIFT, *document_row(item)) for item in rows.documents]
+    if not _are_same(wanted, [(row[-1] >> _ID_SHIFT, *row[:-1]) for row in held]):
         yield "documents"
-    words = Counter(words_row(item) for item in rows.documents)
-    if words != Counter((table, found) for row in held for table, found in _words_at(db, row[-1])):
+    if not _are_same(
+        [(table, *row) for table, row in map(words_row, rows.documents)], [_words_at(db, row) for row in held]
+    ):
         yield "words"
-    expected: dict[str, set[tuple[object, ...]]] = {
+    expected: dict[str, set[Row]] = {
         "texts": {(rows.digest, *key)} if rows.digest else set(),
         "touched": {row for item in rows.documents for row in touched_rows(item)},
         "replaced": {(target, *key) for target in rows.replaced},
         "links": {(*pair, *key) for pair in links_of(entity)},
     }
     for table, there in expected.items():
-        if there != set(db.execute(f"SELECT * FROM {table} WHERE item_type = ? AND item_id = ?", key)):  # noqa: S608 - constants
+        if there != beside[table].get(entity.item_id, set()):
             yield table
-    is_told = db.execute("SELECT 1 FROM search_faults WHERE item_type = ? AND item_id = ?", key).fetchone() is not None
-    if is_told != bool(rows.fault):
+    if bool(beside["search_faults"].get(entity.item_id)) != bool(rows.fault):
         yield "search_faults"
 
 
-def _words_at(db: sqlite3.Connection, row_id: int) -> Iterator[tuple[str, tuple[object, ...]]]:
-    for table in TABLES:
-        for row in db.execute(f"SELECT {_WORDS} FROM {table} WHERE rowid = ?", (row_id,)):  # noqa: S608 - constants
-            yield table, row
+def _are_same(ours: list[Row], theirs: list[Row]) -> bool:
+    """Whether they are the same rows, in any order."""
+    return ours == theirs or Counter(ours) == Counter(theirs)
+
+
+def _words_at(db: sqlite3.Connection, document: Row) -> Row:
+    """The table that a document's words stand in, and they."""
+    table = TABLES[document[2] == "session"]
+    found = db.execute(f"SELECT {_WORDS} FROM {table} WHERE rowid = ?", (document[-1],)).fetchone()  # noqa: S608 - constants
+    return (table, *(found or ()))
