@@ -21,7 +21,7 @@ from periplus.trail import (
     verify_step_proof,
     withhold,
 )
-from periplus.trail.step_file import HEADER_NAMES
+from periplus.trail.step_file import HEADER_NAMES, STEP_PROOF_BYTES_MAX
 from trail_samples import SECRET, golden_trail, headers, small_trail, statuses, steps
 
 SIGNED = sign(golden_trail(), b"k" * 32)
@@ -98,6 +98,11 @@ def test_any_section_of_any_bytes_is_answered(content, tag):
 def test_any_bytes_are_answered(data):
     for one in (data, b"PPLS\x02\x03" + data, pack(KIND_PROOF, {1: data})):
         assert not verify_step_proof(one).holds
+
+
+def test_what_is_larger_than_any_proof_is_not_looked_into():
+    verdict = verify_step_proof(bytes(STEP_PROOF_BYTES_MAX + 1))
+    assert (verdict.holds, verdict.reason) == (False, "it has 1,048,577 bytes, and no proof of a step has over 1,048,576")
 
 
 def test_every_truncation_is_refused():
