@@ -74,6 +74,8 @@ def test_a_store_without_records_has_no_head(tmp_path):
     empty = other_folder(tmp_path, "empty")
     fill(empty)
     empty.fails("head", code=1, wrong="no records of its own yet")
+    empty.fails("prove", "--from", "1", "--to", "1", code=1, wrong="no records of its own yet")
+    empty.fails("prove", "1", code=1, wrong="it has none")
 
 
 def test_in_a_project_verify_says_whose_a_proof_is(store, tmp_path):

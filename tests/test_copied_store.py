@@ -16,6 +16,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import NotFoundError
 from periplus.base.files import Files
 from periplus.journal import create_store
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.keys import sign
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
@@ -187,3 +188,17 @@ def test_two_processes_that_opened_a_copy_begin_one_lineage(tmp_path, original):
     written = [process.communicate(timeout=60)[0].split() for process in processes]
     assert [len(lines) for lines in written] == [20, 20]
     assert len({*written[0], *written[1]}) == 1
+
+
+def test_the_checkpoint_of_the_store_that_was_copied_is_called_what_it_is(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("decision", item(1), {"text": "one"}), WRITER)
+        make_checkpoint(journal, WRITER)
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    with open_journal(os.fspath(copy)) as journal:
+        journal.mutate(lambda t: t.put("decision", item(2), {"text": "two"}), WRITER)
+        [told] = [one for one in examine(journal).problems if "checkpoint" in one.what]
+    assert told.severity == "note"
+    assert "of a lineage that is not written here" in told.what

@@ -14,8 +14,9 @@ import pytest
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, UsageError
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.cursors import Reader, check_reader_name, read_cursor, write_cursor
+from periplus.journal.doctor import examine
 from periplus.journal.follow import INTERVAL_MAX_S, INTERVAL_MIN_S, follow
-from periplus.journal.history import RecordFilter, news
+from periplus.journal.history import RecordFilter, newest, news
 from periplus.journal.index import IndexDamageError
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
@@ -198,6 +199,14 @@ def test_a_gap_says_what_the_index_still_knows(tmp_path):
     with open_journal(root) as journal:
         found = news(journal, {}, RecordFilter(), lineages=[lineage], limit=9)
         assert found.gaps == ((lineage, 2, 2, {"decision/present": 1}),)
+        assert (seqs(found), journal.damage) == ([1, 3, 4, 5], None)
+        page = newest(journal, RecordFilter(), lineages=[lineage], before={}, limit=9)
+        assert (seqs(page), page.gaps) == ([5, 4, 3, 1], found.gaps)
+        page = newest(journal, RecordFilter(actions=("create",)), lineages=[lineage], before={}, limit=2)
+        assert (seqs(page), page.before) == ([5, 3], {lineage: 3})
+        assert len(list(journal.entities())) == 4
+        told = [one for one in examine(journal).problems if one.path == journal.layout.index]
+        assert told == [], "the index holds what a checkpoint said, and is right"
 
 
 def test_a_row_that_is_gone_is_no_gap(journal):

@@ -166,6 +166,8 @@ class Prover:
         """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
         tree = self._current()
         size = tree.size if second is None else second
+        if not tree.size:
+            self.head()  # which says that there is nothing to prove yet
         if not 1 <= first <= size <= tree.size:
             raise NotFoundError(f"a proof goes from 1 … {tree.size} records to as many or more, not {first} to {size}")
         signed = self._head_at(tree, size)
