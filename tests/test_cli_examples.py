@@ -9,6 +9,7 @@ import pytest
 from periplus.cli.examples import EXAMPLES
 from periplus.cli.main import COMMANDS, PARTS, leaves, main, make_parser
 from periplus.cli.usage import _MEANT, command_meant
+from periplus.project import Project
 
 NAMES = [command.name for command in COMMANDS]
 ALL = [(command, one) for command, some in EXAMPLES.items() for one in some]
@@ -75,10 +76,17 @@ def test_what_other_programs_call_a_command_is_none_of_ours():
         (["claim", "src/a.py"], "invalid choice: 'src/a.py'", "Did you mean `periplus claim take src/a.py`?"),
         (["remember"], "required: TEXT", 'For example `periplus remember "Never log tokens"'),
         (["trail"], "required: ACTION", "It is one of compile, encode, "),
+        (["remember", "-t", "note", "x"], "unrecognized arguments: -t x", "Did you mean --type or --tag? See"),
+        (["recall", "x", "-q"], "unrecognized arguments: -q", "See `periplus recall --help`."),
+        (["connect", "codex", "--all"], "either names or --all", "See `periplus connect --help`."),
+        (["brief", "x", "--budget", "50"], "at least 100 tokens", "Say --budget 100 or more."),
+        (["log", "--since", "yesterday"], "is no time", "or so long ago: 30m, 2h, 3d, 1w."),
         (["undo", "12"], "one of the arguments --seq --session is required", "For example `periplus undo --seq 12"),
     ],
 )  # fmt: skip
-def test_what_is_nearly_right(words, wrong, advice, capsys):
+def test_what_is_nearly_right(words, wrong, advice, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Project.init(str(tmp_path))
     assert main(words) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
@@ -97,3 +105,23 @@ def test_what_was_called_otherwise_is_understood(older, now, capsys):
         with pytest.raises(SystemExit):
             main([*words.split(), "--help"])
         assert capsys.readouterr().out.startswith(f"usage: periplus {now}")
+
+
+def test_the_version_is_told_however_it_is_asked_for(capsys):
+    for words in (["--version"], ["version"], ["-V"]):
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert left.value.code == 0
+        assert capsys.readouterr().out.startswith("periplus ")
+
+
+def test_a_store_above_is_told_when_one_is_made_below(capsys, tmp_path, monkeypatch):
+    Project.init(str(tmp_path))
+    below = tmp_path / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["init", "--no-connect"]) == 0
+    assert f"there is a store above, {tmp_path}/.periplus" in capsys.readouterr().err
+    assert main(["init", "--no-connect"]) == 0
+    assert capsys.readouterr().err == ""

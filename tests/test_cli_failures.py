@@ -255,7 +255,9 @@ def test_streams_that_are_closed(store):
         ["sh", "-c", f"( {script} ) 3>&1"], cwd=store.folder, env=store.environment(), capture_output=True, text=True
     )
     assert done.stdout.split() == ["2", "0"]
-    assert done.stderr.splitlines() == ["periplus: a note needs a text", "Nothing was written."]
+    assert done.stderr.splitlines() == [
+        "periplus: a note needs a text", "Nothing was written. See `periplus remember --help`.",
+    ]  # fmt: skip
     assert texts(store)[-1] == "Said to nobody"
     assert store.json("doctor").sound
 

@@ -99,7 +99,7 @@ def read_secret(cwd: str, name: str) -> str:
     return text
 
 
-def read_time(text: str, option: str) -> str:
+def read_time(text: str, option: str, *, also: str = "") -> str:
     """A date or an RFC 3339 time as the store writes times. Raises UsageError for anything else."""
     from periplus.base.clock import format_ms, parse_ms
 
@@ -107,7 +107,7 @@ def read_time(text: str, option: str) -> str:
     if found is None:
         raise UsageError(
             f"{option} {text[:60]!r} is no time", safe="Nothing was changed.",
-            mend="Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z.",
+            mend=f"Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z{also}.",
         )  # fmt: skip
     return format_ms(found)
 
@@ -117,7 +117,7 @@ def read_past_time(text: str, option: str) -> str:
     from periplus.base.clock import SystemClock, format_ms, parse_past_ms
 
     found = parse_past_ms(text, SystemClock().now_ms())
-    return read_time(text, option) if found is None else format_ms(found)
+    return read_time(text, option, also=", or so long ago: 30m, 2h, 3d, 1w") if found is None else format_ms(found)
 
 
 def sessions_of(folder: str, home: str) -> list[FoundSession]:

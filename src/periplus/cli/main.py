@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Configure = Callable[[argparse.ArgumentParser, str], None]
     Execute = Callable[[Face, argparse.Namespace], int]
 
+EXIT_USAGE: Final = 2
 EXIT_DEFECT: Final = 70
 EXIT_INTERRUPTED: Final = 130
 _TOLD_MAX: Final = 800
@@ -213,7 +214,12 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
-        return _report(_told(error), as_json=as_json)
+        told = _told(error)
+        if told.exit_code == EXIT_USAGE and not told.mend:
+            from periplus.cli.usage import help_of
+
+            told.mend = help_of(argv)
+        return _report(told, as_json=as_json)
     return code
 
 
@@ -265,6 +271,8 @@ def _prepare_streams() -> None:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
+    elif list(argv) in (["version"], ["-V"]):
+        argv = ["--version"]
     elif tuple(argv[:2]) in _OLDER_NAMES:
         argv = [argv[0], _OLDER_NAMES[argv[0], argv[1]], *argv[2:]]
     typed = next((word for word in argv if not word.startswith("-")), "")

@@ -66,6 +66,8 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
         raise UsageError("give either a FOLDER or --store", safe="Nothing was changed.")
     store = face.store_option if folder else face.store
     created = Project.init(start, store=store)
+    if created.is_new and store is None:
+        _tell_of_store_above(face, created.root)
     sessions = sessions_of(os.path.dirname(created.root), face.home)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
     connected = connect_found(face, os.path.dirname(created.root), created.root, is_wanted=is_connecting)
@@ -86,6 +88,22 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
 
     face.emit(result, lines)
     return 0
+
+
+def _tell_of_store_above(face: Face, root: str) -> None:
+    from periplus.base.errors import PeriplusError
+    from periplus.base.places import find_root
+
+    folder = os.path.dirname(root)
+    try:
+        above = find_root(os.path.dirname(folder))
+    except PeriplusError:
+        return
+    if above != root:
+        face.stderr.write(
+            f"periplus: there is a store above, {visible(above)}; from here on it is not the one of {visible(folder)}\n"
+            f"If that one was meant, remove the new one: rm -r {visible(root)}\n"
+        )
 
 
 def _status(face: Face) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["advice", "command_meant", "words_left_over"]
+__all__ = ["advice", "command_meant", "help_of", "words_left_over"]
 
 import argparse
 import difflib
@@ -59,7 +59,7 @@ def advice(message: str, prog: str, argv: Sequence[str]) -> tuple[str, str]:
     """``(wrong, mend)`` for what argparse says of the words behind ``prog``: the choice that is near, and an example."""
     see = f"See `{prog} --help`."
     words = [word for word in argv if not word.startswith("-")]
-    leaf = next((key for key in (" ".join(words[:2]), " ".join(words[:1])) if key in EXAMPLES), "")
+    leaf = _leaf(words)
     found = _CHOICE.match(message)
     if found is not None:
         typed, choices = found[1][:_TYPED_MAX], re.findall(r"'(.*?)'", found[2])
@@ -75,6 +75,16 @@ def advice(message: str, prog: str, argv: Sequence[str]) -> tuple[str, str]:
     return message, example + see
 
 
+def help_of(argv: Sequence[str]) -> str:
+    """Where to look for who typed something wrong and is told nothing better."""
+    leaf = _leaf([word for word in argv if not word.startswith("-")])
+    return f"See `{f'periplus {leaf}'.strip()} --help`."
+
+
+def _leaf(words: Sequence[str]) -> str:
+    return next((key for key in (" ".join(words[:2]), " ".join(words[:1])) if key in EXAMPLES), "")
+
+
 def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace) -> UsageError:
     """What to say of words that ``leaf`` has no place for: a text that lacks its quotes, or an option that is nearly one."""
     see = f"See `{leaf.prog} --help`."
@@ -84,6 +94,9 @@ def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: 
         if word.startswith("--"):
             near = difflib.get_close_matches(word.partition("=")[0], options, 1, 0.7)
             return UsageError(wrong, mend=(f"Did you mean {near[0]}? " if near else "") + see)
+        if re.fullmatch(r"-[a-zA-Z]", word):
+            near = [name for name in options if name.startswith(f"--{word[1].lower()}")]
+            return UsageError(wrong, mend=(f"Did you mean {' or '.join(near)}? " if near else "") + see)
     places = [action for action in leaf._actions if not action.option_strings]  # noqa: SLF001 - likewise
     text = places[-1] if places else None
     if (

@@ -54,7 +54,12 @@ def check_repository(repo: str) -> None:
             safe="Nothing was read.",
             mend=f"If you do: git config --global --add safe.directory {os.path.abspath(repo)}",
         )
-    raise FormatError("not a git repository", path=repo, safe="Nothing was imported.")
+    raise FormatError(
+        "not a git repository",
+        path=repo,
+        safe="Nothing was imported.",
+        mend="Name the folder of one: periplus trail import --git REPOSITORY",
+    )
 
 
 def ask(repo: str, *arguments: str, work_tree: str = "") -> bytes:

@@ -80,7 +80,8 @@ def brief(
     passed on, what can be started and what changed since he was here. ``names`` are files that there are. Raises UsageError for a budget under BUDGET_MIN.
     """
     if budget_tokens < BUDGET_MIN:
-        raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}")
+        raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}",
+                         mend=f"Say --budget {BUDGET_MIN} or more.")  # fmt: skip
     ground = ground or Ground(root)
     candidates = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
     if writer is not None:
