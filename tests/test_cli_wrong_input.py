@@ -195,7 +195,7 @@ WRONG = {
         (["x", "--mode", "wild"], 2, "invalid choice"),
         (["x", "--max-steps", "0"], 2, "0 is not between"),
         (["x", "--allow", "shell("], 2, "no rule of permission"),
-        (["x", "--play", "{absent}"], 3, "{absent}"),
+        (["x", "--play", "{absent}"], 1, "{absent}"),
         (["--resume", "nobody"], 1, "no such session"),
         (["--stats", "nobody"], 1, "there is no session"),
         (["--monitor", "--session", "nobody"], 1, "there is no session"),
