@@ -102,7 +102,10 @@ def test_any_bytes_are_answered(data):
 
 def test_what_is_larger_than_any_proof_is_not_looked_into():
     verdict = verify_step_proof(bytes(STEP_PROOF_BYTES_MAX + 1))
-    assert (verdict.holds, verdict.reason) == (False, "it has 1,048,577 bytes, and no proof of a step has over 1,048,576")
+    assert (verdict.holds, verdict.reason) == (
+        False,
+        "it has 1,048,577 bytes, and no proof of a step has over 1,048,576",
+    )
 
 
 def test_every_truncation_is_refused():

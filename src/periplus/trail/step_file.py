@@ -204,7 +204,9 @@ def verify_step_proof(data: bytes, *, digest: bytes | None = None, key: bytes | 
     Raises NewerFormatError for a sound file of a later version.
     """
     if len(data) > STEP_PROOF_BYTES_MAX:
-        return StepVerdict(False, f"it has {len(data):,} bytes, and no proof of a step has over {STEP_PROOF_BYTES_MAX:,}")
+        return StepVerdict(
+            False, f"it has {len(data):,} bytes, and no proof of a step has over {STEP_PROOF_BYTES_MAX:,}"
+        )
     try:
         sections = {tag: data[start:end] for tag, (start, end) in unpack(data, KIND_PROOF).items()}
         return _verified(sections, digest, key)
