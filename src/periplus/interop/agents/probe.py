@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import subprocess
@@ -17,6 +17,7 @@ ANSWER_S: Final = 2.0
 _END_S: Final = 2.0
 _BYTES_MAX: Final = 1 << 20
 _SAID_MAX: Final = 300
+_ERRORS_KEPT: Final = 4_096
 _HELLO: Final = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "periplus-connect", "version": "1"}},
@@ -30,41 +31,99 @@ class Probed(NamedTuple):
     seconds: float
 
 
+class _Heard(NamedTuple):
+    """``said`` is the beginning of its output, ``errors`` that of its standard error. ``is_over``: it closed its output."""
+
+    said: bytes
+    errors: bytes
+    is_over: bool
+
+
 def probe_server(
     command: Sequence[str], *, cwd: str, environment: Mapping[str, str], answer_s: float = ANSWER_S
 ) -> Probed:
-    """Start the server and greet it, as an agent does."""
-    import selectors
-    import subprocess
-
+    """Start the server and greet it, as an agent does. It is ended then, with what it started."""
     begun = time.monotonic()
     try:
-        process = subprocess.Popen(  # noqa: S603 - the words of a config file of this person, which his agent runs too; no shell
-            list(command), cwd=cwd, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )  # fmt: skip
+        process = _started(command, cwd, environment)
     except OSError as error:
         return Probed(f"it cannot be started: {error.strerror}", 0.0)
+    try:
+        heard = _listen(process, json.dumps(_HELLO).encode() + b"\n", begun + answer_s, is_line=True)
+        seconds = time.monotonic() - begun
+        wrong = _judged(heard.said, is_over=heard.is_over, answer_s=answer_s)
+        _close(process.stdin)
+        if heard.is_over or not wrong:
+            _wait(process, _END_S)
+    finally:
+        _end(process)
+    told = _first_line(heard.errors) if heard.is_over else ""
+    return Probed(f"{wrong}{f': {told}' if told else ''}" if wrong else "", seconds)
+
+
+def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, str], end_s: float = 10.0) -> Probed:
+    """Run a hook in ``cwd``, a folder of no project, where it has nothing to say and must end well."""
+    begun = time.monotonic()
+    try:
+        # What it notes in that folder is not this person's trouble.
+        process = _started(command, cwd, {**environment, "XDG_STATE_HOME": cwd})
+    except OSError as error:
+        return Probed(f"it cannot be started: {error.strerror}", 0.0)
+    try:
+        heard = _listen(process, b"{}", begun + end_s, is_line=False)
+        has_ended = _wait(process, max(0.0, begun + end_s - time.monotonic()))
+        seconds = time.monotonic() - begun
+    finally:
+        _end(process)
+    said = _first_line(heard.errors) or _first_line(heard.said)
+    if not has_ended:
+        return Probed(f"it did not end within {end_s:g} s", end_s)
+    if process.returncode:
+        return Probed(f"it ended with {process.returncode}{f': {said}' if said else ''}", seconds)
+    return Probed(f"it spoke where it has nothing to say: {said}" if said else "", seconds)
+
+
+def _started(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """In a group of its own, so that what it starts can be ended with it. Raises OSError."""
+    import subprocess
+
+    return subprocess.Popen(  # noqa: S603 - the words of a config file of this person, which his agent runs too; no shell
+        list(command), cwd=cwd, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def _listen(process: subprocess.Popen[bytes], question: bytes, until: float, *, is_line: bool) -> _Heard:
+    """Ask, and hear its answer: a line, or all that it says till it closes its output. At most _BYTES_MAX, and till ``until``."""
+    import selectors
+
     assert process.stdin is not None
     assert process.stdout is not None
-    with process, selectors.DefaultSelector() as selector:
-        try:
-            process.stdin.write(json.dumps(_HELLO).encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            pass  # what it says, or that it says nothing, is told below
-        selector.register(process.stdout, selectors.EVENT_READ)
-        said, is_over = b"", False
-        while b"\n" not in said and len(said) < _BYTES_MAX and not is_over:
-            left = begun + answer_s - time.monotonic()
-            if left <= 0 or not selector.select(left):
+    assert process.stderr is not None
+    try:
+        process.stdin.write(question)
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # what it says, or that it says nothing, is told by who asked
+    if not is_line:
+        _close(process.stdin)
+    said, errors = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, said)
+        selector.register(process.stderr, selectors.EVENT_READ, errors)
+        while selector.get_map() and len(said) < _BYTES_MAX and not (is_line and b"\n" in said):
+            left = until - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
                 break
-            piece = os.read(process.stdout.fileno(), 1 << 16)
-            said += piece
-            is_over = not piece
-        seconds = time.monotonic() - begun
-        wrong = _judged(said, is_over=is_over, answer_s=answer_s)
-        told = _end(process)
-        return Probed(f"{wrong}{f': {told}' if told and is_over else ''}" if wrong else "", seconds)
+            for key, _ in ready:
+                piece = os.read(key.fd, 1 << 16)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                elif key.data is said or len(errors) < _ERRORS_KEPT:
+                    key.data.extend(piece)
+        is_over = process.stdout not in {key.fileobj for key in selector.get_map().values()}
+    return _Heard(bytes(said), bytes(errors), is_over)
 
 
 def _judged(said: bytes, *, is_over: bool, answer_s: float) -> str:
@@ -79,38 +138,38 @@ def _judged(said: bytes, *, is_over: bool, answer_s: float) -> str:
     return "it says what no server says" if said else f"no answer within {answer_s:g} s"
 
 
-def _end(process: subprocess.Popen[bytes]) -> str:
-    """Close its input, which ends it, or end it; the last line that it said of itself."""
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends within so many seconds."""
     import subprocess
 
     try:
-        _, told = process.communicate(timeout=_END_S)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.kill()
-        _, told = process.communicate()
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it and its group, where it has not ended; what it holds open is not waited for."""
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all of it has ended
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        _close(pipe)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    try:
+        if pipe is not None:
+            pipe.close()
     except BrokenPipeError:
-        process.kill()
-        told = b""
-    lines = told.decode("utf-8", "replace").strip().splitlines()
+        pass  # what was left to write is wanted by nobody
+
+
+def _first_line(data: bytes) -> str:
+    lines = data.decode("utf-8", "replace").strip().splitlines()
     return lines[0][:_SAID_MAX] if lines else ""
-
-
-def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, str], end_s: float = 10.0) -> Probed:
-    """Run a hook in ``cwd``, a folder of no project, where it has nothing to say and must end well."""
-    import subprocess
-
-    begun = time.monotonic()
-    try:
-        environment = {**environment, "XDG_STATE_HOME": cwd}  # what it notes there is not this person's trouble
-        done = subprocess.run(  # noqa: S603 - as above
-            list(command), cwd=cwd, env=environment, input=b"{}", capture_output=True, check=False, timeout=end_s
-        )
-    except OSError as error:
-        return Probed(f"it cannot be started: {error.strerror}", 0.0)
-    except subprocess.TimeoutExpired:
-        return Probed(f"it did not end within {end_s:g} s", end_s)
-    seconds = time.monotonic() - begun
-    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-    if done.returncode:
-        return Probed(f"it ended with {done.returncode}{f': {said[0][:_SAID_MAX]}' if said else ''}", seconds)
-    return Probed(f"it spoke where it has nothing to say: {said[0][:_SAID_MAX]}" if said else "", seconds)
