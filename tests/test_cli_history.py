@@ -331,3 +331,36 @@ def test_every_type_that_a_store_knows_can_be_asked_for(tmp_path):
     for name in names:
         assert main(["log", "--type", name, "--store", str(tmp_path)]) in (0, 1), name  # 1: nothing found
     assert main(["log", "--type", "rumour", "--store", str(tmp_path)]) == 2
+
+
+def test_where_the_archive_is_elsewhere_the_rest_is_shown_and_the_gap_told(tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path)
+    shell.folder.mkdir()
+    shell("init")
+    store = shell.folder / ".periplus"
+    config = store / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500\nlive_segments = 1"))
+    for number in range(9):
+        shell("remember", f"Thing number {number} of the boats", "--type", "note", "--key", f"k{number}")
+        if number in (5, 8):
+            shell("doctor", "--compact")
+    first = shell.json("log", "--limit", "100").records[-1].id
+    [archive] = store.glob("journal/lin_*/archive")
+    away = archive.rename(tmp_path / "away")
+    (store / "index.sqlite").unlink()
+    done = shell("log", "--limit", "100")
+    assert done.lines[0].startswith("gap: records 1 to ")
+    assert "Thing number 8" in done.out
+    assert shell.json("log", "--limit", "100").gaps[0].first == 1
+    assert "gap" not in shell("log", "--limit", "2").out
+    done = shell("show", first)
+    assert "Thing number 0" in done.out
+    assert "older records are not here" in done.out
+    told = shell("doctor", code=3).out
+    assert "segments before seq" in told
+    assert "index" not in told
+    shell("remember", "Life goes on", "--type", "note")
+    shell.fails("blame", first, code=3, wrong="missing")
+    away.rename(archive)
+    assert "older records" not in shell("show", first).out
+    shell("doctor")

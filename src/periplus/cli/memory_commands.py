@@ -360,6 +360,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
             history = project.history(entity)
         else:
             entity, history = project.show_at(arguments.reference, arguments.at)
+        is_cut = project.journal.index.has_floors
         records = records_out(project.journal, history)
         ground = project.ground()
         stale, standing = ground.stale(entity), ground.told(entity)
@@ -388,6 +389,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         yield "history"
         for record in history:
             yield visible(f"  {record.seq:>6}  {record.ts}  {record.action}  by {record.writer}")
+        if is_cut:
+            yield f"  {paint.bad}older records are not here{paint.end}: periplus doctor"
 
     face.emit(result, lines)
     return 0

@@ -18,6 +18,7 @@ __all__ = [
     "beside_others",
     "newest",
     "news",
+    "of_entity",
     "present_in_gap",
 ]
 
@@ -250,6 +251,13 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
                 row.version, row.key, row.summary, row.parents)  # fmt: skip
         if written != held:
             raise journal.index.damaged(f"record {row.seq} of {row.lineage} is not what the journal says")
+
+
+def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
+    """The records of an entity, by lineage, newest first: those that can be read."""
+    journal.project()
+    with _history(journal) as index:
+        return index.records("item_type = ? AND item_id = ? ORDER BY lineage, seq DESC", (item_type, item_id), -1)
 
 
 def versions_of_session(journal: Journal, lineage: str, session: str, limit: int) -> list[IndexedRecord]:

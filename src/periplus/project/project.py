@@ -370,11 +370,10 @@ class Project:
         return undo(self.journal, self.writer, seqs=seqs, session=session, lineage=lineage, key=key)
 
     def history(self, entity: Entity) -> list[IndexedRecord]:
-        """The records of one entity, newest first."""
-        self.journal.project()
-        self.journal.need_history()
-        where = "item_type = ? AND item_id = ? ORDER BY lineage, seq DESC"
-        return self.journal.index.records(where, (entity.item_type, entity.item_id), -1)
+        """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""
+        from periplus.journal.history import of_entity
+
+        return of_entity(self.journal, entity.item_type, entity.item_id)
 
     def log(
         self,
