@@ -65,7 +65,7 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         count = "1 entity" if done.entities == 1 else f"{done.entities:,} entities"
-        yield f"{visible(done.folder)}: {count}; {done.written:,} files written, {done.unchanged:,} as they were, {done.removed:,} removed"
+        yield f"{visible(done.folder)}: {count}; {done.written:,} file{'s' * (done.written != 1)} written, {done.unchanged:,} as they were, {done.removed:,} removed"
         yield f"Begin with {visible(os.path.join(done.folder, 'README.md'))}"
 
     face.emit(result, lines)
