@@ -440,7 +440,7 @@ def test_whatever_bytes_arrive_the_wire_stands(pieces):
         ("no answer", "indeterminate", "its answer is none"),
     ],
 )
-def test_floods(bench, mode, outcome, said):
+def test_a_server_that_floods_is_cut_off_and_the_call_was_sent_once(bench, mode, outcome, said):
     one = bench(mode)
     result = one(server="s", tool="write", arguments={"text": "hi"})
     assert result.outcome == outcome
@@ -635,7 +635,7 @@ def test_names_of_tools_stay_within_their_server(name):
         assert name.isascii()
 
 
-def test_lookalikes():
+def test_names_that_a_person_would_take_for_each_other_are_one():
     assert lookalike("get_user1") == lookalike("GetUserI") != lookalike("get_users")
 
 

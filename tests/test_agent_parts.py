@@ -96,7 +96,7 @@ def test_reads_alone_are_one_wave(count):
         ("file:./src/", "file:src", True), ("process:", "network:", False), ("network:a", "network:b", True), ("file:a", "file:b", False),
     ],
 )  # fmt: skip
-def test_what_meets(one, other, met):
+def test_two_accesses_meet_where_one_writes_what_the_other_touches(one, other, met):
     for first, second in ((one, other), (other, one)):
         assert meet(Access(resource=first, mode="read"), Access(resource=second, mode="write")) is met
         assert not meet(Access(resource=first, mode="read"), Access(resource=second, mode="read"))

@@ -67,7 +67,7 @@ def hub(tool, *, server="hub", **arguments):
         (("shell", {"command": ["rm"]}), "ask", "ask", "allow"),
     ],
 )  # fmt: skip
-def test_modes(call, asking, default, autonomous):
+def test_each_mode_judges_each_call(call, asking, default, autonomous):
     assert [verdict(mode, *call) for mode in MODES] == [asking, default, autonomous]
 
 
@@ -137,7 +137,7 @@ def test_modes(call, asking, default, autonomous):
         (["allow web_fetch"], ("web_fetch", {"url": "https://x.example"}), "allow"),
     ],
 )  # fmt: skip
-def test_rules(rules, call, expected):
+def test_of_the_rules_that_match_the_strictest_wins(rules, call, expected):
     assert verdict("default", *call, rules) == expected
 
 

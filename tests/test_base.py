@@ -202,7 +202,7 @@ def test_bytes_decode_to_what_encodes_to_them_or_not_at_all(data):
 # ---- digests and varints
 
 
-def test_digests():
+def test_a_digest_as_text_is_64_small_hexadecimal_digits_and_nothing_else():
     text = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert sha256(b"").hex() == text
     assert parse_digest(text) == sha256(b"")
@@ -257,7 +257,7 @@ def test_zigzag_round_trips_within_64_bits(value):
     assert 0 <= zigzag(value) <= UINT_MAX
 
 
-def test_zigzag_order():
+def test_zigzag_counts_from_zero_outwards():
     assert [zigzag(value) for value in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
 
 
@@ -427,7 +427,7 @@ def test_moments_are_read_in_any_offset_and_precision(text, ms):
     assert parse_ms(text) == ms
 
 
-def test_clocks():
+def test_a_fixed_clock_steps_and_the_systems_clock_is_the_time():
     clock = FixedClock(1000, step_ms=5)
     assert [clock.now_ms(), clock.now_ms()] == [1000, 1005]
     clock.advance(90)

@@ -197,7 +197,7 @@ def test_its_holders_activity_moves_the_end_on_and_nobody_elses(ada, bob, clock)
     assert bob.work.claims() == [], "what is over is not brought back"
 
 
-def test_release(ada, bob):
+def test_who_holds_a_claim_releases_it_and_others_need_force(ada, bob):
     one, two = (ada.work.claim(asked(path)).claim for path in ("src", "tests"))
     theirs = bob.work.claim(asked("docs")).claim
     with pytest.raises(RefusedError, match="a claim of bob"):

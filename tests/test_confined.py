@@ -334,7 +334,7 @@ def test_a_folder_swapped_for_a_link_in_the_middle(folder, what, swapped, at):
     assert print_of(outside) == before
 
 
-def test_too_much(folder):
+def test_files_and_folders_over_their_limits_are_refused(folder):
     (folder / "large").write_bytes(b"x" * 11)
     with Confined(os.fspath(folder), limits=Limits(file_bytes_max=10, entries_max=2)) as confined:
         confined.write("a", b"x" * 10)

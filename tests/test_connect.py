@@ -282,7 +282,7 @@ def test_where_nothing_is(tmp_path, name, scope):
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"\xef\xbb\xbf", b"  \r\n", b"{}", b"{ }\n", b"{\n}\n", b"// later\n", b"/* a */ {} // b"]
 )
-def test_empty_files(place, data):
+def test_a_file_with_nothing_in_it_is_filled_and_comes_back(place, data):
     for path in (".vscode/mcp.json", ".gemini/settings.json"):
         (place.base / path).parent.mkdir()
         (place.base / path).write_bytes(data)
@@ -456,8 +456,7 @@ def test_files_that_may_not_be_changed(place):
     refused(place, RefusedError, "no plain file")
 
 
-def test_links(place):
-    """A link stays a link; within a project none leads out of it."""
+def test_a_link_stays_a_link_and_none_leads_out_of_the_project(place):
     outside = place.folder / "outside"
     outside.mkdir()
     (outside / "mcp.json").write_text("{}")

@@ -187,7 +187,7 @@ def test_unification_by_example(a, b, common):
     assert (None if found is None else str(found)) == common
 
 
-def test_prints():
+def test_a_type_prints_as_the_specification_writes_it():
     assert str(STRING) == "String"
     assert str(DICT(STRING, UNION(INT, BOOL, LIST(ANY)))) == "Dict[String, Union[Bool, Int, List[Any]]]"
     assert str(RECORD({"size": INT, "name": STRING})) == "Record[name[String], size[Int]]"

@@ -85,7 +85,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_golden(name):
+def test_each_export_is_the_golden_file(name):
     data = golden_trail()
     text = FORMATS[name](source_of(data, [LONG_TEXT]), data)
     path = GOLDEN / name
@@ -425,7 +425,7 @@ def test_agent_trace_reads_the_files_of_the_commit(sh):
         (("run.pplt", "--format", "pdf"), 2, "invalid choice"),
     ],
 )  # fmt: skip
-def test_wrong_input(sh, words, code, wrong):
+def test_an_export_of_what_is_wrong_is_refused_and_writes_nothing(sh, words, code, wrong):
     sh("init")
     (sh.folder / "run.pplt").write_bytes(built(("NOP",))[0])
     (sh.folder / "text").write_text("hello")

@@ -60,7 +60,7 @@ def test_every_record_becomes_its_step():
     ]
 
 
-def test_outcomes():
+def test_calls_have_the_outcomes_that_their_results_tell():
     steps = {step.operands[0]: step for step in steps_of(read(FIXTURES / "codex-mappings.jsonl"))}
     ok, failed = steps["ls boats"], steps["cat 'old paint.txt'"]
     assert (ok.outcome, ok.exit_code, ok.result.value) == ("ok", 0, hashlib.sha256(b"a\nb\n").digest())

@@ -32,7 +32,7 @@ from periplus.interop.commands import COMMAND_CHARS_MAX, Action, commit_digest, 
         ("bundle exec rspec spec/a_spec.rb", "bundle exec rspec spec/a_spec.rb"),
     ],
 )
-def test_test_runners(command, target):
+def test_a_command_that_runs_tests_is_a_test(command, target):
     assert recognise(command) == [Action("test", target)]
 
 
@@ -62,7 +62,7 @@ def test_what_is_just_a_command(command):
         ("GIT_EDITOR=true git -c user.name=x commit -m y", "y"),
     ],
 )
-def test_commit_messages(command, message):
+def test_a_commit_has_its_message_however_it_is_given(command, message):
     assert recognise(command) == [Action("commit", message)]
 
 
@@ -86,7 +86,7 @@ def test_several_things_in_one_command():
         ("ag -- -dash dir", "-dash", "dir"),
     ],
 )
-def test_searches(command, pattern, path):
+def test_a_search_has_its_pattern_and_its_path(command, pattern, path):
     assert recognise(command) == [Action("search", pattern, path)]
 
 
@@ -113,7 +113,7 @@ def test_searches(command, pattern, path):
         ("9" * 50 + " passed", 10**9),
     ],
 )
-def test_passed_counts(output, count):
+def test_what_a_runner_prints_says_how_many_tests_passed(output, count):
     assert passed_count(output) == count
 
 

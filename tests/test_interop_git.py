@@ -214,7 +214,7 @@ def test_what_is_no_repository(tmp_path, repository):
     refuse(file, NotFoundError, "no folder")
 
 
-def test_git_missing(repository, monkeypatch, tmp_path):
+def test_without_git_the_error_says_so(repository, monkeypatch, tmp_path):
     repository.commit("one", a="1")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentFailure, match="git is not installed"):

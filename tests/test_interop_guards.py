@@ -143,7 +143,7 @@ def test_line_ends_of_windows_and_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize("depth", [70, 500, 3000, 100_000])
-def test_deep_nesting(tmp_path, depth):
+def test_what_is_nested_deep_costs_its_own_record_at_most(tmp_path, depth):
     deep = b"[" * depth + b"]" * depth
     data = json.dumps(PROMPT).encode() + b'\n{"type":"assistant","uuid":"a","message":{"content":[{"type":"tool_use",'
     data += b'"id":"t","name":"X","input":{"x":' + deep + b"}}]}}\n"

@@ -308,7 +308,7 @@ def test_commits_and_pushes(command, expected):
         ("bash -lc 'rg foo src'", [Action("search", "foo", "src")]),
     ],
 )
-def test_searches(command, expected):
+def test_a_search_in_a_shell_text_is_told_from_what_is_none(command, expected):
     assert recognise(command) == expected
 
 

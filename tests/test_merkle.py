@@ -139,7 +139,7 @@ def hexes(nodes):
 
 
 @pytest.mark.parametrize("size", range(9))
-def test_known_roots(size):
+def test_roots_are_those_of_the_reference(size):
     assert root_of(KNOWN_LEAVES[:size]).hex() == KNOWN_ROOTS[size]
     assert Tree(KNOWN_LEAVES).root(size).hex() == KNOWN_ROOTS[size]
 

@@ -394,7 +394,7 @@ def test_a_hostile_glob_takes_no_time():
      ("a > b", None), ("a $b", None), ("a `b`", None), ("a\nb", None), ("a \\b", None), ("~/x", None), ("a *", None), ("A=1 b", None),
      ("-x", None), ("", None), ("'", None), ("a 'b", None), ("a #b", None), ("a (b)", None), ("!a", None), ("a {b,c}", None)],
 )  # fmt: skip
-def test_plain_words(text, words):
+def test_only_a_command_without_shell_syntax_has_plain_words(text, words):
     assert plain_words(text) == words
 
 
@@ -526,7 +526,7 @@ def test_a_test_run_is_counted_by_its_report(tmp_path):
         ('<!DOCTYPE x [<!ENTITY a "b">]><testsuite><testcase/></testsuite>', None),
     ],
 )
-def test_junit_reports(text, counts):
+def test_a_junit_report_is_counted_and_what_is_none_is_refused(text, counts):
     assert read_junit(text.encode()) == counts
 
 

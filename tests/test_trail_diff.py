@@ -103,7 +103,7 @@ def test_what_is_withheld_cannot_be_compared():
     assert not compared(withhold(first, hide), first).is_equal
 
 
-def test_header_changes():
+def test_the_headers_of_two_trails_are_told_apart_field_by_field():
     first = says("x", header=Header("a", "t", title="one", base="main"))
     second = says("x", header=Header("a", "u", model="m", base="main"))
     told = [(one.name, one.a, one.b) for one in header_changes((TrailReader(first),), (TrailReader(second),))]

@@ -395,5 +395,5 @@ def test_following_what_is_found(shell):
         (["--follow", "missing.jsonl"], "there is no file"),
     ],
 )
-def test_following_nothing(shell, words, wrong):
+def test_there_must_be_something_to_follow(shell, words, wrong):
     shell.fails("trail", "import", *words, code=1 if "missing.jsonl" in words else 2, wrong=wrong)

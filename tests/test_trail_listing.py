@@ -110,7 +110,7 @@ def test_json_keeps_what_it_escapes():
     assert step["operands"]["text"] == step["error"] == step["note"] == HOSTILE
 
 
-def test_visible():
+def test_what_is_not_seen_is_shown_as_an_escape():
     assert visible("a é 日 😀") == "a é 日 😀"
     assert visible("\n\t\r\x1b\u202e\U000e0041") == "\\n\\t\\r\\x1b\\u202e\\U000e0041"
 

@@ -201,7 +201,7 @@ def test_any_step_of_a_real_trail_can_be_removed(folder):
         f"shortened {TOKEN[:13]}... and on",
     ],
 )
-def test_traces(tells):
+def test_what_would_give_a_secret_away_is_withheld_with_it(tells):
     trail = trail_of("nothing", tells, f"the key is {TOKEN}", ("COMMAND_RUN", ("echo",), {"note": "fine"}))
     done = redact(trail, texts=(TOKEN,))
     assert (done.chosen, done.traces) == (1 + (TOKEN in tells), 0 + (TOKEN not in tells))
@@ -370,7 +370,7 @@ def test_a_trail_that_lies_is_not_redacted():
 # Expressions of people
 
 
-def test_expressions():
+def test_an_expression_finds_its_texts_and_a_wrong_one_is_refused():
     assert find_matches(r"\d+", ["a1b22", "c", "22"]) == {0: ("1", "22"), 2: ("22",)}
     assert find_matches("x*", ["y"]) == {}
     assert find_matches("é|\udcff", ["é\udcff"]) == {0: ("é", "\udcff")}

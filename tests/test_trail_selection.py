@@ -130,7 +130,7 @@ def test_shown_and_hidden_are_all(trail_steps, first, end, outcomes):
         ("a\nb", ["a\nb"], ["a", "a\nb\n"]),
     ],
 )
-def test_globs(glob, matches, others):
+def test_a_glob_of_paths_fits_whole_paths(glob, matches, others):
     match = path_matcher(glob)
     assert [path for path in matches if not match(path)] == []
     assert [path for path in others if match(path)] == []

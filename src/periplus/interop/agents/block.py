@@ -78,15 +78,7 @@ def put_block(text: str, body: str, path: str) -> str:
         kept = "\r" if text[held.end - 1] == "\r" else ""
         return text[: held.start] + part + kept + text[held.end :]
     bare = text.removeprefix(_MARK)
-    gap = (
-        ""
-        if not bare
-        else line
-        if bare.endswith(line * 2) or bare == line
-        else line
-        if bare.endswith("\n")
-        else line * 2
-    )
+    gap = "" if not bare else line if bare.endswith("\n") else line * 2
     return text + gap + part + line
 
 
