@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -273,12 +274,12 @@ def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
 
 
 def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
-    with FakeProvider(
-        Failure(503, {"error": {"message": "busy"}}), says("Nothing to do."), *[says("Yes.")] * 4
-    ) as fake:
+    busy = Failure(503, {"error": {"message": "busy"}})
+    with FakeProvider(busy, busy, says("Nothing to do."), *[says("Yes.")] * 4) as fake:
         use(shell, fake)
         said = shell("run", "look").out
     assert "(no answer at try 1 of 10; the next in 1 s: " in said
+    assert re.search(r"^\(no answer at try 2 of 10; the next in [12] s\)$", said, re.MULTILINE)  # why is said once
     assert "broke off" not in said
     assert "Nothing to do." in said
 

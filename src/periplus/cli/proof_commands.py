@@ -273,8 +273,8 @@ def _told(verdict: ProofVerdict, width: int | None) -> Iterator[str]:
     """What a proof that holds says."""
     kind, _, lineage, size, root, _, _, _, seqs, texts, stubs = _stated(verdict)
     if kind == "head":
-        first = f"{size:,} records" if size != 1 else "record"
-        yield f"The head of the first {first} of lineage {visible(lineage)}, root {root}"
+        records = f"{size:,} records" if size != 1 else "record"
+        yield f"The head of the first {records} of lineage {visible(lineage)}, root {root}"
     if kind == "consistency":
         yield f"The {size:,} records of lineage {visible(lineage)} begin with the earlier ones."
     if kind == "bundle":

@@ -38,6 +38,7 @@ class EventLines:
         self._by_line = by_line
         self._held = ""
         self._at_start = True
+        self._waits_for = ""  # what is wrong with the provider
         self._has_grown = False  # whether something of the answer was shown that is being given
         self._names: dict[str, str] = {}  # of subagents, by their session
         self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
@@ -164,7 +165,9 @@ class EventLines:
         from periplus.agent.retry import ATTEMPTS_MAX
 
         wait_s = max(1, round(event.wait_ms / 1000))
-        self._line(f"(no answer at try {event.attempt} of {ATTEMPTS_MAX}; the next in {wait_s} s: {event.error})")
+        why = "" if event.error == self._waits_for else f": {event.error}"  # said once
+        self._waits_for = event.error
+        self._line(f"(no answer at try {event.attempt} of {ATTEMPTS_MAX}; the next in {wait_s} s{why})")
 
     def _tool_started(self, event: Any) -> None:
         self._line(f"· {_call_line(event)}")
