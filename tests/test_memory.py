@@ -424,6 +424,38 @@ def test_what_was_too_common_is_not_when_documents_go(project, is_other):
     assert {*found()} == {receipt.item_id for receipt in kept[:10]}
 
 
+def test_what_comes_in_at_once_is_merged_now_and_then_and_a_single_memory_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("periplus.memory.index._MERGED_FROM", 20)
+    merged = []
+    with Project(Project.init(os.fspath(tmp_path)).root, WRITER) as project:
+        project.journal.index.db.set_trace_callback(lambda said: merged.append(said) if "'optimize'" in said else None)
+        counts = []
+        for number in range(200):
+            keep(project, f"the tide of day {number}")
+            counts.append(len(merged) // 2)  # two tables
+        assert counts[18] == 0
+        assert counts[19] == 1
+        assert 4 < counts[-1] < 10
+        db = project.journal.index.db
+        db.set_trace_callback(None)
+        db.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+        assert project.recall("day 7 tide").hits[0].text == "the tide of day 7"
+    with Project(tmp_path / ".periplus", WRITER) as project:
+        project.journal.index.db.set_trace_callback(lambda said: merged.append(said) if "'optimize'" in said else None)
+        keep(project, "one more")
+        assert len(merged) // 2 == counts[-1]
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_few_or_many_that_were_replaced_stay_away(project, count):
+    new = []
+    for number in range(count):
+        old = keep(project, f"Boats leave at hour {number}", "decision")
+        new.append(keep(project, f"Ships leave at hour {number}", "decision", supersedes=(old.item_id,)).item_id)
+    found = project.recall("boats leave hour", limit=100)
+    assert sorted(ids(found)) == sorted(new)
+
+
 # ---- brief
 
 

@@ -80,6 +80,8 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
 _VERSION: Final = 7
+_MERGED_FROM: Final = 4_000
+_MERGED_SHARE: Final = 4
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
 _TIME_SHIFT: Final = 15
 _PLACE_MASK: Final = (1 << _TIME_SHIFT) - 1
@@ -136,6 +138,8 @@ class MemoryIndexer:
         """``hidden`` are types that the project declares and does not want to find by their words."""
         self._read = read
         self._hidden = UNSEARCHED | hidden
+        self._added = 0  # documents since the full text was merged
+        self._due = _MERGED_FROM
         if hidden:  # an index that was made with others is made anew
             import zlib
 
@@ -165,9 +169,9 @@ class MemoryIndexer:
                 pending.append(item)
                 size += len(item.document.body) + len(item.document.context)
             if size > _PENDING_CHARACTERS_MAX:
-                _insert_all(db, pending)
+                self._insert_all(db, pending)
                 pending, size = [], 0
-        _insert_all(db, pending)
+        self._insert_all(db, pending)
 
     def check(
         self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
@@ -188,6 +192,23 @@ class MemoryIndexer:
                 db.executemany("DELETE FROM vectors WHERE id = ?", ids)
             for table in ("documents", "texts", "touched", "replaced", "links", "search_faults"):
                 db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
+
+    def _insert_all(self, db: sqlite3.Connection, pending: list[Pending]) -> None:
+        """Insert in the order of the row numbers: the full text takes them in one run that way.
+
+        Where much came in at once the parts of the full text are merged, for a search looks into each of them: a quarter more than
+        there was, so that it costs a store that is filled a few percent, and who remembers one thing nothing.
+        """
+        for item in sorted(pending, key=lambda item: (item.id, item.key, item.document.part)):
+            _insert(db, item)
+        self._added += len(pending)
+        if self._added < self._due:
+            return
+        self._due = max(_MERGED_FROM, db.execute("SELECT COUNT(*) FROM documents").fetchone()[0] // _MERGED_SHARE)
+        if self._added >= self._due:
+            self._added = 0
+            for table in TABLES:
+                db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - constants
 
     def rows_of(self, entity: Entity) -> Rows:
         """What the tables hold of a live entity, links aside. What reading a trail raises is told as its fault."""
@@ -235,12 +256,6 @@ def _row_id(ts: str, place: int) -> int:
     from periplus.base.clock import parse_ms
 
     return max(0, parse_ms(ts) or 0) << _TIME_SHIFT | place & _PLACE_MASK
-
-
-def _insert_all(db: sqlite3.Connection, pending: list[Pending]) -> None:
-    """Insert in the order of the row numbers: the full text takes them in one run that way."""
-    for item in sorted(pending, key=lambda item: (item.id, item.key, item.document.part)):
-        _insert(db, item)
 
 
 def _senses(item_type: str, document: Document, body: str, context: str) -> str:

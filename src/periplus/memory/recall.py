@@ -60,6 +60,7 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
+_REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
 _SENSES_MAX: Final = 48
@@ -308,20 +309,25 @@ class _View:
 
         A step is lifted by its session as a whole, and a session by the best of its steps.
         """
-        sessions = {one.item_id: one.bm25 for one in (*candidates, *support) if one.kind == "session"}
-        steps: dict[str, float] = {}
+        sessions, steps = dict[str, float](), dict[str, float]()
         for one in (*candidates, *support):
-            if one.item_type == "trail" and one.kind != "session":
+            if one.item_type != "trail":
+                continue
+            if one.kind == "session":
+                sessions[one.item_id] = one.bm25
+            else:
                 steps[one.item_id] = max(steps.get(one.item_id, 0.0), one.bm25 * self._kind_weights[one.kind])
         known = {(hit.item_type, hit.item_id, hit.part) for hit in direct}
         ranked: dict[tuple[str, str, int], _Ranked] = {}
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
         replaced = self._replaced(candidates)
         has_own_conditions = bool(self._filters.tag or self._filters.author)
-        ended = {(one.item_type, one.state) for one in candidates}
-        ended = {pair for pair in ended if is_ended(*pair, self.journal.types)}
+        ended: dict[tuple[str, str], bool] = {}
         for one in candidates:
-            has_ended = one.item_id in replaced or (one.item_type, one.state) in ended
+            state = (one.item_type, one.state)
+            if state not in ended:
+                ended[state] = is_ended(*state, self.journal.types)
+            has_ended = ended[state] or one.item_id in replaced
             beside = 0.0
             if one.item_type == "trail":
                 beside = (
@@ -354,13 +360,20 @@ class _View:
         if one.label and not self._asked.isdisjoint(one.label.split()):
             factor *= _LABEL_FACTOR
         factor *= 0.5 + one.confidence / 200
-        factor *= 0.8 + 0.2 * 0.5 ** (max(0, self._now_ms - one.ms) / _HALF_LIFE_MS)
+        age_ms = self._now_ms - one.ms
+        factor *= 0.8 + 0.2 * 0.5 ** (age_ms / _HALF_LIFE_MS if age_ms > 0 else 0.0)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
         return int(score * _ENDED_FACTOR) if has_ended and self._filters.with_ended else score
 
     def _replaced(self, candidates: list[Candidate]) -> set[str]:
         """Which of the candidates something that still holds has replaced, whatever their own state says."""
         ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
+        few = self.db.execute(
+            "SELECT DISTINCT target FROM replaced ORDER BY target LIMIT ?", (_REPLACED_FEW,)
+        ).fetchall()
+        if len(few) < _REPLACED_FEW:  # all of them: most stores have no more
+            known = frozenset(ids)
+            return {target for (target,) in few if target in known and self._replacements(target)}
         rows = self.db.execute(
             "SELECT DISTINCT target FROM replaced WHERE target IN (SELECT value FROM json_each(?)) ORDER BY target",
             ("[" + ",".join(f'"{item_id}"' for item_id in ids) + "]",),
@@ -429,7 +442,9 @@ class _View:
 
     def best_first(self, heap: list[_Ranked]) -> Iterator[Hit]:
         """The hits in their order, each made when it is asked for."""
-        waiting = {one.candidate.item_id: one.negative_score for one in heap if one.candidate.item_type != "trail"}
+        waiting: dict[str, int] = {}  # asked for only where what was replaced is shown too
+        if self._filters.with_ended:
+            waiting = {one.candidate.item_id: one.negative_score for one in heap if one.candidate.item_type != "trail"}
         taken: dict[str, int] = {}
         while heap:
             top = heap[0]
@@ -502,8 +517,8 @@ class _View:
         paths = [word for word in self._words if word in on_path]
         rest = [word for word in self._words if word not in said and word not in on_path]
         if rest:
-            beginnings = {word[:_STEM_CHARACTERS] for word in (*said, *on_path) if len(word) >= _STEM_CHARACTERS}
-            rest = [word for word in rest if word[:_STEM_CHARACTERS] in beginnings]
+            whole = f" {title} {body} {path}"
+            rest = [word for word in rest if len(word) >= _STEM_CHARACTERS and f" {word[:_STEM_CHARACTERS]}" in whole]
         why = []
         if same:
             why.append(f"says {', '.join(same)}")

@@ -119,7 +119,7 @@ def joined_by(
         f"SELECT {_COLUMNS}, 0.0 FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {where} ORDER BY d.id DESC",  # noqa: S608 - constants
         (f"[{','.join(str(row_id) for row_id in near if row_id not in found)}]", *arguments),
     ).fetchall()
-    added = [Candidate._make(row) for row in rows]
+    added = [Candidate(*row) for row in rows]
     return [*candidates, *(one._replace(bm25=share * best * near[one.id]) for one in added)]
 
 
@@ -148,12 +148,13 @@ class _Search:
         self._kinds = kinds
         self._scope = " OR ".join(f'kind : "{kind_token(kind)}"' for kind in kinds)
         self._where, self._arguments = _conditions(filters)
-        self._common = _known_common(db)
 
     def run(self, words: Sequence[str], most: int) -> list[Candidate]:
         terms = [f'"{word}"' for word in words]
         table = self._table
         size = self._size()
+        if not size:
+            return []
         if size <= table.small_max:
             return self._all(terms, size, most)
         if size > table.middle_max:  # the senses of words are common there: counting them costs more than the words do
@@ -187,7 +188,8 @@ class _Search:
     def _gathered(self, terms: list[str], reach: _Reach, most: int) -> list[Candidate]:
         """The best of those documents that the rarer terms bring in, in a table of many."""
         table = self._table
-        held = {term: self._documents_of(term, reach.gathered_max) for term in terms}
+        common_known = _known_common(self._db)
+        held = {term: self._documents_of(term, reach.gathered_max, common_known) for term in terms}
         counted = sorted((len(rows), at, term) for at, (term, rows) in enumerate(held.items()))
         rare: list[str] = []
         left = reach.gathered_max
@@ -203,18 +205,24 @@ class _Search:
             gathered = self._newest(rare[0], reach)
         some, others = " OR ".join(rare), " OR ".join(common)
         match = f"(({some}) AND ({others})) OR (({some}) NOT ({others}))" if common else some
-        rows = self._db.execute(  # constants and question marks only; terms are quoted and hold no quote
-            f"SELECT {_COLUMNS}, b FROM (SELECT rowid AS id, -bm25({table.name}, {table.weights}) AS b FROM {table.name} "  # noqa: S608
-            f"WHERE {table.name} MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY b DESC, id DESC LIMIT ?) "
-            "JOIN documents d USING (id) ORDER BY b DESC, d.id DESC",
-            (match, f"[{','.join(map(str, gathered))}]", most),
+        scored = self._db.execute(  # constants and question marks only; terms are quoted and hold no quote
+            f"SELECT -bm25({table.name}, {table.weights}), rowid FROM {table.name}"  # noqa: S608
+            f" WHERE {table.name} MATCH ? AND +rowid IN (SELECT value FROM json_each(?))",
+            (match, f"[{','.join(map(str, gathered))}]"),
         ).fetchall()
-        return [Candidate._make(row) for row in rows]
+        scored.sort(reverse=True)
+        best = scored[:most]
+        rows = self._db.execute(
+            f"SELECT {_COLUMNS} FROM documents d WHERE d.id IN ({', '.join('?' * len(best))})",  # noqa: S608 - question marks
+            [row_id for _, row_id in best],
+        ).fetchall()
+        documents = {row[0]: row for row in rows}
+        return [Candidate(*(*documents[row_id], bm25)) for bm25, row_id in best if row_id in documents]
 
-    def _documents_of(self, term: str, most: int) -> Sequence[int]:
+    def _documents_of(self, term: str, most: int, common: dict[tuple[str, str, str], int]) -> Sequence[int]:
         """The documents that match, none of them more than ``most``; as many of no use where there are so many."""
         key = (self._table.name, self._scope, term)
-        if most <= self._common.get(key, 0):
+        if most <= common.get(key, 0):
             return range(most)
         name = self._table.name
         found = self._db.execute(
@@ -223,7 +231,7 @@ class _Search:
         ).fetchall()
         if len(found) < most:
             return [row_id for (row_id,) in found]
-        self._common[key] = most
+        common[key] = most
         return range(most)
 
     def _most_terms(self, held: list[Sequence[int]], reach: _Reach) -> list[int]:
