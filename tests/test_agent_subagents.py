@@ -19,10 +19,12 @@ from tests.fake_provider import FakeProvider, Hanging
 
 from periplus.agent.calls import CALLING, Calling
 from periplus.agent.cancel import CancelToken
-from periplus.agent.contracts import Access, ToolDecision, Usage
+from periplus.agent.contracts import Access, ModelError, ToolDecision, Usage
 from periplus.agent.events import AgentEnded, AgentStarted, ToolStarted, event_schema
 from periplus.agent.hooks import Functions
+from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.scheduler import is_read, waves
+from periplus.agent.subagents.lending import lent_client
 from periplus.agent.subagents.spawning import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
 from periplus.agent.tools.table import Tool, schema_of
 from periplus.agent.tools.workspace import Turnstile
@@ -852,3 +854,21 @@ def test_what_it_spent_before_the_kill_counts_for_the_turn_that_goes_on(folder):
 
 class Killed(BaseException):
     """The process is gone, as far as the loop can tell."""
+
+
+@pytest.mark.parametrize("asked", ["complete", "stream"])
+def test_one_that_was_stopped_while_it_waited_for_the_model_asks_it_nothing(asked):
+    """The model is lent to one at a time: what stops all of them frees it for those that wait."""
+    requests = []
+
+    def speak(messages, tools):
+        requests.append(messages)
+        return answer("said")
+
+    lock = threading.Lock()
+    lent = lent_client(ScriptedClient(speak), lock)
+    lent.cancel()
+    with pytest.raises(ModelError, match="stopped"):
+        list(lent.stream((), ())) if asked == "stream" else lent.complete((), ())
+    assert requests == []
+    assert not lock.locked()

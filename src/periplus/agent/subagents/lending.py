@@ -63,10 +63,14 @@ class _LentClient:
             cancel()
 
     def _take(self) -> None:
-        while not self._lock.acquire(timeout=_LOOKS_S):
-            if self._is_stopped:
-                raise ModelError("the turn was stopped")
-        self._is_mine = True
+        is_taken = False
+        while not is_taken and not self._is_stopped:
+            is_taken = self._lock.acquire(timeout=_LOOKS_S)
+        self._is_mine = is_taken
+        if self._is_stopped:  # while it waited, or just as it got the model
+            if is_taken:
+                self._give()
+            raise ModelError("the turn was stopped")
 
     def _give(self) -> None:
         self._is_mine = False
