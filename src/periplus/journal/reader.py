@@ -183,11 +183,8 @@ class JournalReader:
         """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
         self._read_through(item_type)
         found = self._live(item_type, item_id)
-        if (
-            found is None
-            and (item_type, item_id) not in self._overlay.touched
-            and self.index.has_live_head(item_type, item_id)
-        ):
+        key = (item_type, item_id)
+        if found is None and self.index.has_live_head(*key) and key not in self._overlay.touched:
             raise self.index.damaged(f"{item_id} is not found by its name")
         return found
 
