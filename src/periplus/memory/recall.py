@@ -4,10 +4,11 @@ Candidates come from ``memory.search``. The score of a candidate is
 
     BM25 over its fields  ×  weight of its type and state  ×  freshness  ×  confidence  +  0.3 × the score of its session
 
-with the words around it and its date as weaker fields. What is named by its id, or is about a path that the question
+with the words around it and its date as weaker fields, and half as much again where the question names what the text is labelled
+with (``Ann: …``). What is named by its id, or is about a path that the question
 names, comes before all others. What was replaced is not shown unless asked for: what replaced it stands in its place,
 and where both are shown the old one comes later. Of one trail the fifth hit counts a little less than those before it, the
-sixth less again, so that a long session does not fill the page. The order is total: score, then newer, then id; the
+sixth less again, so that a long session does not fill the page, unless only kinds of steps are asked for. The order is total: score, then newer, then id; the
 same store and question give the same answer.
 
 Only what is shown is decoded and looked up on disk: the candidates lie in a heap under the most that each can score,
