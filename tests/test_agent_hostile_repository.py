@@ -239,7 +239,7 @@ def test_before_trust_nothing_of_the_repository_runs_or_is_believed(trap):
         trap.use(fake)
         plan = trap.run("look around", "--dry-run")
         assert "mode: default" in plan.out
-        assert "oracle: \n" in plan.out
+        assert "oracle: none\n" in plan.out
         done = trap.run("look around and add kept.txt")
         requests = json.dumps(fake.requests)
         headers = [one for _, one, _ in fake.requests]

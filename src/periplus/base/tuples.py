@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import NamedTuple
 else:
-    from collections import _tuplegetter
+    try:
+        from _collections import _tuplegetter
+    except ImportError:  # a Python that has it not in C
+        from operator import itemgetter
+
+        def _tuplegetter(at, doc):
+            return property(itemgetter(at), doc=doc)
 
     class _Maker(type):
         def __new__(maker, name, bases, namespace):
