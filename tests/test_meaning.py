@@ -126,6 +126,20 @@ def test_vectors_are_made_once_go_with_their_documents_and_follow_the_model(plac
         assert texts(project, "rudder of the vessel")
 
 
+def test_the_index_with_vectors_stays_as_it_is_when_it_is_opened_again(place, model):
+    with Project(place, ADA, embeddings=model) as project:
+        texts(project, "rudder")
+        made = vectors_in(project)
+        path = project.journal.layout.index
+        index = os.stat(path).st_ino
+    for embeddings in (model, None, model):
+        with Project(place, ADA, embeddings=embeddings) as project:
+            assert texts(project, "hull")
+            assert not project.journal.index.is_damaged
+            assert vectors_in(project) == made
+        assert os.stat(path).st_ino == index
+
+
 def test_a_store_that_somebody_writes_in_is_asked_all_the_same(place, model):
     import sqlite3
 
