@@ -291,6 +291,22 @@ def test_check_tells_claims_constraints_and_traps_of_a_path(ada, bob, tmp_path):
     assert bob.work.check(["docs"]).rules == ()
 
 
+def test_check_takes_every_path_that_a_memory_can_be_about(ada, bob, tmp_path):
+    (tmp_path / "src").mkdir()
+    names = ["src/a\nb.py", "src/\t", "src/\x1b[31m.py", "src/ "]
+    for name in names:
+        (tmp_path / name).write_text("x = 1\n")
+        ada.remember(Memory("trap", f"of {name!r}", about=(name,)))
+    bob.work.claim(asked("src"))
+    found = ada.work.check(names)
+    assert [one.path for one in found.blocked] == names
+    assert {one.path for one in found.rules} == {*names}
+    with pytest.raises(UsageError, match="line of text"):  # a claim is read by others, line by line
+        bob.work.claim(asked(names[0]))
+    with pytest.raises(UsageError, match="no path"):
+        ada.work.check(["a\0b"])
+
+
 def test_check_sees_what_is_not_indexed_yet(ada, tmp_path):
     (tmp_path / "a.py").write_text("")
     entity = ada.remember(Memory("trap", "seen", about=("a.py",))).entity

@@ -98,7 +98,8 @@ HOSTILE = {
     "/etc/passwd": "root of the machine",
     "{/etc,src}": "root of the machine",
     "src/\0": "no path of a project",
-    "src/\n": "no path of a project",
+    "src/\n": "that a line of text has not",
+    "src/\x1b[m": "that a line of text has not",
     "src/\ud800": "no path of a project",
     "src/[ab": "not closed",
     "src/[a/b]": "not closed",
@@ -162,12 +163,14 @@ def test_two_whole_sets_of_nasty_globs_are_decided_in_bounded_time():
 
 
 def test_a_path_is_taken_literally_whatever_it_holds():
-    for path in ("app/[id]/page.tsx", "a*b", "what?", "{x,y}", "C:/x", "a\\b", "a:b"):
+    for path in ("app/[id]/page.tsx", "a*b", "what?", "{x,y}", "C:/x", "a\\b", "a:b", "a\nb/c.py", "\x1b[m", " ", "\t"):
         scope = literal_scope(path)
         assert scope.paths[0][: path.count("/") + 1] == tuple(path.split("/"))
         assert not scope.symbol
-        assert overlap(scope, parse_scope(escaped(path)))
+        if path.strip() and path.isprintable():
+            assert overlap(scope, parse_scope(escaped(path)))
         assert not overlap(scope, literal_scope(path + "x"))
+        assert overlap(scope, parse_scope("**"))
     assert overlap(literal_scope("Makefile"), parse_scope("**/x.py"))
     assert not overlap(literal_scope("Makefile", is_file=True), parse_scope("**/x.py"))
 

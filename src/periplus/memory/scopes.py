@@ -81,11 +81,18 @@ class Scope(NamedTuple):
 
 def parse_scope(text: str) -> Scope:
     """Read one scope. Raises UsageError for what names nothing within the project, or is too much of it."""
-    if len(text) > SCOPE_CHARACTERS_MAX:
-        raise _refused(text, f"it has {len(text):,} characters; the limit is {SCOPE_CHARACTERS_MAX}")
     if not text.strip():
         raise _refused(text, "it is empty", "Write . for the whole project.")
-    if any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in text):
+    if any("\0" < character < " " for character in text):
+        # What others read in a line of their own; a path is judged as it is, see ``literal_scope``.
+        raise _refused(text, "it holds a character that a line of text has not", "Name the folder that it lies in.")
+    return _read(text)
+
+
+def _read(text: str) -> Scope:
+    if len(text) > SCOPE_CHARACTERS_MAX:
+        raise _refused(text, f"it has {len(text):,} characters; the limit is {SCOPE_CHARACTERS_MAX}")
+    if any(character == "\0" or 0xD800 <= ord(character) < 0xE000 for character in text):
         raise _refused(text, "it holds a character that no path of a project has")
     pattern, symbol = _without_symbol(text)
     spelled: list[str] = []
@@ -117,8 +124,10 @@ def parse_scopes(texts: Sequence[str]) -> tuple[Scope, ...]:
 
 
 def literal_scope(path: str, *, is_file: bool = False) -> Scope:
-    """The scope that is just this path, whatever characters it holds, with all below it unless it ``is_file``."""
-    scope = parse_scope(escaped(path))
+    """The scope that is just this path, with all below it unless it ``is_file``. It may hold whatever a file system takes in a
+    name, a newline too: whoever asks about a file that is there is answered. Raises UsageError for what is no path.
+    """
+    scope = _read(escaped(path))
     return scope._replace(paths=(_plain(scope.paths[0]),)) if is_file else scope
 
 

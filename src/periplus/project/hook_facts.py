@@ -92,7 +92,7 @@ def _before_tool(project: Project, event: HookEvent) -> Answer:
     if not inside:
         return Answer()
     found = project.work.check(list(dict.fromkeys(inside)))
-    lines = [f"- {one.path} is claimed: {_claim(one)}" for one in found.claims if not one.is_own]
+    lines = [f"- {_line(one.path)} is claimed: {_claim(one)}" for one in found.claims if not one.is_own]
     lines += [f"- {_rule(one)}" for one in found.rules]
     if found.left_out:
         lines.append(f"- {found.left_out} more rules: periplus check PATH")
@@ -101,7 +101,7 @@ def _before_tool(project: Project, event: HookEvent) -> Answer:
     wanted = read_settings(project.journal.layout).hooks.claimed if blocked else "tell"
     if wanted == "tell":
         return Answer(facts)
-    reason = "; ".join(f"{one.path} is claimed: {_claim(one)}" for one in blocked[:3])
+    reason = "; ".join(f"{_line(one.path)} is claimed: {_claim(one)}" for one in blocked[:3])
     return Answer(facts, wanted, reason[:1000])
 
 
@@ -130,7 +130,7 @@ def _rule(one: Applying) -> str:
     value = one.entity.value
     severity = f"{value['severity']} " if value.get("severity") else ""
     remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
-    return f"{one.path}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy} [{one.entity.item_id}]"
+    return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy} [{one.entity.item_id}]"
 
 
 def _line(text: str) -> str:
