@@ -775,8 +775,11 @@ WRONG = {
         (["{folder}", "{folder}"], 2, "is a folder"),
         (["{file}", "{folder}"], 2, "{file}"),
         (["{empty}", "{folder}"], 2, "{empty}"),
-        (["{package}", "{absent}"], 2, "is not a folder"),
+        (["{package}", "{file}"], 2, "is not a folder"),
+        (["{package}", "{file}/x"], 2, "is not a folder"),
         (["{package}", "{project}"], 5, "has a store"),
+        (["{package}", "{project}/.periplus"], 5, "is a store, or lies in one"),
+        (["{package}", "{project}/.periplus/x"], 5, "is a store, or lies in one"),
     ],
     "sync": [
         ([], 2, "required: --with"),

@@ -81,9 +81,25 @@ def test_what_is_there_is_not_touched(shell, tmp_path):
     assert (shell.folder / "store.zip").read_bytes() == before
     shell.fails("import", "store.zip", code=5, wrong="has a store")
     shell.fails("import", "absent.zip", tmp_path / "home", code=1, wrong="there is no file")
-    shell.fails("import", "store.zip", "nowhere", code=2, wrong="is not a folder")
     shell.fails("import", "run.jsonl", tmp_path / "home", code=2, wrong="not an exported store")
     shell.fails("import", ".", tmp_path / "home", code=2, wrong="is a folder")
+
+
+def test_a_folder_that_is_not_there_is_made_with_those_above_it(shell, tmp_path):
+    shell("export", "store.zip")
+    place = tmp_path / "far" / "away"
+    assert "nothing was made of it" in shell("import", "store.zip", place, "--dry-run").out
+    shell.fails("import", "run.jsonl", place, code=2, wrong="not an exported store")
+    shell.fails("import", "absent.zip", place, code=1, wrong="there is no file")
+    assert not (tmp_path / "far").exists(), "nothing is left where nothing came of it"
+    lines = shell("import", "store.zip", place).lines
+    assert lines[0] == f"Made the folder {place}"
+    assert lines[1].startswith(f"Made the store {place}/.periplus: ")
+    assert "sound" in shell("status", cwd=place).out
+    shell.fails("import", "store.zip", place, code=5, wrong="has a store")
+    shell.fails("import", "store.zip", place / ".periplus", code=5, wrong="is a store, or lies in one")
+    (tmp_path / "there").mkdir()
+    assert "Made the folder" not in shell("import", "store.zip", tmp_path / "there").out
 
 
 def test_a_file_system_without_links(shell):

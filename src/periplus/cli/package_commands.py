@@ -32,7 +32,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         add("--force", action="store_true", help="with --markdown: over its files that somebody changed, too")
         return
     add("file", metavar="FILE", help="a file that `periplus export` wrote")
-    add("folder", nargs="?", metavar="FOLDER", help="the folder of the project that gets the store (default: this one)")
+    add(
+        "folder",
+        nargs="?",
+        metavar="FOLDER",
+        help="the folder of the project that gets the store, made where there is none (default: this one)",
+    )
     add("--dry-run", action="store_true", help="verify the file, make nothing of it")
 
 
@@ -97,17 +102,21 @@ def _export(face: Face, name: str | None) -> int:
 
 
 def _import(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import UsageError
+    from periplus.cli.inputs import check_file
     from periplus.cli.schemas import PackageOut
     from periplus.project import Project
 
-    folder = os.path.normpath(os.path.join(face.cwd, arguments.folder or "."))
-    if not os.path.isdir(folder):
-        raise UsageError(
-            f"{folder} is not a folder", safe="Nothing was changed.", mend="Make it first: mkdir -p FOLDER"
-        )
+    folder = os.path.normpath(os.path.join(face.cwd, plain(arguments.folder or ".", "FOLDER")))
     path = os.path.join(face.cwd, arguments.file)
-    packed = Project.import_from(path, folder, dry_run=arguments.dry_run, progress=face.progress("importing"))
+    check_file(path)
+    made = _make_folder(folder)
+    is_kept = False
+    try:
+        packed = Project.import_from(path, folder, dry_run=arguments.dry_run, progress=face.progress("importing"))
+        is_kept = not arguments.dry_run
+    finally:
+        if not is_kept:
+            _remove_folders(made)
     face.clear_progress()
     result = PackageOut(
         path, packed.store_id, packed.files, packed.records, packed.objects, packed.bytes, os.path.getsize(path)
@@ -118,11 +127,49 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
         else:
+            if made:
+                yield f"Made the folder {visible(folder)}"
             yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every one verified"
             yield "Next: periplus status"
 
     face.emit(result, lines)
     return 0
+
+
+def _make_folder(folder: str) -> list[str]:
+    """Make ``folder`` with those that it is to lie in; gives those that were made, the outermost first. Raises UsageError where
+    something else is in the way, RefusedError within a store.
+    """
+    from periplus.base.errors import RefusedError, UsageError, environment_failure
+    from periplus.base.places import STORE_FOLDER
+
+    if STORE_FOLDER in os.path.realpath(folder).split(os.sep):
+        raise RefusedError(f"{folder} is a store, or lies in one", safe="It was not touched.",
+                           mend="Import into another folder, then exchange the two with `periplus sync --with`.")  # fmt: skip
+    missing: list[str] = []
+    above = folder
+    while not os.path.lexists(above):
+        missing.insert(0, above)
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise UsageError(f"{above} is not a folder", safe="Nothing was changed.", mend="Name another FOLDER.")
+    made: list[str] = []
+    for one in missing:
+        try:
+            os.mkdir(one)
+        except OSError as error:
+            _remove_folders(made)
+            raise environment_failure(error, "make", one) from error
+        made.append(one)
+    return made
+
+
+def _remove_folders(made: list[str]) -> None:
+    for one in reversed(made):
+        try:
+            os.rmdir(one)
+        except OSError:
+            return  # somebody put something in it
 
 
 def _told(packed: Packed) -> str:
