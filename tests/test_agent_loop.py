@@ -168,7 +168,7 @@ def test_two_calls_of_one_id_get_an_id_each(tmp_path):
     ("raised", "said"),
     [
         (ValueError("no good"), "ValueError: no good"),
-        (UsageError("path: wrong", safe="Nothing was written.", mend="Name a file."), "path: wrong Nothing was written. Name a file."),
+        (UsageError("path: wrong", safe="Nothing was written.", mend="Name a file."), "path: wrong. Nothing was written. Name a file."),
     ],
 )  # fmt: skip
 def test_a_tool_that_raises_is_an_outcome(tmp_path, raised, said):
@@ -302,7 +302,7 @@ def test_an_error_that_waiting_does_not_mend_parks_at_once(tmp_path):
     bench = Bench(tmp_path, [ModelError("the key is wrong", mend="Run `periplus setup`.", status=401), "fine"])
     ended = bench.turn()
     assert (ended.reason, bench.waits.waited) == ("error", [])
-    assert "the key is wrong Run `periplus setup`." in ended.note
+    assert "the key is wrong. Run `periplus setup`." in ended.note
     assert bench.turn("again").reason == "done"
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import msgspec
 import pytest
-from tests.fake_provider import Broken, Failure, FakeProvider, Hanging
+from tests.fake_provider import Broken, Failure, FakeProvider, Hanging, Reset
 
 from periplus.agent.contracts import (
     AssistantMessage,
@@ -230,13 +231,45 @@ def test_who_is_told_to_stop_stops_though_nothing_comes(client_at, kind):
     assert not raised[0].is_retryable
 
 
-def test_nobody_there_is_worth_another_try(client_at):
+def test_nobody_who_listens_on_this_machine_is_told_at_once(client_at):
     with FakeProvider() as fake:
         url = fake.url
     for kind in KINDS:
-        with pytest.raises(ModelError, match="cannot be reached") as caught:
+        with pytest.raises(ModelError, match=f"fake: nobody listens at {url.removeprefix('http://')}") as caught:
             client_at(url, kind).complete(ASKED, TOOLS)
-        assert caught.value.is_retryable
+        assert not caught.value.is_retryable
+        assert "Start the server" in caught.value.mend
+        with pytest.raises(ModelError, match="nobody listens at"):
+            provider_models("fake", Provider(kind=kind, base_url=url), "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", [AssistantMessage(content="Here."), Failure(500, {"error": {"message": "ill"}})])
+def test_a_server_that_was_there_may_come_again(client_at, kind, first):
+    with FakeProvider(first, Reset()) as fake:
+        client = client_at(fake.url, kind)
+        with suppress(ModelError):
+            client.complete(ASKED, TOOLS)
+        with pytest.raises(ModelError, match="cannot be reached"):
+            client.complete(ASKED, TOOLS)
+    with pytest.raises(ModelError, match="nobody listens at") as caught:
+        client.complete(ASKED, TOOLS)
+    assert caught.value.is_retryable
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_connection_that_is_cut_is_worth_another_try(client_at, kind):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def cut():
+            server.accept()[0].close()
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        with pytest.raises(ModelError, match="cannot be reached") as caught:
+            client_at(f"http://127.0.0.1:{server.getsockname()[1]}", kind).complete(ASKED, TOOLS)
+        thread.join(60)
+    assert caught.value.is_retryable
 
 
 def test_a_key_that_a_provider_repeats_is_not_repeated(client_at):

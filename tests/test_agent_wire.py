@@ -130,6 +130,15 @@ def test_a_key_that_is_wrong_is_told_at_once(talk, kind):
 
 
 @EVERY_KIND
+def test_a_server_that_nobody_started_is_told_at_once(talk, kind):
+    bench = talk(kind)
+    bench.fake.__exit__()
+    ended = bench.turn()
+    assert (ended.reason, bench.waits.waited) == ("error", [])
+    assert " on this machine. Start the server of the model" in ended.note
+
+
+@EVERY_KIND
 def test_stopped_while_nothing_comes(talk, kind):
     hanging = Hanging()
     bench = talk(kind, hanging, says("Later."))

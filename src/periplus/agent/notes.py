@@ -48,5 +48,6 @@ def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
 def told(error: BaseException) -> str:
     """An error in words: what is wrong, what is still safe, what to do."""
     if isinstance(error, PeriplusError):
-        return " ".join(part for part in (str(error), error.safe, error.mend) if part)
+        parts = [part for part in (str(error), error.safe, error.mend) if part]
+        return " ".join(part if part[-1] in ".!?:" or part is parts[-1] else f"{part}." for part in parts)
     return f"{type(error).__name__}: {error}"

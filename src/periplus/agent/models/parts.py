@@ -113,9 +113,18 @@ def missing(package: str) -> UsageError:
                       mend=f"Install it: pip install 'periplus[{package}]'")  # fmt: skip
 
 
-def failure(error: Exception, provider: str) -> PeriplusError:
-    """What went wrong in an SDK, as the loop takes it. No key is ever repeated: what providers say of one is masked."""
+def failure(error: Exception, provider: str, *, was_there: bool = False) -> PeriplusError:
+    """What went wrong in an SDK, as the loop takes it. No key is ever repeated: what providers say of one is masked.
+
+    On this machine a connection is refused because nobody listens: no waiting mends that, unless the server ``was_there`` a moment
+    ago and is being started anew.
+    """
     status = getattr(error, "status_code", 0) or 0
+    absent = _where_nobody_listens(error)
+    if absent:
+        return ModelError(f"{provider}: nobody listens at {absent} on this machine", is_retryable=was_there,
+                          mend=f"Start the server of the model (Ollama's: `ollama serve`), or give the right address: base_url of "
+                          f"[providers.{provider}] in agent.toml. Then try: periplus models list --ask {provider}")  # fmt: skip
     body = getattr(error, "body", None)
     told, _ = mask_secrets(_told(error, body))
     text = f"{told} {_code(body)}".lower()
@@ -145,6 +154,17 @@ def failure(error: Exception, provider: str) -> PeriplusError:
         mend = f"See what the provider has: periplus models list --ask {provider}"
     return ModelError(f"{provider} answered {status}: {told}", is_retryable=is_retryable, status=status,
                       retry_after_s=_retry_after_s(getattr(error, "response", None)), mend=mend)  # fmt: skip
+
+
+def _where_nobody_listens(error: BaseException) -> str:
+    """Host and port of this machine that refused the connection; empty where it was something else."""
+    url = getattr(getattr(error, "request", None), "url", None)
+    host = str(getattr(url, "host", ""))
+    is_here = host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - an address that is compared
+    cause: BaseException | None = error if is_here else None
+    while cause is not None and not isinstance(cause, ConnectionRefusedError):
+        cause = cause.__cause__ or cause.__context__
+    return "" if cause is None else str(getattr(url, "netloc", b"").decode("ascii", "replace"))
 
 
 def _code(body: object) -> str:
@@ -194,6 +214,7 @@ class Pieces:
         self._lock = threading.Lock()
         self._current: queue.SimpleQueue[tuple[str, Any]] | None = None
         self._is_stopped = False
+        self._was_there = False  # the server has answered before
 
     def begin(self) -> None:
         """An answer is about to be asked for: what is cancelled from here on is that one, though the SDK has to be loaded before."""
@@ -220,13 +241,15 @@ class Pieces:
             while True:
                 kind, value = found.get()
                 if kind == "piece":
+                    self._was_there = True
                     yield value
                 elif kind == "end":
                     return
                 elif kind == "cancelled":
                     raise ModelError(_STOPPED)
                 else:
-                    raise failure(value, provider) from value
+                    self._was_there |= bool(getattr(value, "status_code", 0))
+                    raise failure(value, provider, was_there=self._was_there) from value
         finally:
             left.set()
             with self._lock:
