@@ -69,7 +69,7 @@ def test_version(sh):
         (["status", "--bogus"], "unrecognized arguments: --bogus", "See `periplus status --help`."),
         (["log", "--lim", "3"], "unrecognized arguments: --lim 3", "See `periplus log --help`."),
         (["remember"], "required: TEXT", "See `periplus remember --help`."),
-        (["trail"], "required: ACTION", "See `periplus trail --help`."),
+        (["context"], "required: ACTION", "See `periplus context --help`."),
         (["trail", "burn"], "invalid choice: 'burn'", "See `periplus trail --help`."),
         (["--store", "x", "status"], "--store stands before the command", "periplus COMMAND --store"),
         (["log", "--limit", "0"], "0 is too small", "See `periplus log --help`."),

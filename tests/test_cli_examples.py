@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 
 import pytest
 
 from periplus.cli.examples import EXAMPLES
-from periplus.cli.main import COMMANDS, PARTS, leaves, main, make_parser
+from periplus.cli.main import ALONE, COMMANDS, PARTS, leaves, main, make_parser
 from periplus.cli.usage import _MEANT, command_meant
 from periplus.project import Project
 
@@ -75,7 +76,8 @@ def test_what_other_programs_call_a_command_is_none_of_ours():
         (["trail", "lst"], "invalid choice: 'lst'", "Did you mean `periplus trail list`?"),
         (["claim", "src/a.py"], "invalid choice: 'src/a.py'", "Did you mean `periplus claim take src/a.py`?"),
         (["remember"], "required: TEXT", 'For example `periplus remember "Never log tokens"'),
-        (["trail"], "required: ACTION", "It is one of compile, encode, "),
+        (["context"], "required: ACTION", "It is one of commit, log, "),
+        (["claim", "--force"], "unrecognized arguments: --force", "See `periplus claim list --help`."),
         (["remember", "-t", "note", "x"], "unrecognized arguments: -t x", "Did you mean --type or --tag? See"),
         (["recall", "x", "-q"], "unrecognized arguments: -q", "See `periplus recall --help`."),
         (["connect", "codex", "--all"], "either names or --all", "See `periplus connect --help`."),
@@ -92,6 +94,41 @@ def test_what_is_nearly_right(words, wrong, advice, capsys, tmp_path, monkeypatc
     assert len(said) == 2
     assert wrong in said[0]
     assert advice in said[1]
+
+
+def actions_of(command):
+    parser = make_parser(command)
+    (commands,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    found = [one for one in commands.choices[command]._actions if isinstance(one, argparse._SubParsersAction)]
+    return list(found[0].choices) if found else []
+
+
+def test_every_command_with_a_list_shows_something_alone():
+    actions = {name: actions_of(name) for name in NAMES}
+    assert {name for name, has in actions.items() if "list" in has} == {*ALONE}
+    assert all(action in actions[name] for name, action in ALONE.items())
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_without_an_action_a_command_shows_what_there_is(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    main(["init", "--no-connect"])
+    main(["claim", "take", "src", "--text", "types"])
+    main(["plan", "make", "Rate limits", "--step", "Count"])
+    capsys.readouterr()
+    for more in ([], ["--json"], ["--store", "."]):
+        code = main([name, ALONE[name], *more])
+        named = capsys.readouterr()
+        assert (main([name, *more]), capsys.readouterr()) == (code, named)
+        assert code == (0 if name in ("claim", "plan", "models") else code)
+        assert named.out
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Without an ACTION: {ALONE[name]}." in said
+    assert said.startswith(f"usage: periplus {name} [-h] ACTION")
 
 
 def test_a_very_long_text_without_quotes_is_cut(capsys):

@@ -251,7 +251,6 @@ def test_what_is_no_candidate_is_one_clear_error(eve):
     held = eve.json("remember", "Ours").entity.id
     eve.fails("inbox", "accept", held, code=2, wrong="not a candidate")
     eve.fails("inbox", "refuse", "cnd_0000", code=1, wrong="nothing has an id")
-    eve.fails("inbox", code=2, wrong="required: ACTION")
 
 
 def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):

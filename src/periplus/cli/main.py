@@ -6,7 +6,7 @@ the machine refused, 4 lock not had in time, 5 refused, 6 outcome unknown, 7 a r
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", "main", "make_parser", "run"]
+__all__ = ["ALONE", "COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", "main", "make_parser", "run"]
 
 import argparse
 import os
@@ -105,6 +105,13 @@ PARTS: Final[dict[str, str]] = {
     "sync": "between machines and formats",
     "run": "an agent of our own",
     "mcp": "called by agents",
+}
+# What a command that has actions does where none is named: it shows what there is.
+ALONE: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("candidates", "claim", "handoff", "models", "plan", "plugins", "servers", "skills", "trail", "trust"), "list"
+    ),
+    "inbox": "mail",
 }
 _OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
 
@@ -275,6 +282,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         argv = ["--version"]
     elif tuple(argv[:2]) in _OLDER_NAMES:
         argv = [argv[0], _OLDER_NAMES[argv[0], argv[1]], *argv[2:]]
+    elif argv and argv[0] in ALONE and _names_no_action(argv[1:]):
+        argv = [argv[0], ALONE[argv[0]], *argv[1:]]
     typed = next((word for word in argv if not word.startswith("-")), "")
     _check_first(argv, typed)
     _Parser.argv = argv
@@ -298,6 +307,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def _names_no_action(words: Sequence[str]) -> bool:
+    """Whether what stands behind a command that has actions begins with options, or is nothing; help is of the command itself."""
+    return not words or (words[0].startswith("-") and not {"-h", "--help"} & {*words})
+
+
 def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParser:
     """The parser of the whole command line, of whose commands only ``typed`` knows its arguments; with ``is_alone`` it knows no other
     command either: to make a parser for each takes longer than many commands do.
@@ -315,6 +329,8 @@ def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParse
         if is_alone and command.name != typed:
             continue
         description = command.help[0].upper() + command.help[1:] + "."
+        if command.name in ALONE:
+            description += f" Without an ACTION: {ALONE[command.name]}."
         sub = commands.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
         if command.name == typed:
             parser.typed = typed
