@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, decoded, fill
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
 from test_cli_terminal import on_terminal, wide
 
 
@@ -109,6 +112,135 @@ def test_a_narrow_terminal_and_a_wide_one(sh):
             _, shown = on_terminal(sh, *words, width=width)
             # below 40 columns ids are cut; the line that names the next command is never
             assert [line for line in shown.splitlines() if wide(line) > max(width, 40)] == []
+
+
+# -- observations ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(sh):
+    """Behind three notes: two sessions that observe in turns, 60 records; a note; 30 more of one; a single one of the other."""
+    with Project(sh.folder / ".periplus", Writer("ada", "")) as project:
+
+        def observed(session, *types):
+            def write(transaction):
+                for number, name in enumerate(types):
+                    transaction.observe({"n": number}, item_type=name, item_id=f"{name}_1", summary=f"step {number}")
+
+            project.journal.mutate(write, Writer("ada", "who_0000000000000001", session, 1))
+
+        for _ in range(10):
+            observed("night", "run", "run", "session")
+            observed("day", "run", "session", "task")
+        project.remember(Memory("note", "between"))
+        observed("night", *["run"] * 30)
+        observed("day", "task")
+    return sh
+
+
+def said(line):
+    """Seq, action, the name, and what is said of it."""
+    seq, _, action, rest = line.split(maxsplit=3)
+    name, _, summary = rest.partition(" ")
+    return int(seq.partition("@")[0]), action, name, summary.strip()
+
+
+def test_observations_in_a_row_are_a_line_for_each_session(watched):
+    assert [said(line)[2:] for line in watched("log").lines[2:]] == [
+        (said(watched("log").lines[2])[2], "r1  note: between"),
+        ("day", "30 records: 10 run, 10 session, 10 task (7 to 63)"),
+        ("night", "30 records: 20 run, 10 session (4 to 60)"),
+        *[(said(line)[2:]) for line in watched("log", "--before", "4").lines],
+    ]
+    assert [said(line) for line in watched("log").lines[:2]] == [
+        (95, "observe", "task_1", "step 0"),
+        (94, "observe", "night", "30 records of run (65 to 94)"),
+    ]
+    assert len(watched("log", "--before", "4").lines) == 3
+
+
+def test_a_fold_counts_as_one_and_the_next_page_begins_behind_it(watched):
+    page = watched("log", "--limit", "2").lines
+    assert [said(line)[0] for line in page[:2]] == [95, 94]
+    assert page[2] == "older: periplus log --before 65"
+    page = watched("log", "--before", "65", "--limit", "3").lines
+    assert [said(line)[0] for line in page[:3]] == [64, 63, 60]
+    assert page[3] == "older: periplus log --before 4"
+    # In the middle of a stretch of which another session wrote the rest nothing is passed over.
+    shown, at = 0, "96"
+    while at:
+        *lines, last = watched("log", "--before", at, "--limit", "1").lines
+        found = re.search(r"--before (\d+)", last)
+        at, lines = (found[1], lines) if found else ("", [last])
+        (line,) = lines
+        fold = re.match(r"(\d+) records", said(line)[3])
+        shown += int(fold[1]) if fold else 1
+    assert shown == 95
+
+
+def test_who_asks_for_observations_sees_each(watched):
+    assert len(watched("log", "--observations", "--limit", "1000").lines) == 95
+    page = watched("log", "--observations", "--limit", "40", "--type", "run").lines
+    assert len(page) == 41
+    assert page[-1].endswith(" --type run --observations")
+    assert len(watched("log", "--action", "observe", "--limit", "1000").lines) == 91
+    assert seqs(watched.json("log")) == [*range(95, 75, -1)]
+    assert watched.json("log", "--observations").records == watched.json("log").records
+    assert seqs(watched.json("log", "--since-seq", "93")) == [94, 95]
+    help_ = " ".join(watched("log", "--help").out.split())
+    assert "folded, one line a session" in help_
+
+
+def test_filters_choose_what_is_folded(watched):
+    assert [said(line)[2:] for line in watched("log", "--session", "day", "--type", "session").lines] == [
+        ("day", "10 records of session (8 to 62)")
+    ]
+    assert [said(line)[2:] for line in watched("log", "--session", "night").lines] == [
+        ("night", "60 records: 50 run, 10 session (4 to 94)")
+    ]
+
+
+def test_what_is_new_is_folded_too_and_the_reader_has_seen_it(watched):
+    lines = watched("log", "--reader", "me").lines
+    assert [said(line)[0] for line in lines] == [1, 2, 3, 4, 7, 64, 65, 95]
+    assert said(lines[3])[2:] == ("night", "30 records: 20 run, 10 session (4 to 60)")
+    assert watched("log", "--reader", "me").out == "Nothing new.\n"
+    assert watched("log", "--since-seq", "64", "--limit", "5").lines[-1] == "more: periplus log --since-seq 69"
+    assert len(watched("log", "--since-seq", "64", "--observations").lines) == 31
+
+
+def test_a_fold_of_several_clones_names_where_each_goes_on(watched, tmp_path):
+    other = Shell(tmp_path / "clone", tmp_path / "home")
+    other.folder.mkdir()
+    watched("export", "store.zip")
+    other("import", watched.folder / "store.zip", ".")
+    other("remember", "from the clone")
+    page = other("log", "--lineage", "all", "--limit", "3").lines
+    assert [said(line)[3] for line in page[1:3]] == ["step 0", "30 records of run (65 to 94)"]
+    words = shlex.split(page[-1].removeprefix("older: periplus "))
+    assert "note: between" in other(*words, "--limit", "1").lines[0]
+
+
+def test_a_run_beyond_what_is_read_for_a_screen_goes_on_on_the_next(sh):
+    with Project(sh.folder / ".periplus", Writer("ada", "")) as project:
+        for _ in range(6):
+            project.journal.mutate(
+                lambda transaction: [transaction.observe({}, item_type="run", item_id="run_1") for _ in range(1000)],
+                Writer("ada", "who_0000000000000001", "night", 1),
+            )
+    (fold, older) = sh("log").lines
+    size, first, last = map(int, re.findall(r"\d+", said(fold)[3].replace(",", "")))
+    assert (last, first) == (6003, 6003 - size + 1)
+    assert older == f"older: periplus log --before {first}"
+    rest = sh("log", "--before", str(first)).lines
+    assert said(rest[0])[3] == f"{6000 - size:,} records of run (4 to {first - 1:,})"
+
+
+def test_a_fold_fits_a_narrow_terminal_and_says_its_count_in_any(watched):
+    for width in (40, 60, 80, 120):
+        _, shown = on_terminal(watched, "log", width=width)
+        assert [line for line in shown.splitlines() if wide(line) > width] == []
+        assert shown.count("30 records") == 3
 
 
 # -- following ---------------------------------------------------------------------------------------------------------

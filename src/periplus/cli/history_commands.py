@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.tuples import NamedTuple
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from periplus.cli.schemas import RecordOut, UndoOut
     from periplus.journal import IndexedRecord
     from periplus.journal.cursors import Reader
-    from periplus.journal.history import Gap, RecordFilter
+    from periplus.journal.history import Gap, Page, RecordFilter
     from periplus.project import Project
 
 _NARROW: Final = 76
@@ -43,7 +43,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _configure_log(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--limit", type=number(1), metavar="N",
-        help="at most N records: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
+        help="at most N records, a fold counts as one: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
+    add("--observations", action="store_true",
+        help="a line for each observation of an agent's run; else those in a row are folded, one line a session")  # fmt: skip
     add("--before", type=_places, metavar="SEQ", help="only older ones than SEQ, for the next page")
     add("--type", action="append", default=[], metavar="TYPE",
         help="only records of this type, such as decision, plan or trail (repeatable)")  # fmt: skip
@@ -196,19 +198,29 @@ def _by_lineage(places: _Places | None, lineages: Sequence[str], option: str) ->
 def _browse(
     face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]
 ) -> int:
-    from periplus.cli.convert import records_out
+    from periplus.cli.log_folds import Folded, each, read_folded, rows_out
     from periplus.cli.schemas import GapOut, LogOut
 
     before = _by_lineage(arguments.before, lineages, "--before")
-    page = project.log(wanted, lineages=lineages, before=before, limit=arguments.limit or _BROWSED)
-    records = records_out(project.journal, page.records)
+    limit = arguments.limit or _BROWSED
+
+    def read(before: Mapping[str, int], most: int) -> Page:
+        return project.log(wanted, lineages=lineages, before=before, limit=most)
+
+    if _is_folding(face, arguments):
+        page = read_folded(read, before, lineages, limit)
+    else:
+        whole = read(before, limit)
+        page = Folded(each(whole.records), whole.before, whole.gaps)
+    records = rows_out(project.journal, page.rows)
     own = project.journal.lineage
     others = [name for name in project.journal.lineages() if name != own]
     face.warn(project.journal.damage)
     following = ""
     if page.before:
         pairs = page.before.items()
-        following = ",".join(f"{name}:{seq}" for name, seq in pairs) if len(pairs) > 1 else str(*page.before.values())
+        is_one = len(lineages) == 1
+        following = str(*page.before.values()) if is_one else ",".join(f"{name}:{seq}" for name, seq in pairs)
     next_before = page.before.get(lineages[0]) if len(lineages) == 1 else None
     gaps = [GapOut(*gap) for gap in page.gaps]
     result = LogOut(own, records, next_before, following, "", gaps, {}, more=bool(page.before))
@@ -225,11 +237,17 @@ def _browse(
     return 0
 
 
+def _is_folding(face: Face, arguments: argparse.Namespace) -> bool:
+    """Whether observations in a row are told as one: to people who did not ask for them."""
+    return not (face.as_json or arguments.observations or "observe" in arguments.action)
+
+
 def _said_again(arguments: argparse.Namespace) -> str:
     """The filters as they were typed, for the command that shows the next page."""
     import shlex
 
-    return visible("".join(f" --{option} {shlex.quote(value)}" for option, value in _filters(arguments)))
+    each = " --observations" if arguments.observations else ""
+    return visible("".join(f" --{option} {shlex.quote(value)}" for option, value in _filters(arguments))) + each
 
 
 def _filters(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -240,12 +258,13 @@ def _filters(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]) -> int:
-    from periplus.cli.convert import records_out
+    from periplus.cli.log_folds import each, fold, rows_out
     from periplus.cli.schemas import GapOut, LogOut
 
     reader, seen = _start(project, arguments, lineages)
     found = project.news(seen, wanted, reader=reader, lineages=lineages, limit=arguments.limit or _NEW_MAX)
-    records = records_out(project.journal, found.records)
+    rows = (fold if _is_folding(face, arguments) else each)(found.records)
+    records = rows_out(project.journal, rows)
     own = project.journal.lineage
     face.warn(project.journal.damage)
     gaps = [GapOut(*gap) for gap in found.gaps]
