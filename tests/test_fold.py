@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import random
+import tempfile
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from periplus.base.canonical import canonical
-from periplus.base.errors import DamageError, FormatError
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.journal.fold import Fold
 from periplus.journal.index import Index, NullIndexer
+from periplus.journal.lineage import LineageReader
 from periplus.journal.record import Record, decode_line, decode_lines, encode_line, version_id
-from periplus.journal.segment import scan, scan_blocks
-from periplus.journal.state import change_of
+from periplus.journal.segment import Block, read_block, scan, scan_blocks, segment_name
+from periplus.journal.state import Head, change_of
 from support import item
 
 STEPS = st.lists(
@@ -86,6 +92,27 @@ def loaded(found, order):
     return dumped(index), fold.entities
 
 
+def loaded_in_parts(found, often):
+    """As ``loaded``, a record a block, the heads taken after each ``often`` of them: (tables, how many heads were given)."""
+    index = Index(None, "", NullIndexer())
+    index.begin_write()
+    fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
+    given = 0
+    for lineage in sorted(found):
+        for number, entry in enumerate(scan(found[lineage], base=0, next_seq=1).entries, 1):
+            folded = fold.add(Block(*map(list, zip(entry, strict=True))), lineage, 1)
+            index.add_rows(folded.rows, folded.edges)
+            if folded.odd or not number % often:
+                heads = list(fold.take_heads())
+                given += len(heads)
+                index.set_heads(heads)
+                assert list(fold.take_heads()) == []
+            if folded.odd:
+                index.apply(folded.odd, lineage, 1)
+    index.set_heads(fold.take_heads())
+    return dumped(index), given
+
+
 def one_by_one(found, order):
     index = Index(None, "", NullIndexer())
     index.begin_write()
@@ -108,6 +135,66 @@ def test_folding_gives_the_rows_and_heads_that_taking_in_one_by_one_gives(steps)
     found = history(steps)
     for order in (sorted(found), sorted(found, reverse=True)):
         assert loaded(found, order) == one_by_one(found, order)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS, st.integers(1, 5))
+def test_heads_may_be_taken_at_any_time(steps, often):
+    found = history(steps)
+    assert loaded_in_parts(found, often)[0] == one_by_one(found, sorted(found))[0]
+
+
+@pytest.mark.parametrize("often", [1, 3, 7, 100])
+def test_a_head_is_given_again_only_where_its_entity_changed(often):
+    found = history([(0, 1 + number % 2, "put", number) for number in range(12)])
+    tables, given = loaded_in_parts(found, often)
+    assert tables == one_by_one(found, sorted(found))[0]
+    assert given == {1: 12, 3: 8, 7: 2, 100: 0}[often]
+
+
+@pytest.mark.parametrize(
+    "head", [{"version": "é" * 64}, {"version": ""}, {"rev": -1}, {"rev": 1 << 70}, {"is_stub": True}]
+)
+def test_what_a_checkpoint_says_and_no_line_of_ours_can_continue_is_odd(head):
+    record = a_record(1, "update", item_id=item(1), parents=["ab" * 32], payload={"n": 1})
+    line = encode_line(record)[0]
+    known = Head("decision", item(1), "ab" * 32, (), 1, False, b"{}", "", "", "", "lin_0000000000000000", 1)
+    for heads, is_odd in (([known], False), ([known._replace(**head)], True), ([known, known], True)):
+        fold = Fold(lambda _: b"", lambda _, _segment, places: [line[at : at + size] for at, size in places])
+        fold.begin(heads)
+        assert list(fold.take_heads()) == []
+        folded = fold.add(read_block(line, base=0, next_seq=1), "lin_0000000000000000", 1)
+        assert (bool(folded.odd), not folded.rows) == (is_odd, is_odd)
+        assert [taken.rev for taken in fold.take_heads()] == ([] if is_odd else [2])
+        assert fold.entities == {("decision", item(1))}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_lines_lie_where_they_were_asked_for_however_far_apart(data):
+    content = random.Random(1).randbytes(300_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, segment_name(1))
+        if data.draw(st.booleans()):  # moved to the archive
+            path = Path(folder, "archive", segment_name(1))
+            path.parent.mkdir()
+        path.write_bytes(content)
+        places, at = [], 0
+        for gap, length in data.draw(st.lists(st.tuples(st.sampled_from([0, 1, 8_191, 8_192, 8_193, 50_000]),
+                                                        st.sampled_from([1, 500, 98_303, 98_304, 98_305])), max_size=30)):  # fmt: skip
+            places.append((at + gap, length))
+            at += gap + length
+        found = list(LineageReader(folder, "sto", "lin").lines_at(1, places))
+        assert found == [content[offset : offset + length] for offset, length in places]
+
+
+def test_lines_of_what_is_no_plain_file_are_the_machines_failure(tmp_path):
+    reader = LineageReader(str(tmp_path), "sto", "lin")
+    with pytest.raises(EnvironmentFailure):
+        list(reader.lines_at(1, [(0, 1)]))
+    os.mkfifo(tmp_path / segment_name(1))
+    with pytest.raises(EnvironmentFailure):
+        list(reader.lines_at(1, [(0, 1)]))
 
 
 @settings(max_examples=200, deadline=None)

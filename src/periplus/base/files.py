@@ -11,6 +11,8 @@ __all__ = [
     "Files",
     "FolderWatch",
     "name_new",
+    "open_plain",
+    "read_at",
     "read_plain",
     "write_all",
     "write_atomic",
@@ -242,27 +244,37 @@ class FolderWatch:
 
 
 def read_plain(path: str, bytes_max: int, offset: int = 0) -> bytes:
-    """At most ``bytes_max`` bytes of the file from ``offset`` on. Raises OSError.
+    """At most ``bytes_max`` bytes of the file from ``offset`` on. Raises OSError."""
+    fd = open_plain(path)
+    try:
+        return read_at(fd, min(bytes_max, max(os.fstat(fd).st_size - offset, 0)), offset)
+    finally:
+        os.close(fd)
+
+
+def open_plain(path: str) -> int:
+    """A descriptor to read the file. Raises OSError, also for what is no plain file.
 
     Whoever reads a store reads what somebody else may have put there: a pipe must not hold the reader for ever.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "Not a plain file", path)
-        wanted = min(bytes_max, max(status.st_size - offset, 0))
-        pieces = []
-        while wanted > 0:
-            piece = os.pread(fd, wanted, offset)
-            if not piece:
-                break
-            pieces.append(piece)
-            offset += len(piece)
-            wanted -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    finally:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
+        raise OSError(errno.EINVAL, "Not a plain file", path)
+    return fd
+
+
+def read_at(fd: int, wanted: int, offset: int) -> bytes:
+    """``wanted`` bytes from ``offset`` on, fewer where the file ends; memory is taken for all of them. Raises OSError."""
+    pieces = []
+    while wanted > 0:
+        piece = os.pread(fd, wanted, offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        wanted -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:

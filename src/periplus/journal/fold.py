@@ -5,8 +5,10 @@ has to be looked up but that head, so these are folded here, in one loop. An ent
 head, a parent that is not held yet, a stub) is *odd*: from that version on its changes are handed out, in order, for
 whoever knows the whole graph to take in.
 
-Of an entity that grows in a line are kept its head's version and rev and where the head's line lies: what it says is
-read again when all heads are known, for only the heads' contents are wanted and most records are superseded. A payload
+Of an entity that grows in a line are kept its head's version and rev and where the head's line lies, packed into one
+``bytes``: a history comes to its entities in no order, and each object more that a change has to look up, free and make
+anew somewhere in memory costs as much as hashing its line does (decision 0091). What a head says is read
+again when all heads are known, for only the heads' contents are wanted and most records are superseded. A payload
 is known to be JSON when its line was decoded; whether everybody can read it (UTF-8, depth, no endless number) is asked of
 heads only: what is superseded shows nowhere, and whoever reads it as a single record checks it then.
 """
@@ -19,12 +21,14 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
+from struct import Struct
 from typing import Final, TypeAlias
 
 from msgspec import UNSET
 
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.record import ACTIONS, decode_lines
@@ -34,9 +38,14 @@ from periplus.journal.state import Change, Head, change_of, check_payload, head_
 Key: TypeAlias = tuple[str, str]
 Row: TypeAlias = tuple[object, ...]
 LinesAt: TypeAlias = Callable[[str, int, Sequence[tuple[int, int]]], Iterable[bytes]]
-# Of the only head: version, rev, lineage and segment (None once it was taken), offset, length, leaf hash.
-Known: TypeAlias = tuple[str, int, tuple[str, int] | None, int, int, bytes]
-_Place: TypeAlias = tuple[tuple[str, int], int, int, bytes, str, int]  # as in Known, version and rev behind
+_Place: TypeAlias = tuple[int, int, int, int, bytes, bytes]
+# Of the only head, in the order of these bytes when sorted: the number of the source, offset and length of the line, rev,
+# leaf hash, version.
+_known: Final = Struct(">IQIQ32s64s")
+_source_rev_version: Final = Struct(">I12xQ32x64s")
+_BEFORE: Final = 0  # the source of what a checkpoint holds
+_NONE: Final = (_BEFORE, 0, b"")
+_REV_MAX: Final = 1 << 62
 _HEADS_A_TIME: Final = 1_000
 _STATE: Final = frozenset(action for action, kind in ACTIONS.items() if kind == "state")
 
@@ -71,9 +80,11 @@ class Fold:
     def __init__(self, load: Callable[[str], bytes], lines_at: LinesAt) -> None:
         self._load = load
         self._lines_at = lines_at
-        self._lines: dict[str, dict[str, Known]] = {}  # by type and id
+        self._lines: dict[str, dict[str, bytes]] = {}  # by type and id, as ``_known`` packs it
+        self._sources: list[tuple[str, int]] = [("", 0)]  # lineage and segment, by number
+        self._taken = _BEFORE  # the heads of the sources up to this one were taken
         self._changed: list[Key] = []  # each once: whose heads were not taken
-        self._odd: dict[Key, Known] = {}  # with the last head that was the only one
+        self._odd: dict[Key, bytes] = {}  # with the last head that was the only one, where there was one
 
     @property
     def entities(self) -> set[Key]:
@@ -84,39 +95,37 @@ class Fold:
         for head in heads:
             key = (head.item_type, head.item_id)
             of_type = self._lines.setdefault(head.item_type, {})
-            known = (head.version, head.rev, None, 0, 0, b"")
-            if key in self._odd or head.item_id in of_type or head.is_stub or not _is_plain(*key):
-                of_type.pop(head.item_id, None)
-                self._odd[key] = known
+            is_lone = key not in self._odd and head.item_id not in of_type and not head.is_stub and _is_plain(*key)
+            if is_lone and is_digest_text(head.version) and 0 <= head.rev < _REV_MAX:
+                of_type[head.item_id] = _known.pack(_BEFORE, 0, 0, head.rev, b"", head.version.encode())
             else:
-                of_type[head.item_id] = known
+                of_type.pop(head.item_id, None)
+                self._odd[key] = b""
 
     def take_heads(self) -> Iterator[Head]:
         """The heads that changed since this was last called; entities that are odd by now as they were before.
 
         Raises DamageError for a content that cannot be read, or that is no longer what was folded.
         """
-        changed: list[_Place] = []
-        for key in self._changed:
-            odd = self._odd.get(key)
-            version, rev, source, offset, length, leaf = odd or self._lines[key[0]][key[1]]
-            assert source is not None
-            changed.append((source, offset, length, leaf, version, rev))
-            if odd is None:
-                self._lines[key[0]][key[1]] = (version, rev, None, 0, 0, b"")
+        lines, odd = self._lines, self._odd
+        changed = sorted([odd.get(key) or lines[key[0]][key[1]] for key in self._changed])
         self._changed.clear()
-        changed.sort(key=itemgetter(0, 1))
-        for source, group in groupby(changed, key=itemgetter(0)):
-            ones = list(group)
-            for start in range(0, len(ones), _HEADS_A_TIME):
-                yield from self._read_heads(source, ones[start : start + _HEADS_A_TIME])
+        self._taken = len(self._sources) - 1
+        for number, group in groupby(map(_known.unpack, changed), key=itemgetter(0)):
+            while some := list(islice(group, _HEADS_A_TIME)):
+                yield from self._read_heads(self._sources[number], some)
 
     def add(self, block: Block, lineage: str, segment: int) -> Folded:
         """Fold in what was read of one segment. Raises DamageError for a payload that cannot be had."""
         folded = Folded([], [], [])
         put_row, put_edge = folded.rows.append, folded.edges.append
         lines, changed, odd = self._lines, self._changed, self._odd
-        source = (lineage, segment)
+        pack, unpack, taken, source = (
+            _known.pack,
+            _source_rev_version.unpack,
+            self._taken,
+            self._number_of(lineage, segment),
+        )
         for record, offset, length, leaf in zip(*block, strict=True):
             item_type, item_id, parents, raw = record.item_type, record.item_id, record.parents, record.payload
             of_type = lines.get(item_type)
@@ -124,13 +133,14 @@ class Fold:
             if raw is UNSET or record.leaf or record.after or record.action not in _STATE:
                 self._add_other(Entry(record, offset, length, leaf), lineage, segment, folded)
                 continue
-            if known is not None and len(parents) == 1 and parents[0] == known[0]:
-                parent, rev = known[0], known[1] + 1
+            before, rev, version_before = unpack(known) if known is not None else _NONE
+            if known is not None and len(parents) == 1 and parents[0].encode() == version_before:
+                parent = parents[0]
                 head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":["{parent}"],"payload":'
-                if known[2] is None:
+                if before <= taken:
                     changed.append((item_type, item_id))
             elif known is None and not parents and _is_plain(item_type, item_id) and (item_type, item_id) not in odd:
-                parent, rev = "", 1
+                parent = ""
                 head = f'{{"deleted":false,"item_id":"{item_id}","item_type":"{item_type}","parents":[],"payload":'
                 of_type = lines.setdefault(item_type, {})
                 changed.append((item_type, item_id))
@@ -140,9 +150,9 @@ class Fold:
             digest = sha256(head.encode())
             digest.update(raw)
             digest.update(b"}")
-            version = digest.hexdigest()
+            version, rev = digest.hexdigest(), rev + 1
             assert of_type is not None
-            of_type[item_id] = (version, rev, source, offset, length, leaf)
+            of_type[item_id] = pack(source, offset, length, rev, leaf, version.encode())
             if parent:
                 put_edge((parent, version))
             put_row((
@@ -160,24 +170,32 @@ class Fold:
             return
         of_type = self._lines.setdefault(key[0], {})
         known = of_type.get(key[1])
-        expected = () if known is None else (known[0],)
+        before, rev, version = _source_rev_version.unpack(known) if known is not None else _NONE
+        expected = () if known is None else (version.decode(),)
         if key in self._odd or record.is_stub or record.after or change.parents != expected or not _is_plain(*key):
-            self._odd.setdefault(key, known or ("", 0, None, 0, 0, b""))
+            self._odd.setdefault(key, known or b"")
             of_type.pop(key[1], None)
             folded.odd.append((entry, change))
             return
-        rev = 1 if known is None else known[1] + 1
-        if known is None or known[2] is None:
+        if before <= self._taken:
             self._changed.append(key)
-        of_type[key[1]] = (change.version, rev, (lineage, segment), entry.offset, entry.length, entry.leaf)
+        source = self._number_of(lineage, segment)
+        of_type[key[1]] = _known.pack(source, entry.offset, entry.length, rev + 1, entry.leaf, change.version.encode())
         folded.edges.extend((parent, change.version) for parent in change.parents)
-        folded.rows.append(_row(entry, lineage, segment, change.version, rev))
+        folded.rows.append(_row(entry, lineage, segment, change.version, rev + 1))
+
+    def _number_of(self, lineage: str, segment: int) -> int:
+        """The number of a source whose heads were not taken."""
+        source = (lineage, segment)
+        if self._taken == len(self._sources) - 1 or self._sources[-1] != source:
+            self._sources.append(source)
+        return len(self._sources) - 1
 
     def _read_heads(self, source: tuple[str, int], places: list[_Place]) -> Iterator[Head]:
         """The heads in one segment that lie in ``places``, read again and checked once more."""
         lines = [line[:-1] for line in self._lines_at(*source, [place[1:3] for place in places])]
         records, leaves = decode_lines(lines)
-        if leaves != [place[3] for place in places]:
+        if leaves != [place[4] for place in places]:
             raise DamageError(
                 "a record was changed while the journal was read",
                 offset=places[0][1],
@@ -185,7 +203,8 @@ class Fold:
                 mend="Repeat the command.",
             )
         lineage, segment = source
-        for record, (_, offset, length, leaf, version, rev) in zip(records, places, strict=True):
+        for record, (_, offset, length, rev, leaf, known_version) in zip(records, places, strict=True):
+            version = known_version.decode()
             raw = record.payload
             if raw is UNSET or record.leaf or record.action not in _STATE:
                 change = change_of(Entry(record, offset, length, leaf), lineage, segment, self._load, version)

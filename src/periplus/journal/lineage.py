@@ -28,12 +28,13 @@ import functools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NewerFormatError, environment_failure
-from periplus.base.files import Files, FolderWatch, read_plain
+from periplus.base.files import Files, FolderWatch, open_plain, read_at, read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, Record, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
@@ -54,6 +55,7 @@ from periplus.journal.segment import (
 
 ARCHIVE_FOLDER: Final = "archive"
 SEGMENT_READ_MAX: Final = 4 * BATCH_BYTES_MAX
+_GAP_BYTES_MAX: Final = 8 * 1024  # sooner read than passed over by another system call
 _DURABLE_BYTES: Final = 256
 _UNREADABLE: Final = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _MEND: Final = "Run `periplus doctor` to see what is affected."
@@ -195,14 +197,19 @@ class LineageReader:
 
         Fewer than that where the segment was cut short.
         """
-        begin = 0
-        while begin < len(places):
-            first, end = places[begin][0], begin + 1
-            while end < len(places) and sum(places[end]) - first <= WINDOW_BYTES_MAX:
-                end += 1
-            data = self._read(segment, first, sum(places[end - 1]) - first)
-            yield from [data[offset - first : offset - first + length] for offset, length in places[begin:end]]
-            begin = end
+        begin, count = 0, len(places)
+        with self._opened(segment) as read:
+            while begin < count:
+                (first, length), end = places[begin], begin + 1
+                reached = first + length
+                while end < count:
+                    offset, length = places[end]
+                    if offset - reached > _GAP_BYTES_MAX or offset + length - first > WINDOW_BYTES_MAX:
+                        break
+                    reached, end = offset + length, end + 1
+                data = read(reached - first, first)
+                yield from [data[offset - first : offset - first + length] for offset, length in places[begin:end]]
+                begin = end
 
     def leaf_at(self, end: Position) -> bytes:
         """The leaf hash of the record that ends at ``end``; nothing where there is none, as after a segment's header."""
@@ -432,14 +439,38 @@ class LineageReader:
     def _read_blocks(self, position: Position, take: Callable[[Block], None]) -> tuple[int, int]:
         """Hand on block after block from ``position`` while all is as usual: ``(offset, next seq)`` where it is not."""
         offset, next_seq = position.offset, position.next_seq
-        while True:
-            data = self._read(position.segment, offset, WINDOW_BYTES_MAX)
-            block = read_block(data, base=offset, next_seq=next_seq)
-            if not block.records:
-                return offset, next_seq
-            take(block)
-            offset = block.offsets[-1] + block.lengths[-1]
-            next_seq += len(block.records)
+        with self._opened(position.segment) as read:
+            while True:
+                block = read_block(read(WINDOW_BYTES_MAX, offset), base=offset, next_seq=next_seq)
+                if not block.records:
+                    return offset, next_seq
+                take(block)
+                offset = block.offsets[-1] + block.lengths[-1]
+                next_seq += len(block.records)
+
+    @contextmanager
+    def _opened(self, segment: int) -> Iterator[Callable[[int, int], bytes]]:
+        """Reads a number of bytes from an offset on, again and again. Raises EnvironmentFailure, as what it gives does."""
+        path = os.path.join(self.folder, segment_name(segment))
+        try:
+            try:
+                fd = open_plain(path)
+            except FileNotFoundError:
+                path = self.archived_path(segment)  # as in _read
+                fd = open_plain(path)
+        except OSError as error:
+            raise environment_failure(error, "read", path) from error
+
+        def read(bytes_max: int, offset: int) -> bytes:
+            try:
+                return read_at(fd, min(bytes_max, SEGMENT_READ_MAX), max(offset, 0))
+            except OSError as error:
+                raise environment_failure(error, "read", path) from error
+
+        try:
+            yield read
+        finally:
+            os.close(fd)
 
     def _read(self, segment: int, offset: int, bytes_max: int = SEGMENT_READ_MAX + 1) -> bytes:
         path = os.path.join(self.folder, segment_name(segment))
