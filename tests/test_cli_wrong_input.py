@@ -34,6 +34,7 @@ RIGHT = {
     "init": ("makes", []),
     "tour": ("none", ["--keep", "{folder}"]),
     "status": ("reads", []),
+    "completion": ("none", ["bash"]),
     "remember": ("writes", ["A new thing is known"]),
     "recall": ("reads", ["thing"]),
     "brief": ("reads", ["count the things"]),
@@ -244,6 +245,11 @@ WRONG = {
         (["{plugin}"], 1, "is not trusted"),
     ],
     "status": [(["everything"], 2, "unrecognized arguments: everything")],
+    "completion": [
+        ([], 2, "required: SHELL"),
+        (["powershell"], 2, "invalid choice: 'powershell'"),
+        (["bash", "zsh"], 2, "unrecognized arguments: zsh"),
+    ],
     "remember": [
         ([], 2, "required: TEXT"),
         ([""], 2, "text"),

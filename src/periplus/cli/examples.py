@@ -14,6 +14,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "tour": ("tour", "tour --transcript session.jsonl"),
     "status": ("status", "status --json"),
     "doctor": ("doctor", "doctor --repair --from ../backup"),
+    "completion": ("completion bash", "completion zsh", "completion fish"),
     "remember": (
         'remember "Never log tokens" --type constraint --about src/auth.py',
         'remember "We use argon2id" --type decision --rationale "memory-hard"',

@@ -48,6 +48,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("tour", "the whole story on this repository, in seconds, offline", "tour"),
     Command("status", "what is in the store, and whether it is sound", "store"),
     Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
+    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "completion"),
     Command("remember", "write down a decision, constraint, trap, lesson or note", "memory"),
     Command("recall", "find what is known about something", "memory"),
     Command("brief", "what an agent should know before a task, within a budget", "memory"),

@@ -17,6 +17,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from periplus.cli.completion_schemas import COMPLETION_SCHEMAS
 from periplus.cli.connect_schemas import CONNECT_SCHEMAS
 from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.entity_reference import entity_reference
@@ -44,6 +45,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,
     **MCP_SCHEMAS,
+    **COMPLETION_SCHEMAS,
 }
 _EXIT_CODES: Final = (
     (0, "done"),
