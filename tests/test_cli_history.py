@@ -107,11 +107,19 @@ def test_filters(sh):
 
 def test_a_narrow_terminal_and_a_wide_one(sh):
     sh("remember", "歯車は三百枚あります " * 20, "--type", "decision")
-    for width in (20, 40, 75, 76, 100):
+    for width in (20, 40, 59, 60, 80, 95, 96, 100):
         for words in (["log"], ["log", "--reader", f"w{width}"], ["log", "--since-seq", "0"]):
             _, shown = on_terminal(sh, *words, width=width)
             # below 40 columns ids are cut; the line that names the next command is never
             assert [line for line in shown.splitlines() if wide(line) > max(width, 40)] == []
+
+
+def test_a_summary_has_room_in_a_terminal_of_eighty_columns(sh):
+    text = "Two dozen columns are not enough to say what this is about"
+    sh("remember", text)
+    for width in (80, 95):
+        assert f"note: {text}"[:48] in on_terminal(sh, "log", width=width)[1]
+    assert re.search(r"\d\d:\d\d  r1  note: Two", on_terminal(sh, "log", width=80)[1])
 
 
 # -- observations ------------------------------------------------------------------------------------------------------
@@ -241,6 +249,7 @@ def test_a_fold_fits_a_narrow_terminal_and_says_its_count_in_any(watched):
         _, shown = on_terminal(watched, "log", width=width)
         assert [line for line in shown.splitlines() if wide(line) > width] == []
         assert shown.count("30 records") == 3
+        assert ("30 records: 10 run, 10 session, 10 task" in shown) == (width >= 80)
 
 
 # -- following ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from periplus.journal.history import Gap, Page, RecordFilter
     from periplus.project import Project
 
-_NARROW: Final = 76
+_NARROW: Final = 96  # on one line a summary would have less than 30 columns
+_WITH_TIME: Final = 60
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
@@ -380,8 +381,9 @@ def _record_lines(face: Face, records: Sequence[RecordOut], own: str) -> Iterato
         if width is not None and width < _NARROW:
             rest = width - len(seq) - len(action) - 3
             yield f"{seq}  {action} {paint.name}{visible(record.id or '-', rest)}{paint.end}"
-            head = f"{'':8}{visible(record.ts[:10])}  {rev}{mark} "
-            yield f"{head}{visible(record.summary, max(1, width - 22 - len(rev)))}"
+            time = record.ts[: 16 if width >= _WITH_TIME else 10]
+            head = f"{'':8}{visible(time)}  {rev}{mark} "
+            yield f"{head}{visible(record.summary, max(1, width - 12 - len(time) - len(rev)))}".rstrip()
             continue
         head = f"{seq}  {visible(record.ts[:19])}  {action} "
         room = width - len(head) - len(name) - 6 if width else None
