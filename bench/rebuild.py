@@ -2,7 +2,7 @@
 
 ``state and index input`` reads every record, checks its checksum, computes its version id and folds it into the heads
 and into rows for the index, which are dropped. ``with the index`` also puts them into SQLite, as opening a store without
-an index does. The last row opens a store that has a checkpoint. The times are processor time: the files are in memory, and what else the machine does is no matter here.
+an index does; ``native`` has the native build. The last row opens a store that has a checkpoint. The times are processor time: the files are in memory, and what else the machine does is no matter here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from bench.codec import forms
 from bench.measure import Bench, Row, figure, in_turn, row
 from bench.processes import run_child
 from bench.samples import Texts
@@ -48,19 +49,23 @@ def measure(bench: Bench) -> Iterator[Row]:
                 os.unlink(os.path.join(store.root, name))
         return run_child("open", store.root)
 
-    found = in_turn(
-        bench.size(5, 1),
-        {
-            "orjson": lambda: run_child("orjson-files", folder),
-            "fold": lambda: run_child("fold", folder),
-            "open": opened,
-        },
-        collect=False,
-    )
+    trees = dict(forms(bench))
+    works = {
+        "orjson": lambda: run_child("orjson-files", folder),
+        "fold": lambda: run_child("fold", folder),
+        "native": lambda: run_child("fold", folder, tree=trees["native"]),
+        "open": opened,
+    }
+    if "native" not in trees:
+        del works["native"]
+    found = in_turn(bench.size(5, 1), works, collect=False)
     times = {name: figure([one["cpu_s"] / count * 1e6 for one in found[name]]) for name in found}
     peaks = {name: figure([one["peak_bytes"] / _MB for one in found[name]]) for name in found}
-    labels = {"fold": f"{count:,} records, state and index input", "open": f"{count:,} records, with the index"}
+    fold = f"{count:,} records, state and index input"
+    labels = {"fold": fold, "native": f"{fold}, native", "open": f"{count:,} records, with the index"}
     for name, label in labels.items():
+        if name not in found:
+            continue
         yield row("rebuild", label, "µs each", times[name], "orjson.loads, each line", times["orjson"])
         yield row("rebuild", f"{label}, peak memory", "MB", peaks[name], "orjson.loads, each line", peaks["orjson"])
     _checkpointed(store.root, count // 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import importlib.util
+import itertools
 import os
 import random
 import shutil
@@ -16,13 +17,14 @@ from pathlib import Path
 
 import pytest
 from bench.samples import session_file
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import periplus
 import trail_samples
 from periplus.base import secrets, speed
 from periplus.base.errors import FormatError
+from periplus.journal.record import seal_line, unseal_line
 from periplus.merkle.tree import root_of
 from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, strings, withhold
 from periplus.trail.model import OUTCOMES, Signed, TextObject
@@ -125,6 +127,18 @@ def test_both_forms_look_for_the_same_secrets(tree):
     check_needles(speed)
 
 
+def test_both_forms_take_the_same_lines_for_sealed(tree):
+    code = (
+        "import test_native as here\nfrom periplus.base import _speed\n"
+        "for wanted in (False, True):\n"
+        "    _speed.use_instructions(wanted)\n"
+        "    here.check_sealed(_speed)\n"
+    )
+    done = run(tree, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+    check_sealed(speed)
+
+
 def test_both_forms_import_the_same_trail(tree, tmp_path):
     session = session_file(str(tmp_path), 200_000)
     code = (
@@ -191,6 +205,43 @@ def check_needles(functions):
         assert found == [needle for needle, is_there in zip(needles, present, strict=True) if is_there]
 
     check()
+
+
+def check_sealed(functions):
+    """Against the journal's own look at one line: sound, torn, short, long, of any bytes, one byte altered."""
+    trailer = (b',"sum":"', b'"}')
+    bodies = st.one_of(
+        st.sampled_from([0, 1, 20, 37, 38, 54, 55, 56, 63, 64, 119, 120, 300_000]).map(lambda size: b"x" * size),
+        st.binary(max_size=200),
+        st.just('{"a":"é€"'.encode()),
+    )
+    sealed = bodies.map(lambda body: seal_line(body)[0][:-1])
+    others = st.one_of(
+        st.tuples(sealed, st.integers(0, 40), st.integers(1, 255)).map(lambda how: altered(*how)),
+        st.tuples(sealed, st.integers(0, 40)).map(lambda how: how[0][: -how[1]]),
+        st.tuples(sealed, st.integers(1, 40)).map(lambda how: how[0][how[1] :]),
+        sealed.map(lambda line: line[:-18] + line[-18:].upper()),
+        st.sampled_from([b"", b"}", *(b',"sum":"0123456789abcdef"}'[cut:] for cut in range(3)), b"\0" * 26, bytes(25)]),
+    )
+
+    @settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(sealed, max_size=3), st.lists(others, max_size=2), st.lists(sealed, max_size=2))
+    def check(first, then, last):
+        lines = first + then + last
+        expected = list(itertools.takewhile(lambda leaf: leaf is not None, map(unseal_line, lines)))
+        assert functions.sealed_leaves(lines, *trailer) == expected
+        assert len(expected) >= len(first)
+
+    check()
+    many = [seal_line(b"%d" % number)[0][:-1] for number in range(1_000)]
+    assert functions.sealed_leaves(many, *trailer) == [unseal_line(line) for line in many]
+    many[700] = many[700][1:]
+    assert len(functions.sealed_leaves(many, *trailer)) == 700
+
+
+def altered(line, back, by):
+    at = len(line) - 1 - min(back, len(line) - 1)
+    return line[:at] + bytes([line[at] ^ by]) + line[at + 1 :]
 
 
 def check_functions(functions):
@@ -385,6 +436,10 @@ def check_refusals(functions):
         lambda: functions.needle_plan(("abc",) * 60, ("abc",) * 5),
         lambda: functions.needles_in(b"no plan", "text"),
         lambda: functions.sha256("text"),
+        lambda: functions.sealed_leaves((b"",), b"", b""),
+        lambda: functions.sealed_leaves([bytearray(40)], b"", b""),
+        lambda: functions.sealed_leaves([], b"", "text"),
+        lambda: functions.sealed_leaves([], b""),
         lambda: functions.sha256_joined([b"", "text"]),
         lambda: functions.sha256_joined(b"bytes"),
         lambda: functions.sha256_nodes(bytes(65)),

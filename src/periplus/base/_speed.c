@@ -155,6 +155,73 @@ sha256_nodes(PyObject *Py_UNUSED(module), PyObject *children)
     return nodes;
 }
 
+/* Whether the digits that stand there are those of the hash's first bytes, two for each. */
+static int
+are_digits_of(const uint8_t *hash, const char *digits, Py_ssize_t count)
+{
+    for (Py_ssize_t at = 0; at < count; at++) {
+        if (digits[at] != "0123456789abcdef"[hash[at / 2] >> (at % 2 ? 0 : 4) & 15]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+#define SUM_DIGITS 16
+
+/* The leaf hashes (RFC 9162) of sealed lines up to the first that is none: text, before, digits of its leaf hash, after. */
+static PyObject *
+sealed_leaves(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 3 || !PyList_Check(arguments[0]) || !PyBytes_Check(arguments[1]) || !PyBytes_Check(arguments[2])) {
+        PyErr_SetString(PyExc_TypeError, "a list of lines and what stands before and behind a sum were expected");
+        return NULL;
+    }
+    PyObject *lines = arguments[0];
+    const char *before = PyBytes_AS_STRING(arguments[1]), *after = PyBytes_AS_STRING(arguments[2]);
+    const Py_ssize_t before_size = PyBytes_GET_SIZE(arguments[1]), after_size = PyBytes_GET_SIZE(arguments[2]);
+    if (before_size > BLOCK || after_size > BLOCK) {
+        PyErr_SetString(PyExc_ValueError, "more than 64 bytes before or behind a sum");
+        return NULL;
+    }
+    PyObject *leaves = PyList_New(0);
+    if (leaves == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(lines); at++) {
+        PyObject *line = PyList_GET_ITEM(lines, at);
+        if (!PyBytes_Check(line)) {
+            PyErr_Format(PyExc_TypeError, "bytes were expected, not %.100s", Py_TYPE(line)->tp_name);
+            Py_DECREF(leaves);
+            return NULL;
+        }
+        const char *text = PyBytes_AS_STRING(line);
+        const Py_ssize_t size = PyBytes_GET_SIZE(line) - before_size - SUM_DIGITS - after_size;
+        if (size < 0 || memcmp(text + size, before, (size_t)before_size)
+            || memcmp(text + size + before_size + SUM_DIGITS, after, (size_t)after_size)) {
+            break;
+        }
+        const uint8_t prefix = 0;
+        uint8_t hashed[32];
+        Hash hash;
+        begin(&hash);
+        feed(&hash, &prefix, 1);
+        feed(&hash, (const uint8_t *)text, (size_t)size);
+        finish(&hash, hashed);
+        if (!are_digits_of(hashed, text + size + before_size, SUM_DIGITS)) {
+            break;
+        }
+        PyObject *leaf = PyBytes_FromStringAndSize((const char *)hashed, 32);
+        if (leaf == NULL || PyList_Append(leaves, leaf) < 0) {
+            Py_XDECREF(leaf);
+            Py_DECREF(leaves);
+            return NULL;
+        }
+        Py_DECREF(leaf);
+    }
+    return leaves;
+}
+
 static PyObject *
 use_instructions(PyObject *Py_UNUSED(module), PyObject *wanted)
 {
@@ -353,6 +420,8 @@ static PyMethodDef METHODS[] = {
      "sha256_nodes(children: bytes) -> bytes: the hashes of the tree nodes over the children, two by two."},
     {"sha256_salted", (PyCFunction)(void (*)(void))sha256_salted, METH_FASTCALL,
      "sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]) -> bytes: hashes of salted contents."},
+    {"sealed_leaves", (PyCFunction)(void (*)(void))sealed_leaves, METH_FASTCALL,
+     "sealed_leaves(lines: list[bytes], before: bytes, after: bytes) -> list[bytes]: leaf hashes of lines that are sealed."},
     {"needle_plan", (PyCFunction)(void (*)(void))needle_plan, METH_FASTCALL,
      "needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes: what needles_in takes to look for these."},
     {"needles_in", (PyCFunction)(void (*)(void))needles_in, METH_FASTCALL,

@@ -6,12 +6,13 @@ Nobody has to have the native build: the functions are the same and so are their
 from __future__ import annotations
 
 __all__ = [
-    "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sha256",
-    "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "sound_steps", "take_steps", "text_at",
+    "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sealed_leaves",
+    "sha256", "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "sound_steps", "take_steps", "text_at",
 ]  # fmt: skip
 
 import hashlib
 import struct
+from itertools import takewhile
 from typing import Final
 
 _BLOCK: Final = 1 << 15
@@ -70,6 +71,28 @@ def _sha256_nodes(children: bytes) -> bytes:
     return bytes(found)
 
 
+def _sealed_leaves(lines: list[bytes], before: bytes, after: bytes) -> list[bytes]:
+    """The leaf hashes (RFC 9162 §2.1.1) of sealed lines, up to the first that is none.
+
+    A sealed line is a text, ``before``, the first 16 hexadecimal digits of the text's leaf hash, and ``after``.
+    """
+    begun = hashlib.sha256(b"\0").copy
+    size = len(before) + 16 + len(after)
+    leaves: list[bytes] = []
+    put = leaves.append
+    for line in lines:
+        hash_ = begun()
+        hash_.update(line[:-size])
+        put(hash_.digest())
+    # As one text: sums between what stands before and behind them.
+    sums = b"".join([leaf[:8] for leaf in leaves]).hex(",", 8).encode().replace(b",", after + before)
+    if not lines or before + sums + after == b"".join([line[-size:] for line in lines]):
+        return leaves
+    is_sealed = (line[-size:] == b"%b%b%b" % (before, leaf[:8].hex().encode(), after)
+                 for line, leaf in zip(lines, leaves, strict=True))  # fmt: skip
+    return leaves[: sum(takewhile(bool, is_sealed))]
+
+
 def _needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes:
     """What ``needles_in`` takes to look for these: up to 64 of 3 to 16 ASCII characters, the ``folded`` in either case."""
     return "\0".join((*exact, *(needle.lower() for needle in folded), str(len(exact)))).encode("ascii")
@@ -109,6 +132,7 @@ try:
         needle_plan,
         needles_in,
         record,
+        sealed_leaves,
         sha256,
         sha256_chained,
         sha256_joined,
@@ -124,6 +148,7 @@ except ImportError:
     needle_plan, needles_in = _needle_plan, _needles_in
     sha256, sha256_joined = _sha256, _sha256_joined
     sha256_chained, sha256_nodes, sha256_salted = _sha256_chained, _sha256_nodes, _sha256_salted
+    sealed_leaves = _sealed_leaves
     record = tuple.__new__  # makes an instance of any of its subclasses
 
 IS_NATIVE: Final = sha256 is not _sha256
