@@ -1,7 +1,7 @@
 """Durable appends by one writer and by eight at once, beside the bare system calls and beside SQLite with the same rows.
 
 Each writer is a process of its own (``bench.appender``) that makes its payloads and opens its store before it says that
-it is ready; then all begin together. The bare loop writes and syncs the very bytes that the journal wrote in the warm-up,
+it is ready, and has appended a few times, as SQLite has made its table; then all begin together. The bare loop writes and syncs the very bytes that the journal wrote in the warm-up,
 SQLite inserts the fields of those records, one durable commit each. A wait is what one append took, as its caller sees it.
 """
 
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from bench.codec import forms
 from bench.measure import Bench, Row, figure, in_turn, pooled, row
 from bench.processes import environment
 from bench.samples import REPOSITORY
@@ -41,34 +42,39 @@ def measure(bench: Bench) -> Iterator[Row]:
     alone, crowd, whole = (_store(bench.folder, name) for name in ("alone", "crowd", "whole"))
     lines, rows, many_rows = (os.path.join(bench.folder, name) for name in ("lines", "one.sqlite", "many.sqlite"))
     each = max(count // 2, 5)
+    trees = {"" if form == "plain" else f", {form}": tree for form, tree in forms(bench)}
 
-    def side(kind: str, place: str, writers: int = 1) -> Callable[[], Round]:
-        return lambda: run_writers(kind, place, lines, count if writers == 1 else each, writers)
+    def side(kind: str, place: str, writers: int = 1, tree: str | None = None) -> Callable[[], Round]:
+        return lambda: run_writers(kind, place, lines, count if writers == 1 else each, writers, tree)
 
     side("journal", alone)()  # the bytes for the others
     keep_lines(alone, lines)
     for kind, place in (("journal", alone), ("journal", crowd), ("whole", whole)):
         side(kind, place)()
     time.sleep(bench.size(_SETTLED_S, 0))
-    sides = {
-        "T": side("bare", os.path.join(bench.folder, "bare")),
-        "one": side("journal", alone),
-        "sqlite": side("sqlite", rows),
-        "eight": side("journal", crowd, PROCESSES),
-        "sqlite eight": side("sqlite", many_rows, PROCESSES),
-        "whole": side("whole", whole),
-    }
+    sides = {"T": side("bare", os.path.join(bench.folder, "bare"))}
+    for form, tree in trees.items():
+        sides[f"one{form}"] = side("journal", alone, 1, tree)
+        sides[f"eight{form}"] = side("journal", crowd, PROCESSES, tree)
+        sides[f"whole{form}"] = side("whole", whole, 1, tree)
+    sides["sqlite"] = side("sqlite", rows)
+    sides["sqlite eight"] = side("sqlite", many_rows, PROCESSES)
     bench.say(f"{rounds} rounds of {count} appends; {PROCESSES} processes of {each}")
     found = in_turn(rounds, sides, collect=False)
     flush_ms = pooled([one.waits_s for one in found["T"]], 0.5).value * 1e3
     bench.say(f"a flush of this disk takes {flush_ms:.2f} ms")
-    for label, ours, theirs, name in (
-        ("one writer", "one", "T", "write + fdatasync"),
-        ("one writer", "one", "sqlite", "SQLite, WAL, FULL"),
-        (f"{PROCESSES} processes", "eight", "one", "one writer"),
-        (f"{PROCESSES} processes", "eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
-        ("one writer, with files and index", "whole", "T", "write + fdatasync"),
-    ):
+    compared = [
+        (f"{label}{form}", f"{ours}{form}", f"{theirs}{form}" if theirs == "one" else theirs, name)
+        for form in trees
+        for label, ours, theirs, name in (
+            ("one writer", "one", "T", "write + fdatasync"),
+            ("one writer", "one", "sqlite", "SQLite, WAL, FULL"),
+            (f"{PROCESSES} processes", "eight", "one", "one writer"),
+            (f"{PROCESSES} processes", "eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
+            ("one writer, with files and index", "whole", "T", "write + fdatasync"),
+        )
+    ]
+    for label, ours, theirs, name in compared:
         rates = {key: figure([one.rate for one in found[key]]) for key in (ours, theirs)}
         yield row("append", label, "/s", rates[ours], name, rates[theirs], better="higher")
         for share, words in ((0.5, "p50"), (0.95, "p95"), (1.0, "max")):
@@ -76,14 +82,14 @@ def measure(bench: Bench) -> Iterator[Row]:
             yield row("append", f"{label}, {words}", "ms", mine, name, other)
 
 
-def run_writers(kind: str, place: str, lines: str, count: int, writers: int) -> Round:
+def run_writers(kind: str, place: str, lines: str, count: int, writers: int, tree: str | None = None) -> Round:
     os.sync()  # nobody pays for what another side left unsynced
     argv = [sys.executable, "-m", "bench.appender", kind, place, lines, str(count)]
     running = [
         subprocess.Popen(
             [*argv, str(number)],
             cwd=REPOSITORY,
-            env=environment(),
+            env=environment() if tree is None else {**environment(), "PYTHONPATH": tree},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

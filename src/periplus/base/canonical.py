@@ -26,9 +26,20 @@ _KEY_CEILING: Final = "\ud800"
 
 JSONValue: TypeAlias = Union[None, bool, int, str, "list[JSONValue]", "tuple[JSONValue, ...]", "dict[str, JSONValue]"]
 
+try:
+    from periplus.base._values import canonical as _quickly  # type: ignore[import-not-found]  # of the native build
+except ImportError:
+
+    def _quickly(_value: JSONValue) -> bytes | None:
+        """The canonical text where that is quickly had; None where it takes a closer look."""
+        return None
+
 
 def canonical(value: JSONValue) -> bytes:
     """The canonical UTF-8 text of ``value``. Raises UsageError naming the first place that cannot be carried."""
+    text: bytes | None = _quickly(value)
+    if text is not None:
+        return text
     import orjson
 
     if not _is_plain(value, 0):

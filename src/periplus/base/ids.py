@@ -47,3 +47,9 @@ def is_id(text: str) -> bool:
     return (
         0 < len(prefix) <= 32 and prefix.isascii() and prefix.replace("_", "a").isalnum() and prefix == prefix.lower()
     )
+
+
+try:
+    from periplus.base._values import is_id  # type: ignore[import-not-found,no-redef]  # of the native build
+except ImportError:
+    pass

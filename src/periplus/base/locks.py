@@ -14,7 +14,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of"]
+__all__ = ["LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "signature"]
 
 import fcntl
 import functools
@@ -86,6 +86,11 @@ def _since_ms(text: str) -> int:
         return 0
 
 
+def signature() -> tuple[bytes, bytes]:
+    """What a holder says of itself before the time and behind it."""
+    return _who(os.getpid()), _command()
+
+
 class LockBell(Protocol):
     """As ``base.bells.Bell``, of whatever memory there is at the moment; ``listen`` gives None where there is none."""
 
@@ -113,6 +118,15 @@ class Lock:
         self._was_in_place = False
         self.bell: LockBell | None = None  # what those who wait sleep by
         _held().add(self)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Device and inode of the lock's file, as it was when it was opened last."""
+        return self._place
 
     @property
     def is_open(self) -> bool:

@@ -115,6 +115,16 @@ class FlushMap:
         self._bells: list[Bell] = []  # of the writers' lock; of the syncs with an even and with an odd number
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Device and inode of the file that is mapped. Raises OSError."""
+        status = os.fstat(self._fd)
+        return status.st_dev, status.st_ino
+
     def close(self) -> None:
         self._lock.close()
         self._unmap()

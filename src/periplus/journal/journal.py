@@ -30,8 +30,9 @@ from periplus.base.errors import (
 )
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.index import HistoryNeededError
-from periplus.journal.lineage import START
+from periplus.journal.lineage import START, Position
 from periplus.journal.overlay import Added
+from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
 from periplus.journal.settings import LineageFile, mint_lineage, read_lineage, read_settings
@@ -69,15 +70,18 @@ class Journal(JournalReader):
         if key and self.index.has_floors and self._receipt_of(key) is None:
             self.need_history()  # it may be older than the keys that a checkpoint keeps
         segment = self.end().segment
-        if not self._lock.is_open and not os.path.isdir(self.layout.journal):
-            read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
-            self.files.make_folder(self.layout.journal)
-        with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
-            if not is_in_place or not self._is_caught_up():
-                self._validate()
-            receipt, pending = self._write(fn, writer, key, durable=durable)
-        if pending is not None:
-            self._make_durable(pending, receipt, patience_s)
+        receipt = None
+        if self._quick is not None and durable:
+            receipt = self._mutate_quickly(self._quick, fn, writer, key, patience_s)
+            if (
+                receipt is not None
+                and not project
+                and self._behind <= OVERLAY_RECORDS_MAX
+                and self.after_mutation is None
+            ):
+                return receipt
+        if receipt is None:
+            receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
         if receipt.repeated or not receipt.record_count:
             return receipt
         if project or self._behind > OVERLAY_RECORDS_MAX:
@@ -101,7 +105,7 @@ class Journal(JournalReader):
         with self._lock.holding():
             left = self._own_lineage()
             if self._writer is not None:
-                self._writer.close()
+                self._start_over(self._writer)
             self.copied_from, self.durable_seq = left, 0
             self._own = self._mint()
             self._own_place = place_of(self.layout.lineage)
@@ -128,6 +132,133 @@ class Journal(JournalReader):
             self._read_on(salvage=False, for_writing=True)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _mutate(
+        self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool, patience_s: float
+    ) -> Receipt:
+        """``mutate`` but for what follows from what was written."""
+        if not self._lock.is_open and not os.path.isdir(self.layout.journal):
+            read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
+            self.files.make_folder(self.layout.journal)
+        with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
+            if not is_in_place or not self._is_caught_up():
+                self._validate()
+            receipt, pending = self._write(fn, writer, key, durable=durable)
+        if pending is not None:
+            self._make_durable(pending, receipt, patience_s)
+        if self._quick is None or self._quick.token is not self._writer_of(self.lineage).settled_token:
+            self._find_quick_way()
+        return receipt
+
+    def close(self) -> None:
+        self._drop_quick_way()
+        super().close()
+
+    def _drop_quick_way(self) -> None:
+        if self._quick is not None:
+            self._quick.close()
+            self._quick = None
+
+    def _find_quick_way(self) -> None:
+        """The short way from here on, where there is one."""
+        self._drop_quick_way()
+        if self.syncs and self._writer is not None and self._writer.validated is not None:
+            self._quick = quick_way(self._lock, self._writer, self.files, self.settings.journal.segment_bytes)
+
+    def _mutate_quickly(
+        self, way: QuickWay, fn: Callable[[Transaction], object], writer: Writer, key: str, patience_s: float
+    ) -> Receipt | None:
+        """As ``_mutate`` where all is as usual; None where it is not: nothing was done then, and no lock is held."""
+        lineage, appender = self.lineage, self._writer
+        end = self._seen.get(lineage)
+        if end is None or appender is None or lineage != way.lineage or not appender.knows(writer):
+            return None
+        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
+            return None
+        added = way.enter(end, self.durable_seq)
+        if added is None:
+            return None
+        native = way.native
+        try:
+            appender.took_epoch(native.epoch)
+            if added:
+                count = native.next_seq - end.next_seq
+                self._step_over(Added(end.segment, end.offset, end.next_seq, count, added))
+                self._seen[lineage] = Position(end.segment, native.end, native.next_seq, native.sum)
+                self.durable_seq = max(self.durable_seq, native.durable)
+            receipt, pending = self._write_quickly(way, fn, writer, key)
+        finally:
+            native.let_go()
+        if pending is not None:
+            self._make_durable(pending, receipt, patience_s)
+        return receipt
+
+    def _write_quickly(
+        self, way: QuickWay, fn: Callable[[Transaction], object], writer: Writer, key: str
+    ) -> tuple[Receipt, Pending | None]:
+        """As ``_write``, under the lock that ``way`` took, until it is durable but for what it gives."""
+        done = self._receipt_of(key) if key else None
+        if done is not None:
+            return done, self._unsettled(done.lineage, done.last_seq)
+        transaction = Transaction(self.types, self._heads_to_write, self._shown)
+        fn(transaction)
+        receipt = self._append_quickly(way, transaction.drafts, writer, key)
+        if receipt is None:
+            return self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
+        way.native.leave()
+        return receipt, self._finish_quickly(way, receipt)
+
+    def _append_quickly(self, way: QuickWay, drafts: list[Draft], writer: Writer, key: str) -> Receipt | None:
+        """Under the lock: write the one draft; None where that takes the long way."""
+        if len(drafts) != 1 or self.damage is not None:
+            return None
+        draft = drafts[0]
+        try:
+            made = way.append(draft, writer, key, self.random, self.clock)
+        except BaseException as error:  # as in _append
+            self._start_over(self._writer_of(way.lineage))
+            if isinstance(error, OSError):
+                raise self._writer_of(way.lineage).not_written(error, way.segment) from error
+            raise
+        if made is None:
+            return None
+        if isinstance(made, int):
+            self._start_over(self._writer_of(way.lineage))
+            raise self._writer_of(way.lineage).not_whole(made, way.segment)
+        added, end, receipt = made
+        self._step_over(added, [draft.item_id.encode()])
+        self._seen[way.lineage] = end
+        self._sizes[way.lineage] = (end.segment, end.offset, way.inode)
+        return receipt
+
+    def _finish_quickly(self, way: QuickWay, receipt: Receipt) -> Pending | None:
+        """Outside the lock: when this returns, the record of ``receipt`` is on the disk, but for what it gives."""
+        native, appender = way.native, self._writer_of(way.lineage)
+        try:
+            found: int = native.finish()
+        except OSError as error:
+            told = appender.not_synced(error, way.segment, receipt.key)
+            self._start_over(appender)
+            raise told from error
+        except BaseException:  # as in _make_durable
+            self._start_over(appender)
+            raise
+        if found < 0:
+            self._start_over(appender)
+            raise appender.replaced(way.segment, receipt.key)
+        if found:
+            self.durable_seq = max(self.durable_seq, found)
+            return None
+        from periplus.journal.flush import Written
+
+        return Pending(Written(way.segment, receipt.last_seq, native.epoch), self.end(), native.leaf)
+
+    def _start_over(self, appender: SegmentWriter) -> None:
+        """Whatever went wrong with a write: those descriptors are not used again, what lies there now is looked at anew."""
+        appender.close()
+        self._drop_quick_way()
+        self._forget()
+        self._try_refresh()
 
     def _checkpoint(self, writer: Writer) -> None:
         """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
@@ -243,18 +374,24 @@ class Journal(JournalReader):
         done = self._receipt_of(key) if key else None
         if done is not None:
             return done, self._unsettled(done.lineage, done.last_seq)
-        key = key or self.random(10).hex()
         transaction = Transaction(self.types, self._heads_to_write, self._shown)
         fn(transaction)
+        return self._write_drafts(lineage, transaction.drafts, writer, key, durable=durable)
+
+    def _write_drafts(
+        self, lineage: str, drafts: list[Draft], writer: Writer, key: str, *, durable: bool
+    ) -> tuple[Receipt, Pending | None]:
+        """Under the lock: write what ``fn`` put; see ``_write``."""
+        key = key or self.random(10).hex()
         if self.damage is not None:  # seen by what a merge reads of the past
             raise self.damage
-        if not transaction.drafts:
+        if not drafts:
             last = self.end(lineage).next_seq - 1
             receipt = Receipt(key, lineage, last + 1, last, (), repeated=False)
             return receipt, self._unsettled(lineage, last) if durable else None
-        if not durable and any(draft.action != "observe" for draft in transaction.drafts):
+        if not durable and any(draft.action != "observe" for draft in drafts):
             raise UsageError("only observations may be written without a sync of their own")
-        receipt, pending = self._append(lineage, transaction.drafts, writer, key)
+        receipt, pending = self._append(lineage, drafts, writer, key)
         return receipt, pending if durable and self.syncs else None
 
     def _heads_to_write(self, item_type: str, item_id: str) -> list[Head]:
@@ -283,10 +420,8 @@ class Journal(JournalReader):
                 writer.wait(pending.batch, receipt.key, pending.end, pending.leaf)
             except EpochEndedError:
                 self._ask_journal(receipt, patience_s)
-        except BaseException:  # whatever it was: that descriptor is not used again, what lies there is looked at anew
-            writer.close()
-            self._forget()
-            self._try_refresh()
+        except BaseException:  # whatever it was
+            self._start_over(writer)
             raise
 
     def _ask_journal(self, receipt: Receipt, patience_s: float) -> None:
@@ -358,9 +493,7 @@ class Journal(JournalReader):
             inode = known[2] if known is not None else 0
             entries, end, inode, batch = appender.append(drafts, writer, key, position, self._tail, inode)
         except BaseException:  # whatever stopped the write, what lies there now is not what we knew
-            appender.close()
-            self._forget()  # what lies behind the last batch is looked at anew
-            self._try_refresh()
+            self._start_over(appender)
             raise
         add, segment = self._taken.add, end.segment
         for entry, draft in zip(entries, drafts, strict=True):

@@ -47,6 +47,7 @@ from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
     from periplus.journal.projection import Looked, Projector
+    from periplus.journal.quick import QuickWay
     from periplus.journal.writing import SegmentWriter
 
 
@@ -85,6 +86,7 @@ class JournalReader:
         self._own_names: list[str] | None = None
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._writer: SegmentWriter | None = None
+        self._quick: QuickWay | None = None
         self._watches: dict[str, FolderWatch] = {}
         self._readers: dict[str, LineageReader] = {}
         self._folder = FolderWatch(self.layout.journal)
@@ -439,6 +441,7 @@ class JournalReader:
         self._tail: Tail | None = None
         self._taken = Overlay(self.index, self.load_object)
         self._added: list[Added] = []
+        self._added_count = 0  # of records in it
         self._added_names: set[bytes] = set()
 
     @property
@@ -451,13 +454,13 @@ class JournalReader:
     @property
     def _behind(self) -> int:
         """How many records there are behind the index's watermark."""
-        added = self._added
-        return self._taken.record_count + (sum([one.record_count for one in added]) if added else 0)
+        return self._taken.record_count + self._added_count
 
-    def _step_over(self, added: Added) -> None:
+    def _step_over(self, added: Added, names: list[bytes] | None = None) -> None:
         """Have the view end behind ``added``, and take in what it says when somebody asks for it."""
         self._added.append(added)
-        names = names_in(added.data)
+        self._added_count += added.record_count
+        names = names_in(added.data) if names is None else names
         if names is None:
             self._take_added()
         else:
@@ -465,7 +468,7 @@ class JournalReader:
 
     def _take_added(self) -> None:
         """Take in what others wrote and we stepped over, its checksums checked."""
-        added, self._added = self._added, []
+        added, self._added, self._added_count = self._added, [], 0
         self._added_names.clear()
         try:
             is_whole = all(self._takes(one) for one in added)

@@ -12,6 +12,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import derived_id, is_id
 from periplus.base.tuples import NamedTuple
+from periplus.journal.native import APPEND
 from periplus.journal.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state import Entity, EntityType, Head
 
@@ -113,7 +114,14 @@ class Transaction:
             action = "update" if any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
-        return self._draft(heads, action, item_type, item_id, _versions(heads), canonical(payload), summary)
+        parents = _versions(heads)
+        if APPEND is not None and len(parents) < 2:
+            draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
+            if draft is not None:
+                self.drafts.append(draft)
+                self._latest[item_type, item_id] = (draft, heads)
+                return draft.version
+        return self._draft(heads, action, item_type, item_id, parents, canonical(payload), summary)
 
     def place(
         self,

@@ -6,12 +6,12 @@ fails before the sync has ended leaves bytes that count for nothing and that the
 
 from __future__ import annotations
 
-__all__ = ["Appended", "SegmentWriter"]
+__all__ = ["Appended", "SegmentWriter", "Validated"]
 
 import binascii
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -52,7 +52,11 @@ POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
 _ROOM_BYTES: Final = 256 * 1024
 _ADDED_BYTES_MAX: Final = 64 * 1024
+_QUICK_FROM: Final = 2  # a process that writes a batch or two and ends has no use for the short way
 _ROOM_FROM: Final = 16  # a process that writes a few batches and ends has no use for room
+
+
+FolderStamp: TypeAlias = tuple[int, tuple[int, int, int, int]]
 
 
 class Appended(NamedTuple):
@@ -62,6 +66,22 @@ class Appended(NamedTuple):
     end: Position
     inode: int
     batch: Written
+
+
+class Validated(NamedTuple):
+    """What was found in order under the lock; ``token`` is the same object as long as nothing was validated anew.
+
+    ``fd`` is that of the segment at ``path``, whose device and inode are ``place``; ``mark_fd`` that of the durable mark;
+    ``folders`` are the journal's and ours, as ``FolderWatch.held`` gives them.
+    """
+
+    token: object
+    segment: int
+    path: str
+    place: tuple[int, int]
+    fd: int
+    mark_fd: int
+    folders: tuple[FolderStamp, FolderStamp]
 
 
 class SegmentWriter:
@@ -83,6 +103,7 @@ class SegmentWriter:
         self._known_writer: Writer | None = None
         self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
         self._settled: tuple[Callable[[], bool], Callable[[], bool]] | None = None  # see ``settle``
+        self._stamps: tuple[FolderStamp, FolderStamp] | None = None  # of the folders that ``_settled`` asks
         self._left: Position | None = None  # where we wrote up to
         self._batches = 0  # that this process wrote
         self._room = (0, 0)  # segment, and up to where room was asked for
@@ -119,6 +140,32 @@ class SegmentWriter:
         others, mine = folder.sameness(), self._watch.sameness()
         is_settled = others is not None and mine is not None and self._fd >= 0 and lock.is_current()
         self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
+        held = (folder.held(), self._watch.held()) if self._settled is not None else (None, None)
+        self._stamps = (held[0], held[1]) if held[0] is not None and held[1] is not None else None
+
+    @property
+    def settled_token(self) -> object:
+        """Another object, or None, once something has to be validated anew, or was."""
+        return self._settled
+
+    @property
+    def validated(self) -> Validated | None:
+        """What ``settle`` found in order, once some batches were written; None where something changed since."""
+        if self._settled is None or self._stamps is None or self._batches < _QUICK_FROM or self._fd < 0:
+            return None
+        self._open_mark()
+        if self._mark_fd < 0:
+            return None
+        path = self._path(self._segment)
+        return Validated(self._settled, self._segment, path, self._place, self._fd, self._mark_fd, self._stamps)
+
+    def took_epoch(self, epoch: int) -> None:
+        """Go on in the flush map's ``epoch``, which somebody else of this process found in order under the lock."""
+        self._epoch = epoch
+
+    def knows(self, writer: Writer) -> bool:
+        """Whether records of that writer were read back once."""
+        return writer is self._known_writer
 
     def is_in_place(self) -> bool:
         """Whether the folders have the names that they had when all was validated.
@@ -291,13 +338,20 @@ class SegmentWriter:
         try:
             written = self._files.write(self._fd, buffer)
         except OSError as error:
-            raise environment_failure(error, "write to", self._path(segment)) from error
+            raise self.not_written(error, segment) from error
         if written != len(buffer):
-            raise EnvironmentFailure(
-                f"only {written:,} of {len(buffer):,} bytes could be written to {self._path(segment)}",
-                safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
-                mend="Free some space, then repeat the command.",
-            )
+            raise self.not_whole(written, segment)
+
+    def not_written(self, error: OSError, segment: int) -> EnvironmentFailure:
+        return environment_failure(error, "write to", self._path(segment))
+
+    def not_whole(self, written: int, segment: int) -> EnvironmentFailure:
+        """A write that ended after ``written`` bytes."""
+        return EnvironmentFailure(
+            f"only {written:,} bytes of what was to be written to {self._path(segment)} could be",
+            safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
+            mend="Free some space, then repeat the command.",
+        )
 
     def settled(self, end: Position, last_seq: int) -> Written:
         """What is to wait for before records up to ``last_seq``, which somebody else may have written, are acknowledged.
@@ -335,16 +389,21 @@ class SegmentWriter:
         self._sync(batch.segment, key)
 
     def _sync(self, segment: int, key: str) -> None:
-        reason = ""
         try:
             self._files.sync_data(self._fd)
-            if not self._is_in_place(segment):
-                reason = "the file was replaced while it was written"
         except OSError as error:
-            reason = error.strerror or str(error)
-            self._poison(segment)
-        if reason:
-            raise _unknown(self._path(segment), reason, key)
+            raise self.not_synced(error, segment, key) from error
+        if not self._is_in_place(segment):
+            raise self.replaced(segment, key)
+
+    def not_synced(self, error: OSError, segment: int, key: str) -> OutcomeUnknownError:
+        """What is told of a sync that failed; nobody writes to ``segment`` again."""
+        self._poison(segment)
+        return _unknown(self._path(segment), error.strerror or str(error), key)
+
+    def replaced(self, segment: int, key: str) -> OutcomeUnknownError:
+        """What is told where the file that was synced is no longer the one that its name leads to."""
+        return _unknown(self._path(segment), "the file was replaced while it was written", key)
 
     def _is_in_place(self, segment: int) -> bool:
         """Whether the file that we wrote to is still the one that the name leads to."""
@@ -366,12 +425,19 @@ class SegmentWriter:
             raise _unknown(self._folder, error.strerror or str(error), key) from error
 
     def _mark(self, mark: bytes) -> None:
+        self._open_mark()
+        try:
+            if self._mark_fd >= 0:
+                self._files.pwrite(self._mark_fd, mark, 0)
+        except OSError:
+            pass  # the mark may lag: the next record's own ``durable`` says the same
+
+    def _open_mark(self) -> None:
         try:
             if self._mark_fd < 0:
                 self._mark_fd = self._files.open(self._journal.layout.durable, os.O_WRONLY | os.O_CREAT)
-            self._files.pwrite(self._mark_fd, mark, 0)
         except OSError:
-            pass  # the mark may lag: the next record's own ``durable`` says the same
+            pass  # as above
 
     def _size(self, segment: int, inode: int) -> int:
         """The size of the segment's file, which is open then; ``inode`` is what stood there when the tail was validated."""
