@@ -168,10 +168,10 @@ def test_without_the_agents_own_record_the_trail_is_made_of_the_steps(place, tmp
 def test_a_session_that_goes_on_after_its_end_has_one_trail(place, tmp_path):
     events = made_session("b7a0c4de-0001", place)
     for name, document in events:
-        hook(name, document, cwd=place)
+        hook(name, document, cwd=place, words=words_of(place, name))
     more = made_session("b7a0c4de-0001", place, source="resume", prompt="And now the wheels", call="toolu_9")
     for name, document in more:
-        hook(name, document, cwd=place)
+        hook(name, document, cwd=place, words=words_of(place, name))
     with opened(place) as project:
         (mine,) = project.trails()
         prompts = [step.operands[0] for step in TrailReader(project.trail_bytes(mine.item_id).data).steps()
