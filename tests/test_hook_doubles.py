@@ -45,6 +45,18 @@ def test_the_same_at_the_same_time_is_one_and_later_it_is_another(tmp_path):
     assert kept(tmp_path, [first, soon, other], [soon], [later]) == [[first, other], [], [later]]
 
 
+def test_what_ends_the_next_turn_is_another_however_soon_it_comes(tmp_path):
+    end = event("turn-end", at_ms=AT + 10)
+    double = end._replace(at_ms=AT + 20)
+    prompt = event(prompt="and now", at_ms=AT + 200)
+    told_twice = prompt._replace(at_ms=AT + 210)
+    of_next, double_of_next = end._replace(at_ms=AT + 300), end._replace(at_ms=AT + 310)
+    elsewhere = event(prompt="x", session="s-2", at_ms=AT + 320)
+    late_double = end._replace(at_ms=AT + 330)
+    batches = [end, double], [prompt, told_twice], [of_next, double_of_next], [elsewhere, late_double]
+    assert kept(tmp_path, *batches) == [[end], [prompt], [of_next], [elsewhere]]
+
+
 def test_a_call_is_one_however_late_it_is_told_again(tmp_path):
     call = event("after-tool", tool="Bash", call="toolu_1", response="a")
     again = call._replace(at_ms=AT + 60_000, response="a ")

@@ -1,8 +1,8 @@
 """Events that were told twice: each is taken in once.
 
 Hooks run twice where an agent is connected both in the project and for the person, and VS Code and Cursor run those of Claude Code
-beside their own. Two events are one where session, kind and content are the same and they were told within a few seconds; a call of a
-tool that has an id is one however late its second telling comes. A session that Claude Code's hooks and another agent's tell of is that
+beside their own. Two events are one where session, kind and content are the same and they were told within a few seconds, and no turn was begun between them (an agent waits for its hooks: what ends the next
+turn is another event, however soon it comes); a call of a tool that has an id is one however late its second telling comes. A session that Claude Code's hooks and another agent's tell of is that
 agent's: nobody but Claude Code has its settings read by others.
 
 What was taken in of late stands in a file beside the spool, for the second telling may come just when the first was taken in. It is
@@ -19,9 +19,11 @@ from typing import Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.ids import derived_id
 from periplus.interop.hook_events import DOUBLE_MS, HookEvent, identity_of
 
 _READ_BY_OTHERS: Final = "claude-code"
+_BEGINNINGS: Final = ("session-start", "prompt")
 _KEPT_MAX: Final = 500
 _BYTES_MAX: Final = 64 << 10
 
@@ -50,10 +52,18 @@ class Doubles:
             if event.agent == _READ_BY_OTHERS and (event.session in others or self._is_told_by_another(event)):
                 continue
             mark = identity_of(event)
+            begun = derived_id("turn", event.agent, event.session)  # its last turn began
             before_ms = self._recent.get(mark)
             self._recent[mark] = event.at_ms
-            if before_ms is None or (not event.call and abs(event.at_ms - before_ms) > DOUBLE_MS):
-                kept.append(event)
+            if before_ms is not None:
+                is_of_next = (
+                    event.kind not in _BEGINNINGS and before_ms < self._recent.get(begun, before_ms) < event.at_ms
+                )
+                if event.call or (abs(event.at_ms - before_ms) <= DOUBLE_MS and not is_of_next):
+                    continue
+            if event.kind in _BEGINNINGS:
+                self._recent[begun] = event.at_ms
+            kept.append(event)
         return kept
 
     def save(self) -> None:
