@@ -29,6 +29,7 @@ from periplus.base.locks import holder_of
 from periplus.journal import Journal, Writer
 from periplus.journal.doctor import examine
 from periplus.journal.native import APPEND
+from periplus.journal.overlay import names_in
 from periplus.journal.record import version_id
 from periplus.journal.transaction import Draft, Transaction, _line
 from support import TYPES, WRITER, item, make_store, open_journal, segment_path
@@ -142,6 +143,21 @@ def test_an_id_has_the_same_shape(text):
     is_shape = bool(found) and re.fullmatch("[a-z0-9_]{1,32}", prefix) and re.fullmatch("[0-9a-hjkmnp-tv-z]{16}", tail)
     assert is_id(text) == bool(is_shape)
     assert is_id(new_id("dec"))
+
+
+PIECES = st.lists(
+    st.sampled_from([b'"item_id"', b'"item_id":"a"', b'"item_id":"', b'"', b":", b"\\", b"\\u", b"x", b'"item_id":""'])
+)
+
+
+@settings(max_examples=3_000, deadline=None)
+@given(PIECES)
+def test_the_same_names_are_found_in_lines(pieces):
+    data = b"".join(pieces)
+    short = names_in(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("periplus.journal.overlay.APPEND", None)
+        assert names_in(data) == short
 
 
 class SameFiles(Files):

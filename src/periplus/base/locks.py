@@ -9,12 +9,12 @@ Rules kept here:
   when the holder is another than before, and again when what it says is older than a second;
 * who waits sleeps until the one who gives the lock back rings (``bell``, where there is one), or asks again and again: the
   longer he has waited the more often, so that nobody starves; while the holder stays the same for long, everybody asks
-  less often. A ring only saves time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S.
+  less often. Who has waited for HUNGRY_S says so by the bell, and who comes then asks a little later. A ring only saves time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S.
 """
 
 from __future__ import annotations
 
-__all__ = ["LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "signature"]
+__all__ = ["HUNGRY_S", "LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "signature"]
 
 import fcntl
 import functools
@@ -40,6 +40,8 @@ _TURN_S: Final = 0.1  # who was not rung for by then asks by himself
 _RING_S: Final = 0.003  # a lock whose holder was killed, or does not ring, is had within that
 _AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
 _WORK_S: Final = 0.001
+HUNGRY_S: Final = 0.004
+_YIELD_S: Final = 0.0001
 _STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
 _SIGNED_S: Final = 1.0
 _TEXT_BYTES: Final = 200
@@ -92,13 +94,20 @@ def signature() -> tuple[bytes, bytes]:
 
 
 class LockBell(Protocol):
-    """As ``base.bells.Bell``, of whatever memory there is at the moment; ``listen`` gives None where there is none."""
+    """As ``base.bells.Bell``, of whatever memory there is at the moment; ``listen`` gives None where there is none.
+
+    ``say_hungry`` is called by who has waited for HUNGRY_S, now and then; who finds ``is_anybody_hungry`` asks a little later.
+    """
 
     def listen(self) -> int | None: ...
 
     def sleep(self, heard: int, seconds: float) -> None: ...
 
     def ring(self) -> None: ...
+
+    def say_hungry(self) -> None: ...
+
+    def is_anybody_hungry(self) -> bool: ...
 
 
 class Lock:
@@ -156,6 +165,8 @@ class Lock:
         if not mutex.acquire(blocking=False) and not mutex.acquire(timeout=max(patience_s, 0.0)):
             raise self._timeout(patience_s)
         try:
+            if self.bell is not None and self.bell.is_anybody_hungry():
+                time.sleep(_YIELD_S)  # a flock goes to whoever asks when it is free: let him go first
             if not self._try(is_in_place):
                 self._wait(deadline, patience_s, meanwhile, is_in_place)
         except BaseException:  # whatever it was, the mutex is nobody's
@@ -216,6 +227,8 @@ class Lock:
             now_s = time.monotonic()
             if now_s >= deadline:
                 raise self._timeout(patience_s)
+            if bell is not None and now_s - begun_s >= HUNGRY_S:
+                bell.say_hungry()
             if bell is not None and heard is not None and now_s - begun_s < _TURN_S:
                 bell.sleep(heard, min(_RING_S, deadline - now_s))
                 continue

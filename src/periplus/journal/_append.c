@@ -12,6 +12,7 @@
  *   byte was written, or nothing is said to be durable;
  * - a sync that fails is told with the leader's lock still held: the segment is marked before anybody else leads.
  */
+#define _GNU_SOURCE
 #include "../base/_canonical.h"
 #include "../base/_sha256.h"
 
@@ -32,7 +33,7 @@
 
 /* As in journal.flush. */
 enum { EPOCH = 8, SEGMENT, WRITTEN, DURABLE, POISONED, PACE_US, CROWD, END_OF_WRITTEN, WORDS };
-enum { BELLS = 2048 / 8, NUMBER = 2048 / 8 + 6, COVERED = 2048 / 8 + 7 };
+enum { BELLS = 2048 / 8, NUMBER = 2048 / 8 + 6, COVERED = 2048 / 8 + 7, HUNGRY = 2048 / 8 + 8 };
 #define MAP_BYTES 4096
 #define VALUE_MAX (((uint64_t)1 << 48) - 1)
 #define PACE_US_MAX 20000
@@ -45,6 +46,8 @@ enum { BELLS = 2048 / 8, NUMBER = 2048 / 8 + 6, COVERED = 2048 / 8 + 7 };
 #define HEARD_NS (100 * MS)
 #define TURN_NS (100 * MS)
 #define LOCK_RING_NS (3 * MS)
+#define HUNGRY_NS (4 * MS)
+#define YIELD_NS 100000LL
 #define SIGNED_NS (1000 * MS)
 #define TEXT_BYTES 200
 /* As in journal.writing, journal.record and journal.lineage. */
@@ -455,30 +458,53 @@ unlock(Appender *self)
     }
 }
 
+/* Somebody has waited for long: let him go first, for a flock goes to whoever asks when it is free. */
+static void
+let_hungry_go_first(Appender *self)
+{
+    struct timespec pause = {0, YIELD_NS};
+    int64_t since = now_ns() - (int64_t)load(self->map + HUNGRY);
+    if (0 <= since && since < HUNGRY_NS) {
+        Py_BEGIN_ALLOW_THREADS
+        nanosleep(&pause, NULL);
+        Py_END_ALLOW_THREADS
+    }
+}
+
+static int
+try_lock(Appender *self)
+{
+    self->is_held = flock(self->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    return self->is_held;
+}
+
 /* 1 with the lock, 0 where it was not had in time or cannot be had, -1 with an exception. */
 static int
 lock(Appender *self)
 {
     int64_t begun = now_ns();
-    while (1) {
-        if (!is_mapped(self)) {
-            return 0;
-        }
+    if (!is_mapped(self)) {
+        return 0;
+    }
+    let_hungry_go_first(self);
+    while (is_mapped(self)) {
         uint32_t heard = (uint32_t)load(self->map + BELLS);
-        if (flock(self->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-            self->is_held = 1;
+        if (try_lock(self)) {
             return 1;
         }
         int is_taken = errno == EWOULDBLOCK;
-        if (!is_taken || now_ns() - begun >= TURN_NS) {
+        int64_t waited = now_ns() - begun;
+        if (!is_taken || waited >= TURN_NS) {
             return 0;
+        }
+        if (waited >= HUNGRY_NS) {
+            store(self->map + HUNGRY, (uint64_t)(begun + waited));
         }
         listen_to(self, 0);
         if ((uint32_t)load(self->map + BELLS) != heard) {
             continue;
         }
-        if (flock(self->lock_fd, LOCK_EX | LOCK_NB) == 0) { /* given back before it was known that we listen */
-            self->is_held = 1;
+        if (try_lock(self)) { /* given back before it was known that we listen */
             return 1;
         }
         sleep_by(self, 0, heard, LOCK_RING_NS);
@@ -486,6 +512,7 @@ lock(Appender *self)
             return -1;
         }
     }
+    return 0;
 }
 
 /* Whether all is as it was validated, but for whole lines that others wrote behind it: these, b"" for none; NULL else. */
@@ -1392,7 +1419,49 @@ draft(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
     return made((PyTypeObject *)arguments[0], values, D_FIELDS);
 }
 
+/* As overlay.names_in. */
+static PyObject *
+names_in(PyObject *Py_UNUSED(module), PyObject *data)
+{
+    static const char name[] = "\"item_id\"", behind[] = ":\"";
+    const size_t size = sizeof name - 1, more = sizeof behind - 1;
+    if (!PyBytes_Check(data)) {
+        PyErr_SetString(PyExc_TypeError, "names_in(data: bytes)");
+        return NULL;
+    }
+    const char *at = PyBytes_AS_STRING(data), *stop = at + PyBytes_GET_SIZE(data);
+    PyObject *names = PyList_New(0);
+    if (names == NULL) {
+        return NULL;
+    }
+    int is_plain = memmem(at, (size_t)(stop - at), "\\u", 2) == NULL;
+    Py_ssize_t count = 0;
+    for (const char *one = at; is_plain && (one = memmem(one, (size_t)(stop - one), name, size)) != NULL; one += size) {
+        count++;
+    }
+    while (is_plain && (at = memmem(at, (size_t)(stop - at), name, size)) != NULL) {
+        const char *text = at + size + more;
+        const char *end = stop > text && memcmp(text - more, behind, more) == 0
+                          ? memchr(text, '"', (size_t)(stop - text)) : NULL;
+        at = end != NULL ? end + 1 : at + 1;
+        PyObject *found = end != NULL ? PyBytes_FromStringAndSize(text, end - text) : NULL;
+        if (end != NULL && (found == NULL || PyList_Append(names, found) < 0)) {
+            Py_XDECREF(found);
+            Py_DECREF(names);
+            return NULL;
+        }
+        Py_XDECREF(found);
+    }
+    is_plain &= PyList_GET_SIZE(names) == count;
+    if (!is_plain) {
+        Py_DECREF(names);
+        Py_RETURN_NONE;
+    }
+    return names;
+}
+
 static PyMethodDef module_methods[] = {
+    {"names_in", names_in, METH_O, "names_in(data: bytes) -> list[bytes] | None: as overlay.names_in."},
     {"draft", (PyCFunction)(void (*)(void))draft, METH_FASTCALL,
      "draft(kind, action, item_type, item_id, parents, payload, summary)\n--\n\n"
      "A Draft of the class kind, of sorted parents, with payload in canonical form (None: a tombstone), summary as one line and\n"

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.locks import HUNGRY_S, Lock
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ _RING_MAX_S: Final = 0.02
 _BELLS_OFFSET: Final = 2048
 _NUMBER: Final = 2048 // 8 + 6  # of the sync that runs, or ran last; beside the bells, for it decides nothing either
 _COVERED: Final = 2048 // 8 + 7  # up to where that one reaches
+_HUNGRY: Final = 2048 // 8 + 8  # when somebody said last that he has waited for the writers' lock for long
 
 # The words, by their place.
 _EPOCH: Final = 8
@@ -311,6 +312,13 @@ class FlushMap:
     def ring(self) -> None:
         if self.is_mapped():
             self._bells[0].ring()
+
+    def say_hungry(self) -> None:
+        if self.is_mapped():
+            self._words[_HUNGRY] = time.monotonic_ns()
+
+    def is_anybody_hungry(self) -> bool:
+        return self.is_mapped() and 0 <= time.monotonic_ns() - self._words[_HUNGRY] < HUNGRY_S * 1e9
 
     def _reached(self, batch: Written) -> int:
         durable = self.durable(batch.epoch)
