@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from periplus.base.canonical import _is_plain, canonical
 from periplus.base.clock import FixedClock
-from periplus.base.errors import EnvironmentFailure, LockTimeoutError, OutcomeUnknownError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError, OutcomeUnknownError, UsageError
 from periplus.base.files import Files
 from periplus.base.ids import is_id, new_id
 from periplus.base.locks import holder_of
@@ -131,8 +131,19 @@ def test_a_draft_is_that_of_the_long_way(payload, summary, item_type, parents):
 
 def test_usual_drafts_are_made_the_short_way():
     payload = {"v": 1, "text": 'an é and a " and a \n', "tags": ["a", "b"], "of": {"n": -3, "yes": True, "no": None}}
-    for summary in ("a line", "two\nlines  and  spaces ", "x" * 300, ""):
-        assert APPEND.draft(Draft, "create", "note", item(1), (), payload, summary) is not None
+    for summary in (
+        "a line",
+        "two\nlines",
+        "a\tb",
+        "x\x1fy",
+        "two\nlines  and  spaces ",
+        " x",
+        "x" * 300,
+        "x" * 200,
+        "",
+    ):
+        found = APPEND.draft(Draft, "create", "note", item(1), (), payload, summary)
+        assert found.summary == _line(summary)
     assert APPEND.draft(Draft, "update", "note", item(1), ("a" * 64,), payload, "a line") is not None
 
 
@@ -412,6 +423,78 @@ def test_a_full_disk_is_told_and_nothing_is_half_there(quick):
         signal.signal(signal.SIGXFSZ, before)
     assert quick.mutate(put(6), WRITER, project=False).first_seq == 4
     check_sound(root, 4)
+
+
+def test_bytes_that_come_during_a_mutation_are_not_written_behind(quick):
+    """Of somebody who asks for no lock: nothing is acknowledged, and nothing stands behind them."""
+    root, path = quick.layout.root, segment_path(quick)
+
+    def write(transaction):
+        put(5)(transaction)
+        with path.open("ab") as file:
+            file.write(b'{"v":2,"seq":4,"garbage')
+
+    with pytest.raises(DamageError, match="changed while the lock was held"):
+        quick.mutate(write, WRITER, project=False)
+    assert quick.mutate(put(6), WRITER, project=False).first_seq == 4
+    check_sound(root, 4)
+
+
+@pytest.mark.parametrize("moment", ["enter", "append", "finish"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_exception_of_a_signals_handler_leaves_no_lock_and_no_mark(quick, moment, error):
+    root, way = quick.layout.root, quick._quick
+    native = way.native
+
+    class Interrupted:
+        def __getattr__(self, name):
+            return getattr(native, name)
+
+    def interrupted(*given):
+        getattr(native, moment)(*given)
+        raise error("a handler's")
+
+    way.native = Interrupted()
+    setattr(way.native, moment, interrupted)
+    with pytest.raises((error, EnvironmentFailure)):
+        quick.mutate(put(5), WRITER, project=False)
+    way.native = native
+    with open_journal(root) as other:
+        seq = other.mutate(put(6), WRITER, patience_s=0.5).first_seq
+    assert quick.mutate(put(7), WRITER, project=False).first_seq == seq + 1
+    assert not list(Path(root, "journal").glob("lin_*/*.poisoned"))
+    check_sound(root, seq + 1)
+
+
+def test_a_stranger_gives_nothing_back(quick):
+    def write(transaction):
+        put(5)(transaction)
+        quick._quick.native.let_go(object())
+        with open_journal(quick.layout.root) as other, pytest.raises(LockTimeoutError):
+            other.mutate(put(6), WRITER, patience_s=0.1)
+
+    assert quick.mutate(write, WRITER, project=False).first_seq == 4
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_map_that_is_cut_during_a_mutation_ends_no_process(quick, size):
+    path = Path(quick.layout.root, "journal", "flush")
+
+    def write(transaction):
+        put(5)(transaction)
+        os.truncate(path, size)
+
+    assert quick.mutate(write, WRITER, project=False).first_seq == 4
+    assert quick.mutate(put(6), WRITER, project=False).first_seq == 5
+    check_sound(quick.layout.root, 5)
+
+
+def test_patience_is_that_of_the_caller(quick):
+    with open_journal(quick.layout.root) as other, other.writing():
+        begun_s = time.monotonic()
+        with pytest.raises(LockTimeoutError):
+            quick.mutate(put(5), WRITER, project=False, patience_s=0)
+        assert time.monotonic() - begun_s < 0.08
 
 
 def strace(root, log, *options):

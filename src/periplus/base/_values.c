@@ -26,7 +26,7 @@ is_id(PyObject *Py_UNUSED(module), PyObject *text)
         return NULL;
     }
     Py_ssize_t size;
-    const char *data = is_ascii_text(text) ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
+    const char *data = PyUnicode_AsUTF8AndSize(text, &size); /* what is not ASCII has bytes that no id has */
     if (data == NULL || size <= TAIL + 1 || size > PREFIX_MAX + 1 + TAIL || data[size - TAIL - 1] != '_') {
         PyErr_Clear();
         Py_RETURN_FALSE;

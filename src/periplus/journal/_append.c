@@ -53,7 +53,6 @@ enum { BELLS = 2048 / 8, NUMBER = 2048 / 8 + 6, COVERED = 2048 / 8 + 7, HUNGRY =
 /* As in journal.writing, journal.record and journal.lineage. */
 #define ADDED_BYTES_MAX (64 * 1024)
 #define LINE_BYTES_MAX (256 * 1024)
-#define ROOM_BYTES (256 * 1024)
 #define TRAILER 26 /* ,"sum":"0123456789abcdef"} */
 #define MARK_BYTES 256
 #define SUMMARY_MAX 200 /* characters */
@@ -72,7 +71,7 @@ typedef struct {
     char path[PATH_MAX];
     char lineage[64];
     uint64_t device, inode; /* of the segment's file */
-    uint64_t segment, segment_bytes, room_until;
+    uint64_t segment, segment_bytes;
     uint64_t *map;
     uint16_t seeds[WORDS];
     uint64_t epoch; /* that the seeds are of */
@@ -85,10 +84,11 @@ typedef struct {
     int64_t text_ns;
     /* under the lock */
     int is_busy, is_held, is_leading, is_closing;
+    PyObject *owner; /* of what is_busy says */
     uint64_t end, next_seq, durable;
     char sum[16];
     /* what a record needs of chance and is not from elsewhere: taken many at a time */
-    uint8_t chance[26 * 32];
+    uint8_t chance[26 * 9]; /* getrandom gives up to 256 bytes whole */
     size_t chance_left;
     PyTypeObject *kinds[3]; /* Added, Position, Receipt */
     PyObject *lineage_text;
@@ -198,7 +198,10 @@ sleep_by(Appender *self, int bell, uint32_t heard, int64_t for_ns)
     struct timespec until = {for_ns / 1000000000LL, for_ns % 1000000000LL};
     void *address = self->map + BELLS + 2 * bell; /* its low half: the machines that this is built for begin with it */
     Py_BEGIN_ALLOW_THREADS
-    syscall(SYS_futex, address, FUTEX_WAIT, heard, &until, NULL, 0);
+    if (syscall(SYS_futex, address, FUTEX_WAIT, heard, &until, NULL, 0) != 0 && errno != EAGAIN && errno != ETIMEDOUT
+        && errno != EINTR) {
+        nanosleep(&until, NULL); /* where the system says no, sleeping is what it always was */
+    }
     Py_END_ALLOW_THREADS
 }
 
@@ -206,9 +209,9 @@ static void
 ring(Appender *self, int bell, int count)
 {
     uint64_t *words = self->map + BELLS + 2 * bell;
-    int64_t now = now_ns();
-    if (now - (int64_t)load(words + 1) < HEARD_NS) {
-        store(words, (uint64_t)now);
+    uint64_t now = (uint64_t)now_ns();
+    if (is_mapped(self) && now - load(words + 1) < HEARD_NS) {
+        store(words, now);
         syscall(SYS_futex, words, FUTEX_WAKE, count, NULL, NULL, 0);
     }
 }
@@ -373,6 +376,12 @@ is_found(Appender *self)
            && (uint64_t)status.st_ino == self->inode;
 }
 
+static int
+is_in_place(Appender *self, int is_folder_known)
+{
+    return (is_folder_known && is_same_folder(self, 1)) || is_found(self);
+}
+
 static void
 shut(int *fd)
 {
@@ -394,6 +403,7 @@ close_all(Appender *self)
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         shut(fds[i]);
     }
+    self->is_held = self->is_leading = 0;
 }
 
 static int
@@ -453,7 +463,9 @@ unlock(Appender *self)
 {
     if (self->is_held) {
         self->is_held = 0;
-        flock(self->lock_fd, LOCK_UN);
+        if (flock(self->lock_fd, LOCK_UN) != 0) {
+            shut(&self->lock_fd); /* a lock ends with its descriptor, whatever the system says of the unlocking */
+        }
         ring(self, 0, 1);
     }
 }
@@ -463,8 +475,7 @@ static void
 let_hungry_go_first(Appender *self)
 {
     struct timespec pause = {0, YIELD_NS};
-    int64_t since = now_ns() - (int64_t)load(self->map + HUNGRY);
-    if (0 <= since && since < HUNGRY_NS) {
+    if ((uint64_t)now_ns() - load(self->map + HUNGRY) < HUNGRY_NS) {
         Py_BEGIN_ALLOW_THREADS
         nanosleep(&pause, NULL);
         Py_END_ALLOW_THREADS
@@ -478,9 +489,9 @@ try_lock(Appender *self)
     return self->is_held;
 }
 
-/* 1 with the lock, 0 where it was not had in time or cannot be had, -1 with an exception. */
+/* 1 with the lock, 0 where it was not had in patience_ns or cannot be had, -1 with an exception. */
 static int
-lock(Appender *self)
+lock(Appender *self, int64_t patience_ns)
 {
     int64_t begun = now_ns();
     if (!is_mapped(self)) {
@@ -494,7 +505,7 @@ lock(Appender *self)
         }
         int is_taken = errno == EWOULDBLOCK;
         int64_t waited = now_ns() - begun;
-        if (!is_taken || waited >= TURN_NS) {
+        if (!is_taken || waited >= patience_ns) {
             return 0;
         }
         if (waited >= HUNGRY_NS) {
@@ -524,7 +535,8 @@ validated(Appender *self)
     }
     off_t size = lseek(self->segment_fd, 0, SEEK_END);
     if (self->is_agreed && words_are(self, self->agreed)) { /* nobody wrote, led or failed */
-        if (self->agreed[END_OF_WRITTEN] >> 16 == self->end && (uint64_t)size == self->end) {
+        if (self->agreed[END_OF_WRITTEN] >> 16 == self->end && (uint64_t)size == self->end
+            && (self->agreed[WRITTEN] >> 16) + 1 == self->next_seq) {
             self->batch_epoch = self->agreed[EPOCH] >> 16;
             return PyBytes_FromStringAndSize(NULL, 0);
         }
@@ -546,10 +558,13 @@ validated(Appender *self)
     }
     char last[TRAILER + 1], *data = PyBytes_AS_STRING(added);
     uint64_t count = written + 1 - self->next_seq;
-    int is_sound = pread(self->segment_fd, last, before, (off_t)(self->end - before)) == (ssize_t)before
-                   && memcmp(last + 8, self->sum, 16) == 0
-                   && (length == 0 || pread(self->segment_fd, data, length, (off_t)self->end) == (ssize_t)length)
-                   && (length == 0) == (count == 0) && are_sealed(data, length, count, written);
+    int is_sound;
+    Py_BEGIN_ALLOW_THREADS
+    is_sound = pread(self->segment_fd, last, before, (off_t)(self->end - before)) == (ssize_t)before
+               && memcmp(last + 8, self->sum, 16) == 0
+               && (length == 0 || pread(self->segment_fd, data, length, (off_t)self->end) == (ssize_t)length)
+               && (length == 0) == (count == 0) && are_sealed(data, length, count, written);
+    Py_END_ALLOW_THREADS
     if (!is_sound) {
         Py_DECREF(added);
         return NULL;
@@ -565,31 +580,35 @@ validated(Appender *self)
 }
 
 PyDoc_STRVAR(enter_doc,
-"enter(offset, next_seq, sum, durable)\n--\n\n"
-"Take the writers' lock with the view's end there: the whole lines that others wrote behind it, None without the lock.");
+"enter(owner, patience_s, offset, next_seq, sum, durable)\n--\n\n"
+"Take the writers' lock with the view's end there: the whole lines that others wrote behind it, None without the lock.\n"
+"let_go(owner) gives back what was taken, also where an exception came when this was done; a stranger's gives back nothing.");
 
 static PyObject *
 appender_enter(Appender *self, PyObject *const *arguments, Py_ssize_t count)
 {
-    if (count != 4 || !PyUnicode_Check(arguments[2])) {
-        PyErr_SetString(PyExc_TypeError, "enter(offset, next_seq, sum, durable)");
+    if (count != 6 || !PyUnicode_Check(arguments[4])) {
+        PyErr_SetString(PyExc_TypeError, "enter(owner, patience_s, offset, next_seq, sum, durable)");
         return NULL;
     }
     if (self->is_busy || self->map == NULL || self->is_closing || self->pid != getpid()) {
         Py_RETURN_NONE;
     }
     Py_ssize_t size;
-    const char *sum = PyUnicode_AsUTF8AndSize(arguments[2], &size);
-    uint64_t end = PyLong_AsUnsignedLongLong(arguments[0]), next_seq = PyLong_AsUnsignedLongLong(arguments[1]);
-    uint64_t durable = PyLong_AsUnsignedLongLong(arguments[3]);
+    const char *sum = PyUnicode_AsUTF8AndSize(arguments[4], &size);
+    double patience_s = PyFloat_AsDouble(arguments[1]);
+    uint64_t end = PyLong_AsUnsignedLongLong(arguments[2]), next_seq = PyLong_AsUnsignedLongLong(arguments[3]);
+    uint64_t durable = PyLong_AsUnsignedLongLong(arguments[5]);
     if (sum == NULL || PyErr_Occurred()) {
         return NULL;
     }
+    int64_t patience_ns = patience_s >= TURN_NS / 1e9 ? TURN_NS : patience_s > 0 ? (int64_t)(patience_s * 1e9) : 0;
     if (size != 16 || next_seq == 0) {
         Py_RETURN_NONE;
     }
     self->is_busy = 1;
-    int is_had = lock(self);
+    Py_XSETREF(self->owner, Py_NewRef(arguments[0]));
+    int is_had = lock(self, patience_ns);
     if (is_had > 0) {
         self->end = end, self->next_seq = next_seq, self->durable = durable;
         memcpy(self->sum, sum, 16);
@@ -710,19 +729,6 @@ put_line(Appender *self, char *line, const Text texts[TEXTS], const Text *parent
     return out;
 }
 
-/* Room for what is written next, once for many records: as SegmentWriter._reserve. */
-static void
-reserve(Appender *self, size_t length)
-{
-    if (self->end + length <= self->room_until) {
-        return;
-    }
-    uint64_t until = self->end + ROOM_BYTES < self->segment_bytes ? self->end + ROOM_BYTES : self->segment_bytes;
-    until = until > self->end + length ? until : self->end + length;
-    int failed = fallocate(self->segment_fd, FALLOC_FL_KEEP_SIZE, (off_t)self->end, (off_t)(until - self->end));
-    self->room_until = failed ? UINT64_MAX : until; /* a full disk, or one that knows no such thing: without, then */
-}
-
 /* A value of a NamedTuple's class; takes over the references of values, NULL among them tells of an error. */
 static PyObject *
 made(PyTypeObject *kind, PyObject **values, Py_ssize_t count)
@@ -791,6 +797,10 @@ appender_append(Appender *self, PyObject *const *arguments, Py_ssize_t count)
     if (count != 6 || !PyTuple_Check(arguments[2]) || PyTuple_GET_SIZE(arguments[2]) != D_FIELDS || !self->is_held) {
         PyErr_SetString(PyExc_TypeError, "append: not under the lock, or other arguments than it takes");
         return NULL;
+    }
+    if (self->end >= self->segment_bytes || self->pid != getpid()
+        || lseek(self->segment_fd, 0, SEEK_END) != (off_t)self->end) { /* somebody wrote who asked for no lock */
+        Py_RETURN_NONE;
     }
     PyObject **draft = ((PyTupleObject *)arguments[2])->ob_item, *key = arguments[4];
     if (!PyUnicode_Check(key) || !PyTuple_Check(draft[D_PARENTS]) || !PyTuple_Check(draft[D_AFTER]) || PyTuple_GET_SIZE(draft[D_AFTER]) != 0
@@ -864,8 +874,9 @@ appender_append(Appender *self, PyObject *const *arguments, Py_ssize_t count)
     ssize_t written;
     int error;
     Py_BEGIN_ALLOW_THREADS
-    reserve(self, length);
-    written = write(self->segment_fd, PyBytes_AS_STRING(result), length);
+    do {
+        written = write(self->segment_fd, PyBytes_AS_STRING(result), length);
+    } while (written < 0 && errno == EINTR);
     error = errno;
     Py_END_ALLOW_THREADS
     if (written != (ssize_t)length) {
@@ -938,30 +949,48 @@ put_mark(Appender *self)
     }
 }
 
-/* Where others write too, let those whom the last sync set free write what this one covers. */
-static void
+/* Where others write too, let those whom the last sync set free write what this one covers. -1 with an exception. */
+static int
 gather(Appender *self, uint64_t before)
 {
     uint64_t crowd, pace_us, written;
     if (!get(self, CROWD, self->batch_epoch, &crowd) || crowd <= 1 || !get(self, PACE_US, self->batch_epoch, &pace_us)) {
-        return;
+        return 0;
     }
-    int64_t pace_ns = (int64_t)pace_us * 1000, until = now_ns() + pace_ns / 2;
+    int64_t pace_ns = (int64_t)(pace_us < PACE_US_MAX ? pace_us : PACE_US_MAX) * 1000, until = now_ns() + pace_ns / 2;
     int64_t nap = pace_ns / 16 > GATHER_MIN_NS ? pace_ns / 16 : GATHER_MIN_NS;
     struct timespec pause = {nap / 1000000000LL, nap % 1000000000LL};
-    while (now_ns() < until) {
+    while (now_ns() < until && is_mapped(self)) {
         if (!get(self, WRITTEN, self->batch_epoch, &written) || written - before >= crowd) {
             break;
         }
         Py_BEGIN_ALLOW_THREADS
         nanosleep(&pause, NULL);
         Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+enum { SLOWLY = 0, REPLACED = -1, FAILED = -1000 }; /* FAILED less the number of the error */
+
+/* Keep the words as they are, where they say that all is durable up to our own batch, in order and whole. */
+static void
+take_agreed(Appender *self, uint64_t written, uint64_t epoch)
+{
+    const int words[] = {EPOCH, WRITTEN, DURABLE, POISONED, END_OF_WRITTEN};
+    const uint64_t values[] = {epoch, written, written, 0, self->batch_end};
+    memcpy(self->agreed, self->map, sizeof self->agreed); /* first, and then the copy is looked at */
+    self->is_agreed = written == self->batch_seq;
+    for (int i = 0; i < 5; i++) {
+        uint64_t raw = values[i] << 16 | crc_of(values[i], seed_of(self, words[i], epoch));
+        self->is_agreed &= self->agreed[words[i]] == raw;
     }
 }
 
-enum { SLOWLY = 0, REPLACED = -1, FAILED = -2 };
-
-/* As the leader: make durable what is written up to there, and say so; SLOWLY, REPLACED or FAILED else. */
+/* As the leader: make durable what is written up to there, and say so; SLOWLY, REPLACED or FAILED - errno else. */
 static int64_t
 sync_up_to(Appender *self, uint64_t before, uint64_t written, int is_folder_known)
 {
@@ -978,14 +1007,18 @@ sync_up_to(Appender *self, uint64_t before, uint64_t written, int is_folder_know
     }
     int64_t begun = now_ns();
     Py_BEGIN_ALLOW_THREADS
-    failed = fdatasync(self->segment_fd);
-    error = errno;
+    do {
+        failed = fdatasync(self->segment_fd);
+        error = errno;
+    } while (failed && error == EINTR);
     Py_END_ALLOW_THREADS
     if (failed) {
-        errno = error;
-        return FAILED;
+        if (is_mapped(self) && is_epoch(self, epoch)) {
+            put(self, POISONED, self->segment, epoch);
+        }
+        return FAILED - error;
     }
-    if (!(is_folder_known && is_same_folder(self, 1)) && !is_found(self)) {
+    if (!is_in_place(self, is_folder_known)) {
         return REPLACED;
     }
     put_mark(self);
@@ -1014,12 +1047,20 @@ sync_up_to(Appender *self, uint64_t before, uint64_t written, int is_folder_know
             put(self, CROWD, crowd, epoch);
         }
         self->crowd = crowd;
-        if (is_whole && now_written == written && written > known && get(self, POISONED, epoch, &value) && value == 0) {
-            memcpy(self->agreed, self->map, sizeof self->agreed);
-            self->is_agreed = 1;
+        if (is_whole && now_written == written && written > known) {
+            take_agreed(self, written, epoch);
         }
     }
     return (int64_t)written;
+}
+
+static void
+stop_leading(Appender *self)
+{
+    self->is_leading = 0;
+    if (flock(self->lead_fd, LOCK_UN) != 0) {
+        shut(&self->lead_fd); /* as for the writers' lock; without it nothing is mapped any more */
+    }
 }
 
 static void
@@ -1044,9 +1085,11 @@ lead(Appender *self, int is_folder_known)
         return SLOWLY;
     }
     if (before >= self->batch_seq) {
-        return (int64_t)before;
+        return is_in_place(self, is_folder_known) ? (int64_t)before : SLOWLY;
     }
-    gather(self, before);
+    if (gather(self, before) < 0) {
+        return SLOWLY;
+    }
     /* "written" before the segment: a roll says what is durable before it changes the segment, and that first. */
     if (!is_mapped(self) || !get(self, WRITTEN, epoch, &written) || written < self->batch_seq
         || !get(self, SEGMENT, epoch, &segment) || segment != self->segment) {
@@ -1067,18 +1110,21 @@ wait_for_it(Appender *self, int is_folder_known)
         if (!is_mapped(self) || !is_epoch(self, epoch) || !get(self, DURABLE, epoch, &durable)) {
             return SLOWLY;
         }
+        uint64_t written;
+        if (!get(self, WRITTEN, epoch, &written) || durable > written) {
+            return SLOWLY; /* nothing is durable that was not written */
+        }
         if (durable >= self->batch_seq) {
-            return (is_folder_known && is_same_folder(self, 1)) || is_found(self) ? (int64_t)durable : SLOWLY;
+            return is_in_place(self, is_folder_known) ? (int64_t)durable : SLOWLY;
         }
         if (flock(self->lead_fd, LOCK_EX | LOCK_NB) == 0) {
             self->is_leading = 1;
             int was_alone = is_alone(self);
             int64_t found = lead(self, is_folder_known);
-            if (found == FAILED || found == REPLACED) {
+            if (found < 0) {
                 return found; /* the lock is given back when the segment is marked */
             }
-            self->is_leading = 0;
-            flock(self->lead_fd, LOCK_UN);
+            stop_leading(self);
             if (!(was_alone && self->is_agreed)) {
                 ring_done(self);
             }
@@ -1091,7 +1137,7 @@ wait_for_it(Appender *self, int is_folder_known)
             return SLOWLY;
         }
         if (bell) {
-            int64_t nap = get(self, PACE_US, epoch, &pace_us) ? (int64_t)pace_us * 4000 : 0;
+            int64_t nap = get(self, PACE_US, epoch, &pace_us) && pace_us < PACE_US_MAX ? (int64_t)pace_us * 4000 : RING_MAX_NS;
             nap = nap < RING_NS ? RING_NS : nap > RING_MAX_NS ? RING_MAX_NS : nap;
             sleep_by(self, bell, heard, nap);
             if (PyErr_CheckSignals() < 0 || !is_mapped(self)) {
@@ -1107,31 +1153,32 @@ wait_for_it(Appender *self, int is_folder_known)
 PyDoc_STRVAR(finish_doc,
 "finish()\n--\n\n"
 "Wait until what was written is durable; gives up to where all is: 0 where the long way has to find out, -1 where the\n"
-"segment was replaced. Raises OSError where the sync failed. After both, let_go gives the leader's lock back.");
+"segment was replaced, -1000 less the number of the error where the sync failed. After both, let_go gives the leader's\n"
+"lock back. Raises what a signal's handler raises.");
 
 static PyObject *
 appender_finish(Appender *self, PyObject *Py_UNUSED(ignored))
 {
     int is_folder_known = is_found(self); /* that the folders are where they were */
     int64_t found = wait_for_it(self, is_folder_known);
-    if (found == FAILED) {
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
     if (PyErr_Occurred()) {
         return NULL;
     }
     return PyLong_FromLongLong(found);
 }
 
-PyDoc_STRVAR(let_go_doc, "let_go()\n--\n\nBe done with this mutation, whatever became of it: no lock is held.");
+PyDoc_STRVAR(let_go_doc, "let_go(owner)\n--\n\nBe done with the mutation that owner entered for, whatever became of it: no lock is held.");
 
 static PyObject *
-appender_let_go(Appender *self, PyObject *Py_UNUSED(ignored))
+appender_let_go(Appender *self, PyObject *owner)
 {
+    if (!self->is_busy || owner != self->owner) {
+        Py_RETURN_NONE;
+    }
     if (self->pid == getpid() && self->map != NULL) {
         unlock(self);
         if (self->is_leading) {
-            flock(self->lead_fd, LOCK_UN);
+            stop_leading(self);
             ring_done(self);
         }
     }
@@ -1251,6 +1298,7 @@ appender_dealloc(Appender *self)
         Py_XDECREF(self->kinds[i]);
     }
     Py_XDECREF(self->lineage_text);
+    Py_XDECREF(self->owner);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -1289,7 +1337,7 @@ static PyMethodDef appender_methods[] = {
     {"append", (PyCFunction)(void (*)(void))appender_append, METH_FASTCALL, append_doc},
     {"leave", (PyCFunction)appender_leave, METH_NOARGS, leave_doc},
     {"finish", (PyCFunction)appender_finish, METH_NOARGS, finish_doc},
-    {"let_go", (PyCFunction)appender_let_go, METH_NOARGS, let_go_doc},
+    {"let_go", (PyCFunction)appender_let_go, METH_O, let_go_doc},
     {"close", (PyCFunction)appender_close, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -1366,9 +1414,10 @@ line_of(PyObject *text)
     if (!is_ascii_text(text) || !text_of(text, &whole)) {
         return NULL;
     }
-    int is_between = 0;
+    int is_between = 0, is_same = 1;
     for (Py_ssize_t i = 0; i < whole.size; i++) {
         char c = whole.data[i];
+        is_same &= c >= ' ';
         if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F)) {
             is_between = out > line;
             continue;
@@ -1385,7 +1434,7 @@ line_of(PyObject *text)
     if (out - line > SUMMARY_MAX) {
         out = line + SUMMARY_MAX - 1;
         out = PUT(out, "\xE2\x80\xA6"); /* … */
-    } else if (out - line == whole.size) {
+    } else if (is_same && out - line == whole.size) {
         return Py_NewRef(text); /* nothing was left out, so nothing is another */
     }
     return PyUnicode_FromStringAndSize(line, out - line);

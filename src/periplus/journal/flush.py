@@ -202,7 +202,7 @@ class FlushMap:
     def wrote(self, batch: Written, end: int) -> bool:
         """Say so. Gives whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
         epoch = batch.epoch
-        if not epoch:
+        if not epoch or not self.is_mapped():
             return False
         words, place, agreed = self._agreed_bytes
         is_agreed = agreed[0] == epoch and place[0] == batch.segment and self._map is not None
@@ -324,7 +324,9 @@ class FlushMap:
         durable = self.durable(batch.epoch)
         if durable is None:
             durable = self.durable(batch.epoch)  # a second look: the first may have met a change of the epoch
-        if durable is None:
+        if durable is None or durable > (
+            self._get(_WRITTEN, batch.epoch) or 0
+        ):  # nothing is durable that was not written
             raise EpochEndedError
         return durable
 
@@ -388,7 +390,7 @@ class FlushMap:
             time.sleep(max(pace_s / 16, _POLL_MIN_S))
 
     def _pace_s(self, epoch: int) -> float:
-        return (self._get(_PACE_US, epoch) or 0) / 1e6
+        return min(self._get(_PACE_US, epoch) or 0, _PACE_US_MAX) / 1e6
 
     def _try_lead(self) -> bool:
         try:

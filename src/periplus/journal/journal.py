@@ -73,12 +73,8 @@ class Journal(JournalReader):
         receipt = None
         if self._quick is not None and durable:
             receipt = self._mutate_quickly(self._quick, fn, writer, key, patience_s)
-            if (
-                receipt is not None
-                and not project
-                and self._behind <= OVERLAY_RECORDS_MAX
-                and self.after_mutation is None
-            ):
+            is_all = not project and self._behind <= OVERLAY_RECORDS_MAX and self.after_mutation is None
+            if receipt is not None and is_all and self.end().segment == segment:
                 return receipt
         if receipt is None:
             receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
@@ -169,32 +165,39 @@ class Journal(JournalReader):
         self, way: QuickWay, fn: Callable[[Transaction], object], writer: Writer, key: str, patience_s: float
     ) -> Receipt | None:
         """As ``_mutate`` where all is as usual; None where it is not: nothing was done then, and no lock is held."""
-        lineage, appender = self.lineage, self._writer
-        end = self._seen.get(lineage)
-        if end is None or appender is None or lineage != way.lineage or not appender.knows(writer):
+        end = self._seen.get(way.lineage)
+        if end is None or not self._is_usual(way, end, writer):
             return None
-        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
-            return None
-        added = way.enter(end, self.durable_seq)
-        if added is None:
-            return None
-        native = way.native
+        native, me = way.native, object()
         try:
-            appender.took_epoch(native.epoch)
+            added = way.enter(me, patience_s, end, self.durable_seq)
+            if added is None or not self._is_usual(way, end, writer):  # waiting, a signal's handler may have written
+                return None
+            self._writer_of(way.lineage).took_epoch(native.epoch)
             if added:
                 count = native.next_seq - end.next_seq
-                self._step_over(Added(end.segment, end.offset, end.next_seq, count, added))
-                self._seen[lineage] = Position(end.segment, native.end, native.next_seq, native.sum)
+                before, end = end, Position(end.segment, native.end, native.next_seq, native.sum)
+                self._seen[way.lineage] = end
+                self._step_over(Added(before.segment, before.offset, before.next_seq, count, added))
                 self.durable_seq = max(self.durable_seq, native.durable)
-            receipt, pending = self._write_quickly(way, fn, writer, key)
+            receipt, pending = self._write_quickly(way, end, fn, writer, key, me)
         finally:
-            native.let_go()
+            native.let_go(me)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
         return receipt
 
+    def _is_usual(self, way: QuickWay, end: Position, writer: Writer) -> bool:
+        """Whether the view ends at ``end``, where all is in order."""
+        appender = self._writer
+        if appender is None or self.lineage != way.lineage or not appender.knows(writer):
+            return False
+        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
+            return False
+        return self._seen.get(way.lineage) is end
+
     def _write_quickly(
-        self, way: QuickWay, fn: Callable[[Transaction], object], writer: Writer, key: str
+        self, way: QuickWay, end: Position, fn: Callable[[Transaction], object], writer: Writer, key: str, me: object
     ) -> tuple[Receipt, Pending | None]:
         """As ``_write``, under the lock that ``way`` took, until it is durable but for what it gives."""
         done = self._receipt_of(key) if key else None
@@ -202,15 +205,17 @@ class Journal(JournalReader):
             return done, self._unsettled(done.lineage, done.last_seq)
         transaction = Transaction(self.types, self._heads_to_write, self._shown)
         fn(transaction)
-        receipt = self._append_quickly(way, transaction.drafts, writer, key)
+        receipt = None
+        if self._is_usual(way, end, writer):  # what was read meanwhile may have shown otherwise
+            receipt = self._append_quickly(way, transaction.drafts, writer, key)
         if receipt is None:
             return self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
         way.native.leave()
-        return receipt, self._finish_quickly(way, receipt)
+        return receipt, self._finish_quickly(way, receipt, me)
 
     def _append_quickly(self, way: QuickWay, drafts: list[Draft], writer: Writer, key: str) -> Receipt | None:
         """Under the lock: write the one draft; None where that takes the long way."""
-        if len(drafts) != 1 or self.damage is not None:
+        if len(drafts) != 1:
             return None
         draft = drafts[0]
         try:
@@ -226,26 +231,27 @@ class Journal(JournalReader):
             self._start_over(self._writer_of(way.lineage))
             raise self._writer_of(way.lineage).not_whole(made, way.segment)
         added, end, receipt = made
-        self._step_over(added, [draft.item_id.encode()])
         self._seen[way.lineage] = end
+        self._step_over(added, [draft.item_id.encode()])
         self._sizes[way.lineage] = (end.segment, end.offset, way.inode)
         return receipt
 
-    def _finish_quickly(self, way: QuickWay, receipt: Receipt) -> Pending | None:
+    def _finish_quickly(self, way: QuickWay, receipt: Receipt, me: object) -> Pending | None:
         """Outside the lock: when this returns, the record of ``receipt`` is on the disk, but for what it gives."""
         native, appender = way.native, self._writer_of(way.lineage)
         try:
             found: int = native.finish()
-        except OSError as error:
-            told = appender.not_synced(error, way.segment, receipt.key)
-            self._start_over(appender)
-            raise told from error
         except BaseException:  # as in _make_durable
             self._start_over(appender)
             raise
         if found < 0:
+            cause = OSError(-found - 1000, os.strerror(-found - 1000)) if found <= -1000 else None
+            told = appender.replaced(way.segment, receipt.key)
+            if cause is not None:
+                told = appender.not_synced(cause, way.segment, receipt.key)
+            native.let_go(me)  # the segment is marked: who leads now sees it
             self._start_over(appender)
-            raise appender.replaced(way.segment, receipt.key)
+            raise told from cause
         if found:
             self.durable_seq = max(self.durable_seq, found)
             return None

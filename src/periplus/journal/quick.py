@@ -15,7 +15,7 @@ import functools
 import os
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from periplus.journal.flush import FlushMap
     from periplus.journal.writing import SegmentWriter
 
+_SIGNED_MAX: Final = 150  # bytes
 Random: TypeAlias = Callable[[int], bytes]
 Made: TypeAlias = tuple[Added, Position, Receipt]  # of one record that was written
 
@@ -49,7 +50,7 @@ class QuickWay:
         self.segment = found.segment
         self.inode = found.place[1]
         self.lineage = writer.lineage
-        who, command = signature()
+        who, command = (text[:_SIGNED_MAX] for text in signature())
         self.native = native.Appender(
             lock.path, lock.place, flush.path, flush.place, found.fd, found.segment, found.path, found.place,
             found.mark_fd, found.folders, writer.lineage, bytes_max, who, command, (Added, Position, Receipt),
@@ -61,11 +62,14 @@ class QuickWay:
     def close(self) -> None:
         self.native.close()
 
-    def enter(self, end: Position, durable_seq: int) -> bytes | None:
-        """Take the writers' lock: what others wrote behind ``end``, whole and checked; None without the lock."""
+    def enter(self, owner: object, patience_s: float, end: Position, durable_seq: int) -> bytes | None:
+        """Take the writers' lock: what others wrote behind ``end``, whole and checked; None without the lock.
+
+        ``native.let_go(owner)`` gives it back, and has to be called whatever happens here.
+        """
         if end.segment != self.segment or end.offset >= self._bytes_max:
             return None
-        found: bytes | None = self.native.enter(end.offset, end.next_seq, end.sum, durable_seq)
+        found: bytes | None = self.native.enter(owner, patience_s, end.offset, end.next_seq, end.sum, durable_seq)
         return found
 
     def append(self, draft: Draft, writer: Writer, key: str, random: Random, clock: Clock) -> Made | int | None:
@@ -94,7 +98,7 @@ def quick_way(lock: Lock, writer: SegmentWriter, files: Files, bytes_max: int) -
         return None
     try:
         return QuickWay(APPEND, lock, writer.bell, writer, bytes_max)
-    except (OSError, ValueError):
+    except (OSError, ValueError, MemoryError):
         return None
 
 

@@ -115,7 +115,7 @@ class Transaction:
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
         parents = _versions(heads)
-        if APPEND is not None and len(parents) < 2:
+        if APPEND is not None and len(parents) < 2 and type(payload) is dict:
             draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
             if draft is not None:
                 self.drafts.append(draft)

@@ -138,7 +138,8 @@ class SegmentWriter:
         As long as both list the same, the lock's file, lineage.json and the newest segment are those that were validated.
         """
         others, mine = folder.sameness(), self._watch.sameness()
-        is_settled = others is not None and mine is not None and self._fd >= 0 and lock.is_current()
+        is_open = self._fd >= 0 and self._is_found(self._segment)
+        is_settled = others is not None and mine is not None and is_open and lock.is_current()
         self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
         held = (folder.held(), self._watch.held()) if self._settled is not None else (None, None)
         self._stamps = (held[0], held[1]) if held[0] is not None and held[1] is not None else None
