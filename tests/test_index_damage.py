@@ -10,6 +10,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError
+from periplus.journal.connection import connect
 from periplus.journal.history import RecordFilter
 from periplus.journal.index import IndexDamageError
 from periplus.journal.transaction import Writer
@@ -268,3 +269,30 @@ def test_an_entity_that_one_way_does_not_find_is_missed_by_the_other(made, tmp_p
             project.journal.get("note", name)
         project.journal.refresh()
         assert project.journal.get("note", name) is not None
+
+
+def test_every_bit_of_how_the_full_text_is_declared(root, tmp_path):
+    """Whatever SQLite says of a declaration that was changed, it is told as damage of the index; or nothing is amiss."""
+    path = root / ".periplus" / "index.sqlite"
+    db = sqlite3.connect(path)
+    (text,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'words'").fetchone()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    data = path.read_bytes()
+    begin = data.index(text.encode())
+    told = 0
+    for at in range(begin, begin + len(text)):
+        for bit in range(at % 2, 8, 2):
+            changed_bytes = bytearray(data)
+            changed_bytes[at] ^= 1 << bit
+            copy = tmp_path / "copy.sqlite"
+            copy.write_bytes(changed_bytes)
+            held = connect(os.fspath(copy))
+            try:
+                held.execute("SELECT rowid FROM words WHERE words MATCH 'boats'").fetchall()
+            except IndexDamageError:
+                told += 1
+                assert held.is_damaged
+            finally:
+                held.close()
+    assert told > len(text) * 2

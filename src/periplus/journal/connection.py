@@ -10,7 +10,11 @@ from typing import Any, Final
 from periplus.base.errors import DamageError
 
 _BUSY_S: Final = 5.0
-_SAID_OF_DAMAGE: Final = ("no such", "Could not decode")  # of a changed schema, of a changed text
+# Of a changed schema, of a changed text, of a changed declaration of the full text.
+_SAID_OF_DAMAGE: Final = (
+    "no such", "Could not decode", "error in tokenizer", "unknown tokenizer", "parse error in", "unrecognized ", "malformed ",
+    "reserved fts5", "multiple ", "duplicate column name", "vtable constructor failed", "invalid fts5 file format",
+)  # fmt: skip
 
 
 class IndexDamageError(DamageError, sqlite3.DatabaseError):
@@ -57,6 +61,8 @@ class Connection(sqlite3.Connection):
             return super().cursor(_Cursor).execute(*given)
         except sqlite3.DatabaseError as error:
             raise self.told(error) from error
+        except UnicodeDecodeError as error:  # what SQLite says of a schema whose text is none any more
+            raise self.damaged(f"its declarations are no text: {error}") from error
 
     def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
         """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
