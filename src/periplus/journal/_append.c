@@ -42,12 +42,14 @@ enum { BELLS = 2048 / 8, NUMBER = 2048 / 8 + 6, COVERED = 2048 / 8 + 7, HUNGRY =
 #define RING_NS (2 * MS)
 #define RING_MAX_NS (20 * MS)
 #define GATHER_MIN_NS 50000LL
+#define GATHER_PACE_US 400 /* a sync that takes less than that is not waited with: the next comes soon enough */
 /* As in base.bells and base.locks. */
 #define HEARD_NS (100 * MS)
 #define TURN_NS (100 * MS)
 #define LOCK_RING_NS (3 * MS)
 #define HUNGRY_NS (4 * MS)
 #define YIELD_NS 100000LL
+#define SPIN_NS 30000LL /* a lock is mostly given back within that, and waking up takes longer */
 #define SIGNED_NS (1000 * MS)
 #define TEXT_BYTES 200
 /* As in journal.writing, journal.record and journal.lineage. */
@@ -489,6 +491,24 @@ try_lock(Appender *self)
     return self->is_held;
 }
 
+/* Whether somebody rings within SPIN_NS; not asked where there is one processor, for then he could not. */
+static int
+is_rung_soon(Appender *self, uint32_t heard)
+{
+    static int processors = 0;
+    int is_rung = 0;
+    processors = processors ? processors : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 2) {
+        return 0;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t until = now_ns() + SPIN_NS; !is_rung && now_ns() < until;) {
+        is_rung = (uint32_t)load(self->map + BELLS) != heard;
+    }
+    Py_END_ALLOW_THREADS
+    return is_rung;
+}
+
 /* 1 with the lock, 0 where it was not had in patience_ns or cannot be had, -1 with an exception. */
 static int
 lock(Appender *self, int64_t patience_ns)
@@ -517,6 +537,9 @@ lock(Appender *self, int64_t patience_ns)
         }
         if (try_lock(self)) { /* given back before it was known that we listen */
             return 1;
+        }
+        if (is_rung_soon(self, heard)) {
+            continue;
         }
         sleep_by(self, 0, heard, LOCK_RING_NS);
         if (PyErr_CheckSignals() < 0) {
@@ -954,7 +977,8 @@ static int
 gather(Appender *self, uint64_t before)
 {
     uint64_t crowd, pace_us, written;
-    if (!get(self, CROWD, self->batch_epoch, &crowd) || crowd <= 1 || !get(self, PACE_US, self->batch_epoch, &pace_us)) {
+    if (!get(self, CROWD, self->batch_epoch, &crowd) || crowd <= 1 || !get(self, PACE_US, self->batch_epoch, &pace_us)
+        || pace_us < GATHER_PACE_US) {
         return 0;
     }
     int64_t pace_ns = (int64_t)(pace_us < PACE_US_MAX ? pace_us : PACE_US_MAX) * 1000, until = now_ns() + pace_ns / 2;

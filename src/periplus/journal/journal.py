@@ -171,9 +171,8 @@ class Journal(JournalReader):
         native, me = way.native, object()
         try:
             added = way.enter(me, patience_s, end, self.durable_seq)
-            if added is None or not self._is_usual(way, end, writer):  # waiting, a signal's handler may have written
+            if added is None or self._seen.get(way.lineage) is not end:  # a signal's handler may have read or written
                 return None
-            self._writer_of(way.lineage).took_epoch(native.epoch)
             if added:
                 count = native.next_seq - end.next_seq
                 before, end = end, Position(end.segment, native.end, native.next_seq, native.sum)
@@ -202,13 +201,17 @@ class Journal(JournalReader):
         """As ``_write``, under the lock that ``way`` took, until it is durable but for what it gives."""
         done = self._receipt_of(key) if key else None
         if done is not None:
+            self._writer_of(way.lineage).took_epoch(way.native.epoch)
             return done, self._unsettled(done.lineage, done.last_seq)
         transaction = Transaction(self.types, self._heads_to_write, self._shown)
         fn(transaction)
         receipt = None
-        if self._is_usual(way, end, writer):  # what was read meanwhile may have shown otherwise
+        if (
+            self._seen.get(way.lineage) is end and self.damage is None
+        ):  # what was read meanwhile may have shown otherwise
             receipt = self._append_quickly(way, transaction.drafts, writer, key)
         if receipt is None:
+            self._writer_of(way.lineage).took_epoch(way.native.epoch)
             return self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
         way.native.leave()
         return receipt, self._finish_quickly(way, receipt, me)
