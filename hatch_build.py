@@ -36,6 +36,8 @@ COMPILED: Final = (
     "periplus/interop/test_runners.py",
     "periplus/interop/tools.py",
     "periplus/interop/values.py",
+    "periplus/merkle/multiproof.py",
+    "periplus/merkle/tiles.py",
     "periplus/merkle/tree.py",
     "periplus/trail/builder.py",
     "periplus/trail/codec.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import hmac
 import importlib.util
@@ -32,7 +33,7 @@ from test_attack_trail import mutated
 
 ROOT = Path(__file__).parents[1]
 SAME_TESTS = (
-    "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_attack_trail.py", "test_interop_claude.py",
+    "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_tiles.py", "test_multiproof.py", "test_attack_trail.py", "test_interop_claude.py",
     "test_interop_guards.py", "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
 )  # fmt: skip
 JOURNAL_TESTS = (
@@ -90,6 +91,23 @@ def test_every_module_that_should_be_is_compiled(tree):
     assert (done.returncode, done.stderr) == (0, "")
     version = ("-c", "from periplus.cli.main import run; run()", "--version")
     assert run(tree, *version).stdout == f"periplus {periplus.__version__} (native codecs)\n"
+
+
+def test_no_plain_class_is_derived_from_a_compiled_one():
+    """mypyc lets none be made: what derives from a class that is compiled has to be compiled too."""
+    source = ROOT / "src"
+    compiled = {name for path in built().COMPILED for name in classes_of(source / path)}
+    assert {"Prover", "TrailBuilder"} <= compiled
+    plain = [path for path in source.rglob("*.py") if path.relative_to(source).as_posix() not in built().COMPILED]
+    for path in plain:
+        for name, bases in classes_of(path).items():
+            assert not bases & compiled, f"{name} in {path.relative_to(source)}"
+
+
+def classes_of(path):
+    """The bases of each class of the module, by their names."""
+    found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+    return {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in found}
 
 
 def test_the_compiled_form_passes_the_same_tests(tree):

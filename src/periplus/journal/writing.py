@@ -341,15 +341,15 @@ class SegmentWriter:
         except OSError as error:
             raise self.not_written(error, segment) from error
         if written != len(buffer):
-            raise self.not_whole(written, segment)
+            raise self.not_whole(written, segment, of=len(buffer))
 
     def not_written(self, error: OSError, segment: int) -> EnvironmentFailure:
         return environment_failure(error, "write to", self._path(segment))
 
-    def not_whole(self, written: int, segment: int) -> EnvironmentFailure:
-        """A write that ended after ``written`` bytes."""
+    def not_whole(self, written: int, segment: int, of: int = 0) -> EnvironmentFailure:
+        """A write that ended after ``written`` bytes ``of`` so many, where that is known."""
         return EnvironmentFailure(
-            f"only {written:,} bytes of what was to be written to {self._path(segment)} could be",
+            f"only {written:,} {f'of {of:,} ' if of else ''}bytes could be written to {self._path(segment)}",
             safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
             mend="Free some space, then repeat the command.",
         )
