@@ -981,7 +981,7 @@ gather(Appender *self, uint64_t before)
         || pace_us < GATHER_PACE_US) {
         return 0;
     }
-    int64_t pace_ns = (int64_t)(pace_us < PACE_US_MAX ? pace_us : PACE_US_MAX) * 1000, until = now_ns() + pace_ns / 2;
+    int64_t pace_ns = (int64_t)(pace_us < PACE_US_MAX ? pace_us : PACE_US_MAX) * 1000, until = now_ns() + pace_ns;
     int64_t nap = pace_ns / 16 > GATHER_MIN_NS ? pace_ns / 16 : GATHER_MIN_NS;
     struct timespec pause = {nap / 1000000000LL, nap % 1000000000LL};
     while (now_ns() < until && is_mapped(self)) {
