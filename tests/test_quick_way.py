@@ -509,6 +509,9 @@ def places(tmp_path_factory):
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     folder = tmp_path_factory.mktemp("dry")
+    strace(
+        make_store(folder / "first"), folder / "log", f"-etrace={','.join(CALLS)}"
+    )  # fills the caches of the interpreter
     root = make_store(folder)
     done = strace(root, folder / "log", f"-etrace={','.join(CALLS)}")
     if b"ptrace" in done.stderr.lower():
@@ -565,10 +568,15 @@ def test_kill_9_at_every_system_call_of_it(tmp_path, places):
             folder = tmp_path / f"{call}-{number}"
             root = make_store(folder)
             done = strace(root, tmp_path / "log", f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}")
-            assert done.returncode in (-9, 137), (call, number, done)
+            was_killed = done.returncode in (-9, 137)
+            assert was_killed or done.stdout == b"begun\nack\n", (
+                call,
+                number,
+                done,
+            )  # there were fewer calls this time
             check_after(root, done)
             shutil.rmtree(folder)
-            cases += b"begun" in done.stdout
+            cases += was_killed and b"begun" in done.stdout
     assert cases > 10
 
 
