@@ -348,7 +348,7 @@ def test_threads_with_journals_of_their_own_wait_for_each_other(tmp_path):
             with open_journal(root) as journal:
                 for turn in range(60):
                     journal.mutate(put(number, f"{turn}"), WRITER, project=False)
-        except BaseException as error:
+        except BaseException as error:  # told by the thread that waits
             failed.append(error)
             raise
 

@@ -189,7 +189,7 @@ def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, col
         window.type("/topic switch main")
         window.wait_for("on main; docs is parked")
         window.type("/topic park")
-        window.wait_for("main is")
+        window.wait_for("main is parked; on main")
         window.type("/topic frobnicate")
         window.wait_for("that is no command for topics")
         window.type("/unfold")
