@@ -1,8 +1,9 @@
 """Durable appends by one writer and by eight at once, beside the bare system calls and beside SQLite with the same rows.
 
 Each writer is a process of its own (``bench.appender``) that makes its payloads and opens its store before it says that
-it is ready, and has appended a few times, as SQLite has made its table; then all begin together. The bare loop writes and syncs the very bytes that the journal wrote in the warm-up,
-SQLite inserts the fields of those records, one durable commit each. A wait is what one append took, as its caller sees it.
+it is ready, and has appended a few times, as SQLite has made its table; then all begin together. The bare loop writes and
+syncs the very bytes that the journal wrote in the warm-up, SQLite inserts the fields of those records, one durable
+commit each. A wait is what one append took, as its caller sees it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from periplus.journal.native import APPEND
 def pytest_configure() -> None:
     assert APPEND is not None, "there is no native build on the path"
     FolderWatch._SETTLED_NS = 20_000_000  # two changes of a folder within a tick of its clock look like one
-    writing._QUICK_FROM = 0  # type: ignore[misc]
+    writing._QUICK_FROM = 0  # type: ignore[misc]  # a constant, but not for this
     path = os.environ.get("QUICK_APPENDS_LOG")
     if path is None:
         return
@@ -24,7 +24,7 @@ def pytest_configure() -> None:
     append = journal.Journal._append_quickly
 
     def counted(self: journal.Journal, *given: object) -> object:
-        receipt = append(self, *given)  # type: ignore[arg-type]
+        receipt = append(self, *given)  # type: ignore[arg-type]  # handed on as they came
         if receipt is not None:
             os.write(log, b".")
         return receipt

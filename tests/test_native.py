@@ -164,15 +164,16 @@ def test_both_forms_look_for_the_same_secrets(tree):
     check_needles(speed)
 
 
-def test_both_forms_take_the_same_lines_for_sealed(tree):
-    code = (
-        "import test_native as here\nfrom periplus.base import _speed\n"
-        "for wanted in (False, True):\n"
-        "    _speed.use_instructions(wanted)\n"
-        "    here.check_sealed(_speed)\n"
-    )
+def with_and_without_instructions(tree, *calls):
+    """Calls of this module in the native form, with the processor's own instructions and without."""
+    asked = "".join(f"    here.{call}(_speed)\n" for call in calls)
+    code = f"import test_native as here\nfrom periplus.base import _speed\nfor wanted in (False, True):\n    _speed.use_instructions(wanted)\n{asked}"
     done = run(tree, "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_both_forms_take_the_same_lines_for_sealed(tree):
+    with_and_without_instructions(tree, "check_sealed")
     check_sealed(speed)
 
 
@@ -191,15 +192,7 @@ def test_both_forms_import_the_same_trail(tree, tmp_path):
 
 
 def test_the_functions_of_c_are_those_of_python(tree):
-    code = (
-        "import test_native as here\nfrom periplus.base import _speed\n"
-        "for wanted in (False, True):\n"
-        "    _speed.use_instructions(wanted)\n"
-        "    here.check_functions(_speed)\n"
-        "here.check_refusals(_speed)\n"
-    )
-    done = run(tree, "-c", code)
-    assert (done.returncode, done.stderr) == (0, "")
+    with_and_without_instructions(tree, "check_functions", "check_refusals")
 
 
 def test_the_loops_of_c_find_what_those_of_python_find_in_hostile_bytes(tree):

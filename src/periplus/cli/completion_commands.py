@@ -71,12 +71,12 @@ def places_of() -> list[Place]:
 
 def script_of(shell: str) -> str:
     """The whole script for ``shell``, which is one of bash, zsh and fish."""
-    return _SCRIPTS[shell](places_of())
+    return "\n".join(_SCRIPTS[shell](places_of())) + "\n"
 
 
 def _actions_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to its subparsers
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - likewise
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse offers no other way to the help as it is shown
             return dict(action.choices)
     return {}
 
@@ -86,8 +86,8 @@ def _helped(parser: argparse.ArgumentParser) -> tuple[tuple[str, str], ...]:
     return tuple(
         (one.dest, one.help or "")
         for action in parser._actions  # noqa: SLF001 - argparse offers no other way to its subparsers
-        if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - likewise
-        for one in action._choices_actions  # noqa: SLF001 - likewise
+        if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - argparse offers no other way to the help as it is shown
+        for one in action._choices_actions  # noqa: SLF001 - argparse offers no other way to the help as it is shown
     )
 
 
@@ -118,7 +118,7 @@ def _is_path(action: argparse.Action) -> bool:
 
 
 def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    text = " ".join(parser._get_formatter()._expand_help(action).split()) if action.help else ""  # noqa: SLF001 - likewise
+    text = " ".join(parser._get_formatter()._expand_help(action).split()) if action.help else ""  # noqa: SLF001 - argparse offers no other way to the help as it is shown
     return text if len(text) <= _HELP_CHARACTERS_MAX else f"{text[: _HELP_CHARACTERS_MAX - 1]}…"
 
 
@@ -168,15 +168,16 @@ def _named(place: Place, takes: str) -> str:
     return " ".join(option.name for option in place.options if option.takes == takes)
 
 
+def _files_and_texts(place: Place) -> dict[str, str]:
+    """What of a place is not one of its words: options that take any text, options that take paths, whether paths stand alone."""
+    return {"texts": _named(place, "text"), "paths": _named(place, "file"), "files": "yes" if place.files else ""}
+
+
 def _actions(places: Sequence[Place]) -> list[str]:
     return [place.typed for place in places if " " in place.typed]
 
 
-def _bash(places: Sequence[Place]) -> str:
-    return "\n".join(_bash_lines(places)) + "\n"
-
-
-def _bash_lines(places: Sequence[Place]) -> Iterator[str]:
+def _bash(places: Sequence[Place]) -> Iterator[str]:
     yield "# bash completion of periplus. Keep it as ~/.local/share/bash-completion/completions/periplus,"
     yield "# or source it from ~/.bashrc. It is made by: periplus completion bash"
     yield "_periplus() {"
@@ -191,8 +192,7 @@ def _bash_lines(places: Sequence[Place]) -> Iterator[str]:
     for place in places:
         words = " ".join(word for word, _ in place.words)
         options = " ".join(option.name for option in place.options)
-        said = {"words": words, "options": options, "texts": _named(place, "text"), "paths": _named(place, "file"),
-                "files": "yes" if place.files else ""}  # fmt: skip
+        said = {"words": words, "options": options, **_files_and_texts(place)}
         yield f"        ({_quoted(place.typed)}) {' '.join(f'{name}={_quoted(text)}' for name, text in said.items() if text)} ;;"
     yield "    esac"
     yield '    case "$place $before" in'
@@ -210,11 +210,7 @@ def _bash_lines(places: Sequence[Place]) -> Iterator[str]:
     yield "complete -o default -F _periplus periplus"
 
 
-def _zsh(places: Sequence[Place]) -> str:
-    return "\n".join(_zsh_lines(places)) + "\n"
-
-
-def _zsh_lines(places: Sequence[Place]) -> Iterator[str]:
+def _zsh(places: Sequence[Place]) -> Iterator[str]:
     yield "#compdef periplus"
     yield "# zsh completion of periplus. Keep it as _periplus in a folder of $fpath. It is made by: periplus completion zsh"
     yield "_periplus() {"
@@ -236,12 +232,8 @@ def _zsh_lines(places: Sequence[Place]) -> Iterator[str]:
             yield f"            found=({' '.join(_quoted(_described(*one)) for one in place.words)})"
         options = " ".join(_quoted(_described(option.name, option.help)) for option in place.options)
         yield f"            options=({options})"
-        said = {
-            "texts": _named(place, "text"),
-            "paths": _named(place, "file"),
-            "files": "yes" if place.files else "",
-        }
-        yield f"            {' '.join(f'{name}={_quoted(text)}' for name, text in said.items())} ;;"
+        said = " ".join(f"{name}={_quoted(text)}" for name, text in _files_and_texts(place).items())
+        yield f"            {said} ;;"
     yield "    esac"
     yield '    if [[ " $texts " == *" $before "* ]]; then _message text; return; fi'
     yield '    if [[ " $paths " == *" $before "* ]]; then _files; return; fi'
@@ -258,11 +250,7 @@ def _described(name: str, text: str) -> str:
     return f"{escaped}:{text}" if text else escaped
 
 
-def _fish(places: Sequence[Place]) -> str:
-    return "\n".join(_fish_lines(places)) + "\n"
-
-
-def _fish_lines(places: Sequence[Place]) -> Iterator[str]:
+def _fish(places: Sequence[Place]) -> Iterator[str]:
     quoted = _fish_quoted
     yield "# fish completion of periplus. Keep it as ~/.config/fish/completions/periplus.fish. It is made by: periplus completion fish"
     yield "function __periplus_complete"
@@ -313,4 +301,4 @@ def _fish_lines(places: Sequence[Place]) -> Iterator[str]:
     yield "complete -c periplus -f -a '(__periplus_complete)'"
 
 
-_SCRIPTS: Final[dict[str, Callable[[Sequence[Place]], str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+_SCRIPTS: Final[dict[str, Callable[[Sequence[Place]], Iterator[str]]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
