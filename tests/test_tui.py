@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -71,6 +74,14 @@ class Terminal:
 
     def close(self):
         subprocess.run([*self._words, "kill-server"], check=False, capture_output=True, timeout=30)
+
+
+def read_all(fd):
+    try:
+        while os.read(fd, 65536):
+            pass
+    except OSError:
+        pass  # nobody is at the other side, or it was closed
 
 
 @pytest.fixture
@@ -158,6 +169,26 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
         assert "look again" in json.dumps(fake.bodies()[0])
         window.press("C-d")
         window.wait_for("ended 0")
+
+
+def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell):
+    """Its end of file may be read before its signal is there: here no signal comes, for the terminal controls nobody."""
+    hanging = Hanging()
+    with FakeProvider(hanging) as fake:
+        use(shell, fake)
+        ours, its = pty.openpty()
+        run = shell.start("run", "--session", "night", stdin=its, stdout=its, stderr=its, env={"TERM": "xterm"})
+        os.close(its)
+        reader = threading.Thread(target=read_all, args=(ours,))
+        reader.start()
+        time.sleep(1)
+        os.write(ours, b"look at it\r")
+        assert hanging.begun.wait(60)
+        os.close(ours)
+        assert run.wait(60) == -signal.SIGHUP
+        hanging.over.set()
+        reader.join()
+    assert json.loads(shell("run", "--list", "--json").out)["sessions"][0]["interrupted"]
 
 
 @needs_tmux

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["talk"]
 
 import os
+import signal
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -17,7 +18,10 @@ _PASSED: Final = frozenset({".git", ".periplus", "node_modules", ".venv", "__pyc
 
 
 def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
-    """Read lines at the terminal until the person leaves. Raises UsageError where prompt_toolkit is not installed."""
+    """Read lines at the terminal until the person leaves. Raises UsageError where prompt_toolkit is not installed.
+
+    Where the terminal is closed nobody leaves: the turn is cut off as it stands, and gone on with the next time.
+    """
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import Completer, Completion
@@ -54,7 +58,11 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
                     conversation.submit(prompt.prompt("› "))
                 except KeyboardInterrupt:
                     conversation.stop()
-                except EOFError:
+                except (EOFError, OSError) as error:
+                    if not os.isatty(0):
+                        signal.raise_signal(signal.SIGHUP)  # the terminal is gone, and its own signal may come too late
+                    elif isinstance(error, OSError):
+                        raise
                     break
         finally:
             conversation.leave()
