@@ -283,6 +283,7 @@ def test_remember_what_no_entity_can_hold(store):
     store.fails("remember", "x", "--expires", "soon", code=2, wrong="--expires 'soon' is no time")
     store.fails("remember", "x", "--supersedes", "dec_nothing", code=1, wrong="begins with 'dec_nothing'")
     store.fails("remember", b"\xff", code=2, wrong="TEXT is not UTF-8 text")
+    store.fails("check", "src", b"src/\xff.py", code=2, wrong="'src/\\udcff.py' is not UTF-8 text (character 4)")
     assert store.json("status").records == 0
 
 

@@ -7,8 +7,9 @@ import shlex
 
 import pytest
 
+from periplus.base.errors import UsageError
 from periplus.cli.examples import EXAMPLES
-from periplus.cli.main import ALONE, COMMANDS, PARTS, leaves, main, make_parser
+from periplus.cli.main import ALONE, COMMANDS, PARTS, _parse, leaves, main, make_parser
 from periplus.cli.usage import _MEANT, command_meant
 from periplus.project import Project
 
@@ -94,6 +95,27 @@ def test_what_is_nearly_right(words, wrong, advice, capsys, tmp_path, monkeypatc
     assert len(said) == 2
     assert wrong in said[0]
     assert advice in said[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["check", "a", "--json", "b"], ["check", "a", "b", "--json"]),
+        (["check", "a", "--json", "b", "--as", "eve", "c"], ["check", "a", "b", "c", "--json", "--as", "eve"]),
+        (["merge", "a", "--text", "x", "b"], ["merge", "a", "b", "--text", "x"]),
+        (["import", "a", "--dry-run", "b"], ["import", "a", "b", "--dry-run"]),
+        (["session", "end", "--json", "night"], ["session", "end", "night", "--json"]),
+        (["trail", "import", "a", "--json", "b"], ["trail", "import", "a", "b", "--json"]),
+    ],
+)
+def test_words_may_stand_behind_options(typed, meant):
+    assert _parse(typed) == _parse(meant)
+
+
+@pytest.mark.parametrize("typed", [["import", "a", "--dry-run", "b", "c"], ["import", "a", "b", "--dry-run", "c"]])
+def test_a_word_too_many_is_refused_wherever_it_stands(typed):
+    with pytest.raises(UsageError, match=r"unrecognized arguments: (b )?c$"):
+        _parse(typed)
 
 
 def actions_of(command):

@@ -432,6 +432,55 @@ def test_blame_and_undo_fit_a_narrow_terminal(known):
         assert "\x1b[" in raw
 
 
+def test_a_session_is_named_by_the_id_of_its_entity_too(sh):
+    begun = sh("session", "begin", "night-1").lines[0].split()[0]
+    sh("remember", "in the night", env={"PERIPLUS_SESSION": "night-1"})
+    for words in (["--session", begun], ["--session", begun[:9]], ["--session", "night-1"]):
+        assert [record.summary for record in sh.json("log", *words).records] == ["note: in the night"]
+        assert [one.outcome for one in sh.json("undo", "--dry-run", *words).entities] == ["deleted"]
+    wrong = sh.fails("undo", "--session", "ses_0000", code=1, wrong="session 'ses_0000' changed nothing")
+    assert "periplus log --session ID" in wrong.err
+    sh.fails("session", "end", "night-2", code=1, wrong="there is no session 'night-2'")
+    assert sh("session", "end", begun[:9]).lines[0].startswith(f"{begun} sealed")
+
+
+def test_what_was_deleted_is_said_to_be_and_where_to_look(sh):
+    item = sh.json("log", "--limit", "1").records[0].id
+    sh("undo", "--seq", "3")
+    wrong = sh.fails("show", item[:8], code=1, wrong=f"{item} was deleted")
+    assert f"periplus log --id {item}" in wrong.err
+    assert sh("show", item[:8], "--at", "3").lines[0].startswith(f"note {item}")
+
+
+def test_records_of_another_clone_are_marked_wherever_they_are_shown(tmp_path, sh):
+    item = sh.json("log", "--limit", "1").records[0].id
+    (tmp_path / "other").mkdir()
+    other = Shell(tmp_path / "other", sh.home)
+    sh("export", tmp_path / "s.zip")
+    other("import", tmp_path / "s.zip")
+    other("set", item, "text=three, again")
+    mark = "@" + sh.json("log").lineage[-6:]
+    assert [line.split()[0] for line in other("show", item).lines[-2:]] == ["1", f"3{mark}"]
+    assert [line.split()[0] for line in other("log", "--lineage", mark[1:]).lines] == [
+        f"{at}{mark}" for at in (3, 2, 1)
+    ]
+    wrong = other.fails("undo", "--seq", f"3{mark}", code=2, wrong="is a record of another clone")
+    assert f"write 3 --lineage {mark[1:]}" in wrong.err
+    assert other("undo", "--seq", "3", "--lineage", mark[1:], "--dry-run", code=5).lines
+
+
+def test_a_type_that_only_observations_have_can_be_asked_for(sh):
+    assert sh("log", "--type", "task").out == "No such records.\n"
+    with Project.open(sh.folder, Writer.named("ada")) as project:
+        project.journal.mutate(
+            lambda transaction: transaction.observe({"v": 1}, item_type="weather", item_id="wea_0000000000000000"),
+            project.writer,
+        )
+    assert [record.type for record in sh.json("log", "--type", "weather").records] == ["weather"]
+    wrong = sh.fails("log", "--type", "wether", code=2, wrong="unknown type 'wether'")
+    assert "skill_use, step, task, trail, trap, weather." in wrong.err
+
+
 def test_the_page_on_history_is_run(tmp_path):
     """Every command of docs/history.md, in order, prints what the page shows."""
     page = (Path(__file__).resolve().parents[1] / "docs" / "history.md").read_text()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 
 import pytest
 
-from cli_support import Shell, fill
+from cli_support import Shell, claude_session, fill
+from periplus.journal import Writer
+from periplus.project import Project
 
 
 @pytest.fixture
@@ -82,3 +85,22 @@ def test_no_store_at_all(shell):
     shutil.rmtree(shell.folder / ".periplus")
     shell.fails("doctor", "--repair", code=2, wrong="no segment that names the store")
     assert not (shell.folder / ".periplus").exists()
+
+
+def test_what_an_import_kept_of_files_is_named_by_its_trail(shell, tmp_path):
+    path = claude_session(tmp_path / "session.jsonl", steps=1)
+    text = path.read_text().replace('"name": "Bash", "input": {"command": "make cog0"}',
+                                    '"name": "Write", "input": {"file_path": "cog.py", "content": "COGS = 12\\n"}')  # fmt: skip
+    path.write_text(text)
+    shell("trail", "import", path)
+    content = hashlib.sha256(b"COGS = 12\n").hexdigest()
+    with Project.open(shell.folder, Writer.named("ada")) as project:
+        assert project.journal.objects.get(bytes.fromhex(content)) == b"COGS = 12\n"
+        stray = project.journal.objects.put(b"left behind").hex()
+    said = shell("doctor").out
+    assert content[2:] not in said
+    assert said.count("an object that nothing names") == 1
+    assert stray[2:] in said
+    (kept,) = (shell.folder / ".periplus/objects" / content[:2]).glob(content[2:] + "*")
+    kept.unlink()
+    assert "missing" not in shell("doctor").out, "no trail needs it"

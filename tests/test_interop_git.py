@@ -221,6 +221,15 @@ def test_without_git_the_error_says_so(repository, monkeypatch, tmp_path):
         take(repository)
 
 
+def test_a_folder_whose_name_is_no_utf_8(tmp_path):
+    repository = Repository(tmp_path / "non\udcffutf8")
+    repository.commit("one", a="1")
+    imported = take(repository)
+    assert imported.title == "history of non\\xffutf8"
+    assert imported.cwd is not None
+    assert imported.cwd.endswith("/non\\xffutf8")
+
+
 def test_a_damaged_repository_is_one_clear_error(repository):
     first = repository.commit("one", a="1")
     repository.commit("two", a="2")

@@ -89,6 +89,7 @@ def test_a_folder_that_is_not_there_is_made_with_those_above_it(shell, tmp_path)
     shell("export", "store.zip")
     place = tmp_path / "far" / "away"
     assert "nothing was made of it" in shell("import", "store.zip", place, "--dry-run").out
+    assert "nothing was made of it" in shell("import", "store.zip", "--dry-run", place).out
     shell.fails("import", "run.jsonl", place, code=2, wrong="not an exported store")
     shell.fails("import", "absent.zip", place, code=1, wrong="there is no file")
     assert not (tmp_path / "far").exists(), "nothing is left where nothing came of it"

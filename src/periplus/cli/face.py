@@ -18,6 +18,7 @@ from periplus.base.tuples import NamedTuple
 if TYPE_CHECKING:
     import msgspec
 
+    from periplus.cli.schemas import RecordOut
     from periplus.journal import Writer
     from periplus.project import Project
 
@@ -308,6 +309,11 @@ def counted(count: int, name: str) -> str:
     """``3 model calls`` or ``1 model call``, of a count whose name is a plural."""
     words = name.replace("_", " ")
     return f"{count:,} {words.replace('tools ', 'tool ').removesuffix('s') if count == 1 else words}"
+
+
+def seq_shown(record: RecordOut, own: str) -> str:
+    """``12``, or ``12@r7832x`` of a record of another lineage than ``own``: the end of an id is the part that differs."""
+    return f"{record.seq}@{record.lineage[-6:]}" if record.lineage != own else f"{record.seq}"
 
 
 def columns(text: str) -> int:

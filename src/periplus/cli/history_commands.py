@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.tuples import NamedTuple
-from periplus.cli.face import Face, number, plain, visible
+from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import RecordOut, UndoOut
@@ -119,6 +119,11 @@ def _places(text: str) -> _Places:
 
 def _range(text: str) -> range:
     """The type of an argument that is ``SEQ`` or ``FIRST-LAST``."""
+    seq, at, lineage = text.partition("@")
+    if at and seq.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is a record of another clone: write {seq} --lineage {lineage[:40]}"
+        )
     first, dash, last = text.partition("-")
     read = number(1)
     found = range(read(first), read(last if dash else first) + 1)
@@ -129,7 +134,8 @@ def _range(text: str) -> range:
 
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.project.types import check_type
+    from periplus.memory.sessions import session_named
+    from periplus.project.types import check_logged_type
 
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
@@ -138,8 +144,10 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
         raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
     wanted = _wanted(arguments)
     with face.open() as project:
+        project.journal.refresh()
         for name in arguments.type:
-            check_type(project, name)
+            check_logged_type(project, name)
+        wanted = wanted._replace(sessions=tuple(session_named(project.journal, one) for one in wanted.sessions))
         lineages = _lineages(project, arguments.lineage, all_by_default=bool(arguments.reader))
         if arguments.follow:
             return _follow(face, project, arguments, wanted, lineages)
@@ -172,13 +180,17 @@ def _lineages(project: Project, named: str, *, all_by_default: bool) -> list[str
         return held
     if not named:
         return [project.journal.lineage] if project.journal.lineage else []
-    found = [lineage for lineage in held if lineage.startswith(named)]
+    found = [lineage for lineage in held if lineage.startswith(named)] or [
+        lineage
+        for lineage in held
+        if lineage.endswith(named)  # as records of others are marked
+    ]
     if not found:
         raise NotFoundError(
             f"the store holds no lineage {named[:60]!r}", mend=f"It holds: {', '.join(held) or 'none'}."
         )
     if len(found) > 1:
-        raise UsageError(f"{named!r} is the beginning of several lineages: {', '.join(found[:5])}",
+        raise UsageError(f"{named!r} is the beginning, or the end, of several lineages: {', '.join(found[:5])}",
                          mend="Type more of it.")  # fmt: skip
     return found
 
@@ -374,7 +386,7 @@ def _record_lines(face: Face, records: Sequence[RecordOut], own: str) -> Iterato
     for record in records:
         seq = f"{record.seq:>6}"
         if has_foreign:  # the end of an id is the part that differs
-            seq += f"@{record.lineage[-6:]}" if record.lineage != own else " " * 7
+            seq = f"{seq_shown(record, own):>13}" if record.lineage != own else f"{seq}{'':7}"
         action, name = visible(f"{record.action:10}"), visible(f"{record.id or '-':20}")
         rev = f"r{record.rev}" if record.rev else ""
         mark = f"{paint.warn}!{paint.end}" if record.conflict else " "
@@ -422,7 +434,7 @@ def _blame(face: Face, arguments: argparse.Namespace) -> int:
                 continue
             for origin in field.origins:
                 record = origin.record
-                seq = f"{record.seq}@{record.lineage[-6:]}" if record.lineage != own else f"{record.seq}"
+                seq = seq_shown(record, own)
                 session = f" ({record.session})" if record.session else ""
                 doubt = "" if origin.certain else "at the latest, for what was before cannot be read; "
                 line = (
@@ -447,13 +459,15 @@ def _json_text(value: object) -> str:
 
 def _undo(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import UndoneOut, UndoOut
+    from periplus.memory.sessions import session_named
 
     for name in ("session", "lineage", "key"):
         plain(getattr(arguments, name), f"--{name}")
     seqs = sorted({seq for part in arguments.seq or () for seq in part})
     with face.open() as project:
         lineage = _lineages(project, arguments.lineage, all_by_default=False)[0] if arguments.lineage else ""
-        done = project.undo(seqs=seqs, session=arguments.session, lineage=lineage, key=arguments.key,
+        session = session_named(project.journal, arguments.session) if arguments.session else ""
+        done = project.undo(seqs=seqs, session=session, lineage=lineage, key=arguments.key,
                             dry_run=arguments.dry_run)  # fmt: skip
     entities = [
         UndoneOut(one.item_type, one.item_id, one.outcome, list(one.seqs), list(one.fields), list(one.kept), one.reason)

@@ -291,9 +291,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = make_parser(typed, is_alone=argv[:1] == [typed])
     arguments, extra = parser.parse_known_args(argv)
     if extra:
-        from periplus.cli.usage import words_left_over
+        from periplus.cli.usage import take_up, words_left_over
 
-        raise words_left_over(extra, _leaf_of(parser, arguments), arguments)
+        leaf = _leaf_of(parser, arguments)
+        if not take_up(extra, leaf, arguments):
+            raise words_left_over(extra, leaf, arguments)
     if arguments.version:
         from periplus import __version__
         from periplus.base.speed import IS_NATIVE

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, plain, visible
+from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
@@ -361,7 +361,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         else:
             entity, history = project.show_at(arguments.reference, arguments.at)
         is_cut = project.journal.index.has_floors
-        records = records_out(project.journal, history)
+        records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
         stale, standing = ground.stale(entity), ground.told(entity)
         face.warn(project.journal.damage)
@@ -387,8 +387,11 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         for one in standing:
             yield f"  {paint.warn}stale{paint.end}       {visible(one)}"
         yield "history"
-        for record in history:
-            yield visible(f"  {record.seq:>6}  {record.ts}  {record.action}  by {record.writer}")
+        width = max((len(seq_shown(record, own)) for record in records), default=0)
+        for record in records:
+            yield visible(
+                f"  {seq_shown(record, own):>{max(6, width)}}  {record.ts}  {record.action}  by {record.writer}"
+            )
         if is_cut:
             yield f"  {paint.bad}older records are not here{paint.end}: periplus doctor"
 

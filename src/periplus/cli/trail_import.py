@@ -164,7 +164,9 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     counts: dict[str, int] = value.get("counts", {})
     state = "imported" if trail.changed else "known already, nothing changed"
     yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
-    yield f"{indent}  {value['format']}: " + ", ".join(counted(count, name) for name, count in counts.items())
+    yield f"{indent}  {value['format']}: " + (
+        ", ".join(counted(count, name) for name, count in counts.items() if count) or "nothing in it"
+    )
     for label in ("skipped", "unknown"):
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["advice", "command_meant", "help_of", "words_left_over"]
+__all__ = ["advice", "command_meant", "help_of", "take_up", "words_left_over"]
 
 import argparse
 import difflib
@@ -83,6 +83,26 @@ def help_of(argv: Sequence[str]) -> str:
 
 def _leaf(words: Sequence[str]) -> str:
     return next((key for key in (" ".join(words[:2]), " ".join(words[:1])) if key in EXAMPLES), "")
+
+
+def take_up(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace) -> bool:
+    """Put the words that stood behind an option where they belong, and say whether all of them belonged somewhere.
+
+    argparse matches an optional place with nothing as soon as an option comes before its word, as in
+    ``import FILE --dry-run FOLDER``, and ends a list there (https://github.com/python/cpython/issues/59317).
+    """
+    if any(word.startswith("-") for word in extra):
+        return False
+    words = list(extra)
+    for place in leaf._actions:  # noqa: SLF001 - argparse offers no other way
+        if place.option_strings or place.type is not None or place.choices is not None:
+            continue
+        if place.nargs == "?" and getattr(typed, place.dest) == place.default and words:
+            setattr(typed, place.dest, words.pop(0))
+        elif place.nargs in ("*", "+"):
+            setattr(typed, place.dest, [*(getattr(typed, place.dest) or ()), *words])
+            words = []
+    return not words
 
 
 def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace) -> UsageError:

@@ -27,7 +27,7 @@ def check_typed(arguments: argparse.Namespace) -> None:
     for name, value in vars(arguments).items():
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and name not in ("store", "writer"):
-                plain(word, f"--{name}")
+                plain(word, f"'{visible(word, 60)}'")
 
 
 def claim_out(project: Project, claim: Entity) -> ClaimOut:

@@ -104,7 +104,7 @@ def import_git(
     intake.count("commits", commits)
     intake.session_id = root or _root(repo, tip)
     source = hashlib.sha256(b"\0".join((b"git", tip.encode(), str(commits).encode()))).digest()
-    intake.cwd = os.path.abspath(repo)
+    intake.cwd = _readable(os.path.abspath(repo))
     intake.title = f"history of {name}"
     return intake.finish(
         "git",
@@ -206,11 +206,16 @@ def _digest(name: str) -> Digest:
 
 def _name(repo: str) -> str:
     """The repository's name, the same from every worktree: the folder of the main one, or the bare repository's own."""
-    common = ask(repo, "rev-parse", "--git-common-dir").decode("utf-8", "backslashreplace").rstrip("\n")
+    common = os.fsdecode(ask(repo, "rev-parse", "--git-common-dir").rstrip(b"\n"))
     folder = os.path.realpath(os.path.join(repo, common)) if common else os.path.abspath(repo)
     if os.path.basename(folder) == ".git":
         folder = os.path.dirname(folder)
-    return os.path.basename(folder).removesuffix(".git") or "repository"
+    return _readable(os.path.basename(folder)).removesuffix(".git") or "repository"
+
+
+def _readable(path: str) -> str:
+    """A path as text that can be stored: its bytes need not be UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _root(repo: str, tip: str) -> str:

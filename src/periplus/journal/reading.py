@@ -47,10 +47,14 @@ def bytes_behind(journal: JournalReader) -> int:
 
 def find_entity(journal: JournalReader, prefix: str) -> Entity:
     """See ``Journal.find``."""
-    live = [entity for key in journal.ids_with_prefix(prefix) if (entity := journal.get(*key)) is not None]
+    keys = journal.ids_with_prefix(prefix)
+    live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]
     if exact:
         return exact[0]
+    if not live and len(keys) == 1:
+        raise NotFoundError(f"{keys[0][1]} was deleted", safe="Its history is kept.",
+                            mend=f"See `periplus log --id {keys[0][1]}`, and `periplus show {keys[0][1]} --at SEQ` for what it was.")  # fmt: skip
     if not live:
         raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
     if len(live) > 1:

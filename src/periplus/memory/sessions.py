@@ -6,7 +6,7 @@ clones that saw the same session mean the same entity.
 
 from __future__ import annotations
 
-__all__ = ["LIVE_S", "NewSession", "Present", "begin_session", "seal_session", "seen", "who"]
+__all__ = ["LIVE_S", "NewSession", "Present", "begin_session", "seal_session", "seen", "session_named", "who"]
 
 from typing import Final
 
@@ -79,7 +79,7 @@ def begin_session(journal: Journal, writer: Writer, new: NewSession, *, key: str
                             summary=f"{writer.name} goes on with a session")  # fmt: skip
 
     journal.mutate(write, writer, key=key)
-    return _session(journal, item_id)
+    return _session(journal, item_id, item_id)
 
 
 def seen(journal: Journal, writer: Writer) -> bool:
@@ -103,12 +103,32 @@ def seen(journal: Journal, writer: Writer) -> bool:
     return journal.mutate(write, writer).record_count > 0
 
 
+def session_named(journal: Journal, typed: str) -> str:
+    """The name of the session that ``typed`` means: its name, or the id of its entity, which may be cut short.
+
+    Where it is neither it is given back as it is. Raises UsageError where it begins several ids.
+    """
+    if not typed.startswith("ses_"):
+        return typed
+    journal.refresh()
+    journal.project()
+    if journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (typed,)).fetchone():
+        return typed
+    try:
+        found = journal.find(typed)
+    except NotFoundError:
+        return typed
+    return str(found.value.get("name", "")) or typed
+
+
 def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str = "") -> Entity:
     """End a session, the writer's own by default, and let go of its claims. Raises NotFoundError."""
     if not (name or writer.session):
         raise UsageError("no session is named", safe="Nothing was written.", mend="Name one, or set PERIPLUS_SESSION.")
     journal.refresh()
-    item_id = _session(journal, session_id(name or writer.session)).item_id
+    item_id = _session(
+        journal, session_id(session_named(journal, name or writer.session)), name or writer.session
+    ).item_id
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("session", item_id)
@@ -121,7 +141,7 @@ def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str =
         transaction.put("session", item_id, value, expect=now.version, summary="session ended")
 
     journal.mutate(write, writer, key=key)
-    return _session(journal, item_id)
+    return _session(journal, item_id, item_id)
 
 
 def who(journal: Journal) -> list[Present]:
@@ -161,8 +181,8 @@ def _is_old(session: Entity, now_ms: int) -> bool:
     return is_open and str(session.value.get("seen", "")) < format_ms(now_ms - SIGN_EVERY_S * 1000)
 
 
-def _session(journal: Journal, item_id: str) -> Entity:
+def _session(journal: Journal, item_id: str, name: str) -> Entity:
     found = journal.get("session", item_id)
     if found is None:
-        raise NotFoundError(f"there is no session {item_id}", mend="See `periplus who`.")
+        raise NotFoundError(f"there is no session {name[:80]!r}", mend="See `periplus who`.")
     return found

@@ -668,7 +668,7 @@ class Project:
         contexts, objects = RefObjects(self.journal), self.journal.objects
 
         def references(entity: Entity) -> set[bytes]:
-            return contexts(entity) or trail_objects(entity, objects.get)
+            return contexts(entity) or trail_objects(entity, objects.get, holds=objects.has)
 
         found = examine(self.journal, references=references, progress=progress or (lambda _done, _total: None))
         found.problems.extend(trail_problems(self))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["check_declared", "check_type", "declared_by", "declared_problems"]
+__all__ = ["check_declared", "check_logged_type", "check_type", "declared_by", "declared_problems"]
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 _CONFIG_BYTES_MAX: Final = 1 << 20
+OBSERVED: Final = frozenset({"skill", "skill_use", "task"})  # what an agent's run observes beside entities
 _THE_JOURNALS: Final = frozenset({"conflict"})
 
 
@@ -43,6 +44,18 @@ def check_type(project: Project, name: str) -> None:
     if row_of(project.types, name) is None and name not in project.types:
         known = ", ".join(rows_of(project.types))
         raise UsageError(f"unknown type {name!r}", safe="Nothing was written.", mend=f"Known are: {known}.")
+
+
+def check_logged_type(project: Project, name: str) -> None:
+    """As ``check_type``, of the types that records have: observations are of some that no entity has."""
+    records = project.journal.index.db
+    if name in OBSERVED or records.execute("SELECT 1 FROM records WHERE item_type = ? LIMIT 1", (name,)).fetchone():
+        return
+    check_declared(project, name)
+    if row_of(project.types, name) is None and name not in project.types:
+        seen = {str(row[0]) for row in records.execute("SELECT DISTINCT item_type FROM records") if row[0]}
+        known = ", ".join(sorted({*rows_of(project.types), *OBSERVED, *seen}))
+        raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
 
 
 def declared_problems(project: Project) -> list[Problem]:

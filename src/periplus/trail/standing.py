@@ -7,7 +7,7 @@ and folders (with a slash) that git leaves out; None where there were too many t
 
 from __future__ import annotations
 
-__all__ = ["Standing", "decode_standing", "encode_standing", "recorded_objects"]
+__all__ = ["Standing", "decode_standing", "encode_standing", "recorded_objects", "written_contents"]
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
@@ -101,6 +101,12 @@ def decode_standing(data: bytes) -> Standing:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"not how files stood: {error}") from error
+
+
+def written_contents(reader: TrailReader) -> set[bytes]:
+    """The SHA-256 of the contents that steps wrote to files; nobody says that they were kept."""
+    given = (step.operands[1] for step in reader.steps() if step.code == _WRITE)
+    return {one.value for one in given if isinstance(one, Digest) and one.algorithm == "sha256"}
 
 
 def recorded_objects(reader: TrailReader, lend: Callable[[bytes], bytes]) -> set[bytes]:
