@@ -37,7 +37,7 @@ SAME_TESTS = (
     "test_interop_guards.py", "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
 )  # fmt: skip
 JOURNAL_TESTS = (
-    "test_quick_way.py", "test_append_path.py", "test_journal.py", "test_journal_damage.py", "test_group_commit.py",
+    "test_quick_way.py", "test_interrupted.py", "test_append_path.py", "test_journal.py", "test_journal_damage.py", "test_group_commit.py",
     "test_golden_journal.py", "test_two_writers.py", "test_lock.py", "test_storm.py", "test_attack_journal.py",
 )  # fmt: skip
 HOSTILE_ROUNDS = 3_000

@@ -5,6 +5,7 @@ Rules kept here:
 * ``flock``, not ``lockf``: the latter is dropped when any descriptor of the file is closed;
 * after taking it the inode is compared with the path's, so that a swapped lock file never makes two writers;
 * threads of one process go through a mutex; a forked child gives its copy of the descriptor up;
+* an exception of a signal's handler comes between any two calls: whatever it meets, nothing is held behind it;
 * the text in the file (pid, host, since, command) is advice for people and never decides anything. It is written
   when the holder is another than before, and again when what it says is older than a second;
 * who waits sleeps until the one who gives the lock back rings (``bell``, where there is one), or asks again and again: the
@@ -162,16 +163,21 @@ class Lock:
         """What ``holding`` enters with, and what it gives; ``give`` gets the first."""
         deadline = time.monotonic() + patience_s
         mutex = self._mutex
-        if not mutex.acquire(blocking=False) and not mutex.acquire(timeout=max(patience_s, 0.0)):
-            raise self._timeout(patience_s)
+        had: list[bool] = []
         try:
-            if self.bell is not None and self.bell.is_anybody_hungry():
-                time.sleep(_YIELD_S)  # a flock goes to whoever asks when it is free: let him go first
-            if not self._try(is_in_place):
-                self._wait(deadline, patience_s, meanwhile, is_in_place)
-        except BaseException:  # whatever it was, the mutex is nobody's
-            mutex.release()
+            had.extend(map(mutex.acquire, (False,)))  # taken and noted in one call: no signal's handler comes between
+            if had == [False]:
+                had.extend(map(mutex.acquire, (True,), (max(patience_s, 0.0),)))
+            if True in had:
+                if self.bell is not None and self.bell.is_anybody_hungry():
+                    time.sleep(_YIELD_S)  # a flock goes to whoever asks when it is free: let him go first
+                if not self._try(is_in_place):
+                    self._wait(deadline, patience_s, meanwhile, is_in_place)
+        except BaseException:  # whatever it was, lock and mutex are nobody's
+            self._give_up(mutex, had)
             raise
+        if True not in had:
+            raise self._timeout(patience_s)
         return mutex, self._was_in_place
 
     def give(self, mutex: threading.Lock) -> None:
@@ -184,26 +190,41 @@ class Lock:
         if self.bell is not None:
             self.bell.ring()
 
+    def _give_up(self, mutex: threading.Lock, had: list[bool]) -> None:
+        if True in had:
+            try:
+                self._release()  # it may have been had already
+            finally:
+                mutex.release()
+
     def try_take(self) -> bool:
         """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
-        if not self._mutex.acquire(False):
-            return False
+        mutex, had, is_taken = self._mutex, list[bool](), False
         try:
-            is_taken = self._try()
-        except BaseException:  # whatever it was, the mutex is nobody's
-            self._mutex.release()
+            had.extend(map(mutex.acquire, (False,)))
+            is_taken = had == [True] and self._try()
+        except BaseException:
+            self._give_up(mutex, had)
             raise
-        if not is_taken:
-            self._mutex.release()
+        if had == [True] and not is_taken:
+            mutex.release()
         return is_taken
 
     def release(self) -> None:
         """Give back what ``try_take`` took."""
-        self._release()
-        if self._mutex.locked():  # not so in a forked child, which never had it
-            self._mutex.release()
+        try:
+            self._release()
+        finally:
+            if self._mutex.locked():  # not so in a forked child, which never had it
+                self._mutex.release()
 
     def close(self) -> None:
+        if not self._is_guard:  # nobody is waited for, least of all one whom an exception kept from giving it back
+            import threading
+
+            self._mutex = threading.Lock()
+            self._drop()
+            return
         with self._mutex:
             self._drop()
 
@@ -336,8 +357,21 @@ class Holding:
         return was_in_place
 
     def __exit__(self, *_: object) -> None:
-        assert self._mutex is not None
-        self._lock.give(self._mutex)
+        lock, mutex = self._lock, self._mutex
+        assert mutex is not None
+        try:
+            fcntl.flock(lock._fd, fcntl.LOCK_UN)  # noqa: SLF001 - the same module, here and below
+        except (OSError, ValueError):
+            lock._drop()  # noqa: SLF001 - a lock ends with its descriptor, whatever the system says of the unlocking
+        finally:
+            self._mutex = None  # no call between the two: a handler's exception comes before both or behind both
+            mutex.release()  # a forked child that leaves the block releases what it entered with
+        if lock.bell is not None:
+            lock.bell.ring()
+
+    def __del__(self) -> None:
+        if getattr(self, "_mutex", None) is not None:  # a handler's exception came when the block was about to be left
+            self.__exit__()
 
 
 def _pause_s(waited_s: float, still_s: float) -> float:

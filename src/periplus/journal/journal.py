@@ -176,8 +176,7 @@ class Journal(JournalReader):
             if added:
                 count = native.next_seq - end.next_seq
                 before, end = end, Position(end.segment, native.end, native.next_seq, native.sum)
-                self._seen[way.lineage] = end
-                self._step_over(Added(before.segment, before.offset, before.next_seq, count, added))
+                self._step_over(way.lineage, end, Added(before.segment, before.offset, before.next_seq, count, added))
                 self.durable_seq = max(self.durable_seq, native.durable)
             receipt, pending = self._write_quickly(way, end, fn, writer, key, me)
         finally:
@@ -234,8 +233,7 @@ class Journal(JournalReader):
             self._start_over(self._writer_of(way.lineage))
             raise self._writer_of(way.lineage).not_whole(made, way.segment)
         added, end, receipt = made
-        self._seen[way.lineage] = end
-        self._step_over(added, [draft.item_id.encode()])
+        self._step_over(way.lineage, end, added, [draft.item_id.encode()])
         self._sizes[way.lineage] = (end.segment, end.offset, way.inode)
         return receipt
 
@@ -346,8 +344,7 @@ class Journal(JournalReader):
             return False
         if found[1]:
             count = found[0].next_seq - end.next_seq
-            self._seen[lineage] = found[0]
-            self._step_over(Added(end.segment, end.offset, end.next_seq, count, found[1]))
+            self._step_over(lineage, found[0], Added(end.segment, end.offset, end.next_seq, count, found[1]))
         return True
 
     def _validate(self) -> None:
@@ -501,15 +498,15 @@ class Journal(JournalReader):
             known = self._sizes.get(lineage)  # as it was validated with under this lock
             inode = known[2] if known is not None else 0
             entries, end, inode, batch = appender.append(drafts, writer, key, position, self._tail, inode)
+            add, segment = self._taken.add, end.segment
+            for entry, draft in zip(entries, drafts, strict=True):
+                add(entry, lineage, segment, version=draft.version)
+            self._seen[lineage] = end
+            self._sizes[lineage] = (segment, end.offset, inode)
+            self._tail = None
         except BaseException:  # whatever stopped the write, what lies there now is not what we knew
             self._start_over(appender)
             raise
-        add, segment = self._taken.add, end.segment
-        for entry, draft in zip(entries, drafts, strict=True):
-            add(entry, lineage, segment, version=draft.version)
-        self._seen[lineage] = end
-        self._sizes[lineage] = (segment, end.offset, inode)
-        self._tail = None
         versions = tuple([draft.version for draft in drafts if draft.version])
         last = end.next_seq - 1
         receipt = Receipt(key, lineage, last - len(entries) + 1, last, versions, repeated=False)

@@ -188,13 +188,16 @@ class Overlay:
         return found
 
     def _fold(self, key: tuple[str, str]) -> None:
-        for one in self._waiting.pop(key, ()):
-            change = self._change(one)
+        waiting = self._waiting.get(key)
+        while waiting:
+            change = self._change(waiting[0])
             if change is not None:
                 if self.has_floors:
                     self._index.check_reach(change, self._growth)
                 self._growth.add(change)
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
+            del waiting[0]  # not before: whoever is interrupted does it once more, which changes nothing
+        self._waiting.pop(key, None)
 
     def _change(self, one: _Waiting) -> Change | None:
         return change_of(one.entry, one.lineage, one.segment, self._load, one.version or "")

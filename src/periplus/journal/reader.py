@@ -456,15 +456,20 @@ class JournalReader:
         """How many records there are behind the index's watermark."""
         return self._taken.record_count + self._added_count
 
-    def _step_over(self, added: Added, names: list[bytes] | None = None) -> None:
-        """Have the view end behind ``added``, and take in what it says when somebody asks for it."""
-        self._added.append(added)
-        self._added_count += added.record_count
-        names = names_in(added.data) if names is None else names
-        if names is None:
-            self._take_added()
-        else:
-            self._added_names.update(names)
+    def _step_over(self, lineage: str, end: Position, added: Added, names: list[bytes] | None = None) -> None:
+        """Have the view end at ``end``, behind ``added``, and take in what it says when somebody asks for it."""
+        try:
+            self._seen[lineage] = end
+            self._added.append(added)
+            self._added_count += added.record_count
+            names = names_in(added.data) if names is None else names
+            if names is None:
+                self._take_added()
+            else:
+                self._added_names.update(names)
+        except BaseException:  # a signal's handler: a view that ends behind what it has not got would be believed
+            self._forget()
+            raise
 
     def _take_added(self) -> None:
         """Take in what others wrote and we stepped over, its checksums checked."""
@@ -474,6 +479,9 @@ class JournalReader:
             is_whole = all(self._takes(one) for one in added)
         except (DamageError, HistoryNeededError):
             is_whole = False
+        except BaseException:  # as in _step_over
+            self._forget()
+            raise
         if not is_whole:
             self._forget()  # it is met again, and what is to be done is done
             self.refresh()
@@ -558,9 +566,13 @@ class JournalReader:
         return self.durable_seq
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
-        for entry in chunk.entries:
-            self._taken.add(entry, lineage, chunk.segment, salvage=salvage)
-        self._seen[lineage] = chunk.end
+        try:
+            for entry in chunk.entries:
+                self._taken.add(entry, lineage, chunk.segment, salvage=salvage)
+            self._seen[lineage] = chunk.end
+        except BaseException:  # else what was taken in would be taken in once more
+            self._forget()
+            raise
         if chunk.size >= 0:
             inode = chunk.inode or (place_of(chunk.path) or (0, 0))[1]  # 0: moved since
             self._sizes[lineage] = (chunk.segment, chunk.size, inode)
