@@ -96,6 +96,8 @@ def test_commands_judge_in_a_bisection(shell):
 
 
 def test_what_is_known_comes_from_memory_and_trails(shell):
+    nothing = shell("context", "commit", "--from", "memory").out
+    assert nothing == "Nothing to commit: no atom was given, and there is no main yet.\n"
     shell("remember", "Passwords are hashed with argon2id", "--type", "decision")
     with Project.open(os.fspath(shell.folder), ADA) as project, project.record(title="t", checkpoints=False) as run:
         run.step("PROMPT", text="Add a reset of passwords")

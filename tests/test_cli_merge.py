@@ -37,9 +37,30 @@ def test_a_conflict_is_shown_counted_marked_and_ended_by_a_write(tmp_path):
     assert "in conflict: confidence" in shell("recall", "harbour").out
     assert shell.json("recall", "harbour").hits[0].conflicts == ["confidence"]
     assert "(in conflict: confidence)" in shell("brief", "harbour").out
-    with Project.open(str(shell.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
-        project.journal.mutate(
-            lambda t: t.put("note", first.item_id, entity.value, expect=entity.version), project.writer
-        )
+    settled = f"periplus set {first.item_id} confidence=VALUE"
+    assert settled in shown
+    shell("set", first.item_id, f"confidence={entity.value['confidence']}")  # what is shown may be what is meant
     assert shell.json("show", first.item_id).entity.conflicts == []
     assert "in conflict" not in shell("status").out
+
+
+def test_a_state_in_conflict_is_settled_by_the_one_that_is_shown_too(tmp_path):
+    shell, other = Shell(tmp_path / "project", tmp_path / "home"), Shell(tmp_path / "other", tmp_path / "home")
+    fill(shell, "the harbour is deep")
+    shell("remember", "the reef is near", "--type", "trap")
+    trap = shell.json("log", "--limit", "1").records[0].id
+    shell("export", tmp_path / "s.zip")
+    other.folder.mkdir()
+    other("import", tmp_path / "s.zip")
+    shell("state", trap, "resolved")
+    other("state", trap, "expired")
+    other("sync", "--with", shell.folder)
+    shell("sync", "--with", other.folder)
+    for one in (shell, other):
+        shown = one.json("show", trap).entity
+        assert [conflict.path for conflict in shown.conflicts] == [["state"]]
+        assert f"periplus state {trap} STATE" in one("show", trap).out
+    shell("state", trap, shown.value["state"])
+    done = shell.json("show", trap).entity
+    assert (done.conflicts, done.value["state"]) == ([], shown.value["state"])
+    assert "Nothing had to change." in shell("state", trap, shown.value["state"]).out

@@ -194,6 +194,12 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     assert "trusted" not in shell("run", "x", "--dry-run").err
 
 
+@pytest.mark.parametrize("option", ["--allow", "--deny"])
+def test_a_wrong_rule_is_told_by_the_option_and_as_it_was_typed(shell, option):
+    wrong = shell.fails("run", "x", option, "shell(", code=2, wrong=f"periplus: {option} 'shell(' is no rule")
+    assert f"{option} 'shell(git status)'" in wrong.err
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

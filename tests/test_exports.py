@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from cli_support import Shell
+from cli_support import Shell, claude_session
 from periplus.base.errors import FormatError, NotFoundError
 from periplus.interop.exports.agent_trace import agent_trace, last_commit
 from periplus.interop.exports.in_toto import PAYLOAD_TYPE, envelope, pae, statement, verify_envelope
@@ -450,6 +450,16 @@ def test_real_sessions_are_exported_in_every_format(sh):
         assert spans["resourceSpans"]
         assert json.loads(sh("trail", "export", trail.id, "--format", "agent-trace").out)["version"] == "0.1.0"
         assert sh("trail", "export", trail.id, "--format", "jsonl").lines[-1].startswith('{"kind":"end"')
+
+
+def test_a_report_is_no_json_document(sh):
+    sh("init")
+    trail = sh.json("trail", "import", claude_session(sh.folder / "session.jsonl")).trails[0].id
+    done = sh("trail", "export", trail, "--json", code=2)
+    assert json.loads(done.out)["schema"] == "periplus.error/1"
+    assert "--out" in done.err
+    assert sh.json("trail", "export", trail, "--out", "report.md").format == "markdown"
+    assert json.loads(sh("trail", "export", trail, "--json", "--format", "agent-trace").out)["version"]
 
 
 def test_edits_that_are_slow_to_compare_are_reported_all_the_same():

@@ -155,7 +155,8 @@ def _tell(face: Face, done: Committed) -> None:
     def lines() -> Iterator[str]:
         paint = face.palette
         if not done.changed:
-            yield f"Nothing new: {done.ref} stays {f'at {result.context[:SHORT]}' if result.context else 'nowhere'}."
+            nothing = f"Nothing to commit: no atom was given, and there is no {done.ref} yet."
+            yield f"Nothing new: {done.ref} stays at {result.context[:SHORT]}." if result.context else nothing
             return
         parts = [f"{done.added:,} new"] if done.added else []
         parts += [f"{done.annotated:,} annotated anew"] if done.annotated else []

@@ -1,4 +1,4 @@
-"""What people name on the command line: files to read, public keys, times."""
+"""What people name on the command line: files to read, public keys, times, rules of permission."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ __all__ = [
     "read_secret",
     "read_time",
     "sessions_of",
+    "typed_rules",
 ]
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotFoundError, UsageError, environment_failure
@@ -125,3 +127,16 @@ def sessions_of(folder: str, home: str) -> list[FoundSession]:
     from periplus.interop import find_sessions
 
     return find_sessions(home, folder)
+
+
+def typed_rules(effect: str, typed: Sequence[str] | None) -> Iterator[str]:
+    """The rules of an option as settings have them. Raises UsageError that names the option and what was typed."""
+    from periplus.agent.policies.permission import parse_rule
+
+    for rule in typed or ():
+        try:
+            parse_rule(f"{effect} {rule}")
+        except UsageError as error:
+            raise UsageError(f"--{effect} {rule[:60]!r} is no rule of permission", safe="Nothing was run.",
+                             mend=f"Write a tool, and if you like what in parentheses: --{effect} 'shell(git status)'") from error  # fmt: skip
+        yield f"{effect} {rule}"

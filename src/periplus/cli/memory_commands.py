@@ -13,6 +13,8 @@ from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
+    from periplus.cli.schemas import ConflictOut
+    from periplus.journal import Entity
 
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
 _KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
@@ -348,6 +350,15 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _ends(entity: Entity, conflict: ConflictOut) -> str:
+    """What ends a conflict, with what to type."""
+    if entity.item_type == "context_ref":
+        return "`periplus context merge` ends it"
+    field = conflict.path[0] if conflict.path else "text"
+    said = f"state {entity.item_id} STATE" if field == "state" else f"set {entity.item_id} {visible(field)}=VALUE"
+    return f"the next write settles it: periplus {said}"
+
+
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     import json
 
@@ -370,9 +381,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}  version {entity.version[:12]}"
-        ends = "`periplus context merge` ends it" if entity.item_type == "context_ref" else "the next write settles it"
         for conflict, name in zip(result.entity.conflicts, entity.conflict_names, strict=True):
-            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {ends}"
+            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {_ends(entity, conflict)}"
             for rival in conflict.values:
                 text = json.dumps(rival.value, ensure_ascii=False) if rival.present else "(not there)"
                 yield visible(f"  {rival.version[:12]}  by {rival.writer}  {rival.ts[:19]}  {text}", face.width)

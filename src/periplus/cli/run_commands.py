@@ -188,13 +188,14 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
 def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Settings:
     from periplus.agent.settings import load_settings
     from periplus.agent.trust import Trust
+    from periplus.cli.inputs import typed_rules
 
     folder = user_folder(face)
     state = Trust(folder).state(project.folder)
     if state == "changed":
         face.stderr.write("periplus: what this folder says to agents was changed since it was trusted, and counts for nothing now.\n"
                           "Look at it, then run `periplus trust give`.\n")  # fmt: skip
-    rules = [f"allow {rule}" for rule in arguments.allow or ()] + [f"deny {rule}" for rule in arguments.deny or ()]
+    rules = [*typed_rules("allow", arguments.allow), *typed_rules("deny", arguments.deny)]
     flags: dict[str, Any] = {
         "model": arguments.model, "mode": arguments.mode, "oracle": arguments.oracle, "max_steps": arguments.max_steps,
         "budget_cents": arguments.budget, "budget_tokens": arguments.budget_tokens, "rules": rules or None,

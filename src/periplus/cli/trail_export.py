@@ -71,6 +71,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _check_options(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
 
+    if arguments.json and arguments.out is None and arguments.format == "markdown":
+        raise UsageError("a report in Markdown is no JSON", safe="Nothing was written.",
+                         mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
     for option, wanted in (("content", "otel"), ("revision", "agent-trace"), ("unsigned", "in-toto")):
         if getattr(arguments, option) and arguments.format != wanted:
             raise UsageError(f"--{option} is for --format {wanted}", mend="Leave it out, or change the format.")

@@ -125,7 +125,7 @@ def update(
             _refuse_duplicate(journal, row.name, said, asked.item_id)
         value = {**entity.value, **fields}
         value = {name: held for name, held in value.items() if held is not None}
-        if value == entity.value:
+        if value == entity.value and not entity.is_in_conflict:  # what is shown of a conflict may be what is meant
             return []
         if "depends_on" in fields:
             _refuse_circle(transaction, row.name, asked.item_id, value.get("depends_on"))
@@ -232,12 +232,13 @@ class _Change:
         row = _row(self._journal, item_type)
         entity = _now(self._transaction, item_type, item_id)
         before = state_of(item_type, entity.value, row.default_state)
-        if before == state or (is_replaced and before in row.ended_states):
+        is_contested = any(conflict.path[:1] in ((), ("state",)) for conflict in entity.conflicts)
+        if (before == state and not is_contested) or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:
             raise UsageError(f"a {item_type} has no states", safe="Nothing was written.")
         following = row.transitions.get(before, frozenset())
-        if state not in following and not is_replaced:
+        if state not in following and state != before and not is_replaced:
             known = (
                 f"From {before} it goes to: {', '.join(sorted(following))}." if following else f"{before} is an end."
             )

@@ -130,7 +130,7 @@ def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     title = str(entity.value.get("title", ""))
     more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
     text = (
-        f"{_HANDED_OFF} a session of {entity.value.get('agent')}{f': {title}' if title else ''}."
+        f"{_HANDED_OFF} a session of {entity.value.get('agent')}{f': {title}' if title else ''}{'' if title[-1:] in tuple('.?!…') else '.'}"
         f" It changed {', '.join(files[:_FILES_NAMED])}{more}."
     )
     new = NewHandoff(text, "", files, tests, unfinished, "", trail)
