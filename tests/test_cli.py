@@ -713,3 +713,30 @@ def test_doctor_makes_a_checkpoint_and_tells_of_it(known):
     made.write_bytes(made.read_bytes()[:-1])
     found = known.json("doctor", code=1)
     assert [problem.what for problem in found.problems if "checkpoint" in problem.what]
+
+
+def test_paths_lead_from_the_folder_in_which_they_are_typed(store):
+    inner = store.folder / "inner"
+    inner.mkdir()
+    for folder in (store.folder, inner):
+        (folder / "a.py").write_text(f"NAME = {folder.name!r}\n")
+
+    def refs(item_id):
+        return [one["ref"] for one in store.json("show", item_id).entity.value["about"]]
+
+    done = store("remember", "In the inner one", "--type", "lesson", "--about", "new.py", "--about", "gone/", cwd=inner)
+    assert f"there is no {inner / 'new.py'}" in done.err
+    item = store.json("log", "--limit", "1").records[0].id
+    assert refs(item) == ["inner/new.py", "inner/gone"]
+    store("set", item, "about=a.py", cwd=inner)
+    assert refs(item) == ["inner/a.py"]
+    store("set", item, 'about=["a.py:1", "../a.py"]', cwd=inner)
+    assert refs(item) == ["inner/a.py:1", "a.py"]
+    assert f"there is no {inner / 'nowhere.py'}" in store("set", item, "about=nowhere.py", cwd=inner).err
+    store("evolve", item, "In the inner one, still", "--set", "about=a.py", cwd=inner)
+    assert refs(store.json("log", "--type", "lesson", "--action", "create").records[0].id) == ["inner/a.py"]
+    store("remember", "See there", "--about", "https://example.org/a", cwd=inner)
+    assert refs(store.json("log", "--limit", "1").records[0].id) == ["https://example.org/a"]
+    step = store.json("plan", "make", "Tidy", "--step", "Sweep").steps[0].id
+    store("set", step, "about=a.py", cwd=inner)
+    assert refs(step) == ["inner/a.py"]

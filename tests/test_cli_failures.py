@@ -303,6 +303,36 @@ def test_settings_that_are_gone_of_segments_of_two_stores(store):
     assert not config.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong", "mend"),
+    [
+        ("[hooks]\nclaimd = 'deny'\n", "[hooks] has no setting 'claimd'", "Did you mean claimed?"),
+        ("[reflect]\nzeal = 1\n", "[reflect] has no setting 'zeal'", "It has accept_from."),
+        ("[reflect]\naccept_from = 'all'\n", "reflect.accept_from: Expected `int`, got `str`", "Mend the file"),
+        ("[hooks]\nclaimed = 'no'\n", "hooks.claimed: Invalid enum value 'no'", "Mend the file"),
+        ("x = [\n", "config.toml: Invalid value", "Mend the file"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_so_is_what_was_meant(store, text, wrong, mend):
+    config = store.folder / ".periplus/config.toml"
+    config.write_text(config.read_text() + "\n" + text)
+    said = store.fails("status", code=2, wrong=wrong).err
+    assert mend in said
+    assert "restore it from git" in said
+
+
+def test_a_table_that_nothing_reads_is_told_by_doctor(store):
+    config = store.folder / ".periplus/config.toml"
+    before = config.read_text()
+    config.write_text(before + "\n[hoks]\nclaimed = 'deny'\n")
+    (problem,) = store.json("doctor", code=1).problems
+    assert (problem.severity, problem.next) == ("warning", "Write [hooks].")
+    assert problem.what == "[hoks] is no table that is known here: nothing in it counts"
+    config.write_text(before + "\n[weather]\nrain = 1\n")
+    (problem,) = store.json("doctor").problems  # a later version may know it
+    assert problem.severity == "note"
+
+
 def test_a_store_of_a_later_version(store):
     path = store.folder / ".periplus/config.toml"
     config = path.read_text()

@@ -13,6 +13,7 @@ from periplus.cli.work_text import add_insist, changed, check_typed
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.memory.lifecycle import Changed
+    from periplus.project import Project
     from periplus.project.work import ProjectWork
 
 _LISTS: Final = frozenset({"tags", "about", "evidence", "relations", "alternatives", "depends_on"})
@@ -61,14 +62,34 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     check_typed(arguments)
     with face.open(allow_secrets=arguments.insist) as project:
-        done = _done(project.work, arguments)
+        words = getattr(arguments, "fields", [])
+        done = _done(project.work, arguments, _about_typed(face, project, arguments, _fields(words)))
     return changed(face, done)
 
 
-def _done(work: ProjectWork, arguments: argparse.Namespace) -> Changed:
+def _about_typed(
+    face: Face, project: Project, arguments: argparse.Namespace, fields: dict[str, JSONValue]
+) -> dict[str, JSONValue]:
+    """``fields``, whose paths lead from this folder as those of ``remember --about`` do; of a step they are scopes."""
+    about = fields.get("about")
+    if not isinstance(about, list):
+        return fields
+    from periplus.cli.memory_commands import about_typed
+
+    is_step = arguments.command == "set" and project.show(arguments.id).item_type == "step"
+
+    def named(word: JSONValue) -> JSONValue:
+        if not isinstance(word, str):
+            return word
+        return project.work.scope(word, cwd=face.cwd) if is_step else about_typed(face, word)
+
+    return {**fields, "about": [named(word) for word in about]}
+
+
+def _done(work: ProjectWork, arguments: argparse.Namespace, fields: dict[str, JSONValue]) -> Changed:
     key = arguments.key
     if arguments.command == "set":
-        return work.set_fields(arguments.id, _fields(arguments.fields), expect=arguments.expect, key=key)
+        return work.set_fields(arguments.id, fields, expect=arguments.expect, key=key)
     if arguments.command == "state":
         *ids, state = arguments.words
         if not ids:
@@ -78,9 +99,9 @@ def _done(work: ProjectWork, arguments: argparse.Namespace) -> Changed:
                              mend="Write: periplus state ID STATE.")  # fmt: skip
         return work.change_state(ids, state, reason=arguments.reason, force=arguments.force, key=key)
     if arguments.command == "evolve":
-        return work.evolve(arguments.id, arguments.text, _fields(arguments.fields), key=key)
+        return work.evolve(arguments.id, arguments.text, fields, key=key)
     if arguments.command == "merge":
-        return work.merge(arguments.ids, arguments.text, _fields(arguments.fields), key=key)
+        return work.merge(arguments.ids, arguments.text, fields, key=key)
     if arguments.command == "split":
         return work.split(arguments.id, arguments.texts, key=key)
     return work.link(arguments.id, arguments.kind, arguments.target, key=key)

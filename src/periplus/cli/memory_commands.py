@@ -209,21 +209,25 @@ def about_typed(face: Face, ref: str) -> str:
     """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own."""
     from periplus.base.ids import is_id
 
-    if is_id(ref):
+    if is_id(ref) or "://" in ref:
         return ref
     from periplus.memory.anchoring import split_ref
 
     said, inside = split_ref(ref, lambda said: os.path.isfile(os.path.join(face.cwd, said)))
     behind = f":{inside}" if inside else ""
     path = os.path.normpath(os.path.join(face.cwd, said))
+    top = _linked_worktree(face.cwd)
     if not os.path.lexists(path):
         face.stderr.write(
             f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale{_nearly(path)}\n"
         )
-        return ref
-    top = _linked_worktree(face.cwd)
+        return ref if said.startswith(("/", "..")) else _from_top(path, top) + behind
     _warn_outside(face, path, top)
-    return (path if top is None else os.path.relpath(path, top)) + behind
+    return _from_top(path, top) + behind
+
+
+def _from_top(path: str, top: str | None) -> str:
+    return path if top is None else os.path.relpath(path, top)
 
 
 def _nearly(path: str) -> str:

@@ -13,6 +13,7 @@ __all__ = [
     "parse_lineage",
     "read_lineage",
     "read_settings",
+    "unknown_tables",
 ]
 
 import os
@@ -103,9 +104,11 @@ def read_settings(layout: Layout) -> Settings:
         newer = _newer_format(layout.config)
         if newer is not None:
             raise newer from error
+        wrong, hint = _in_words(str(error))
         raise UsageError(
-            f"{layout.config}: {error}", safe="The journal is untouched.", mend="Mend the file, or restore it from git."
-        ) from error
+            f"{layout.config}: {wrong}", safe="The journal is untouched.",
+            mend=f"{hint}Mend the file, or restore it from git.",
+        ) from error  # fmt: skip
     if settings.store.format > FORMAT_VERSION:
         raise _newer(layout.config, settings.store.format)
     if not 1 <= settings.journal.segment_bytes <= SEGMENT_BYTES_MAX:
@@ -122,6 +125,34 @@ def read_settings(layout: Layout) -> Settings:
             f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."
         )
     return settings
+
+
+def unknown_tables(layout: Layout) -> list[tuple[str, str]]:
+    """Names of tables at the top of ``config.toml`` that this version does not know, each with the known one that it is nearly."""
+    import difflib
+
+    known = [*Settings.__struct_fields__, "types"]
+    found = _tables(read_plain(layout.config, _FILE_BYTES_MAX).decode())
+    near = {name: difflib.get_close_matches(name, known, 1) for name in found if name not in known}
+    return [(name, names[0] if names else "") for name, names in near.items()]
+
+
+def _in_words(said: str) -> tuple[str, str]:
+    """What msgspec says of a setting, with the setting first, and a hint at what may have been meant."""
+    import difflib
+    import re
+
+    at = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.DOTALL)
+    assert at is not None
+    field = re.fullmatch(r"Object contains unknown field `(.*)`", at[1], re.DOTALL)
+    if field is None or not at[2]:
+        return (f"{at[2]}: {at[1]}" if at[2] else said), ""
+    known = getattr(Settings(StoreSettings("", 0)), at[2]).__struct_fields__
+    near = difflib.get_close_matches(field[1], known, 1)
+    return (
+        f"[{at[2]}] has no setting {field[1][:80]!r}",
+        f"Did you mean {near[0]}? " if near else f"It has {', '.join(known)}. ",
+    )
 
 
 def _tables(text: str) -> dict[str, object]:

@@ -95,8 +95,11 @@ def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
     named = [journal.find(item_id) for item_id in item_ids]
     for one in named:
         if not command_of(one):
-            raise UsageError(f"{one.item_id} has no check", safe="Nothing was run.",
-                             mend=f"Give it one: periplus set {one.item_id} check='…'")  # fmt: skip
+            row = row_of(journal.types, one.item_type)
+            mend = f"Give it one: periplus set {one.item_id} check='…'"
+            if row is None or "check" not in row.touchable:
+                mend = "Constraints and traps can have one."
+            raise UsageError(f"{one.item_id} has no check", safe="Nothing was run.", mend=mend)
     entities = list({one.item_id: one for one in named}.values()) if item_ids else in_force(journal, CHECKED)
     return [Check(entity, command_of(entity)) for entity in entities if command_of(entity)]
 

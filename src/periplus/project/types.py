@@ -59,8 +59,9 @@ def check_logged_type(project: Project, name: str) -> None:
 
 
 def declared_problems(project: Project) -> list[Problem]:
-    """What is wrong with the declarations, with their schemas, and which types are held and not known."""
+    """What is wrong with the declarations, with their schemas, which types are held and not known, and which tables."""
     from periplus.journal.doctor import Problem
+    from periplus.journal.settings import unknown_tables
 
     declared, config = project.declared, project.journal.layout.config
     wrong = (*declared.problems.values(), *declared.schema_problems()) if declared is not None else ()
@@ -68,6 +69,10 @@ def declared_problems(project: Project) -> list[Problem]:
         Problem("warning", f"{error}; what was written of the type is kept and read", config, mend=error.mend or "")
         for error in wrong
     ]
+    for name, near in unknown_tables(project.journal.layout):
+        mend = f"Write [{near}]." if near else "Update Periplus, if a later one wrote it."
+        told = f"[{name[:80]}] is no table that is known here: nothing in it counts"
+        found.append(Problem("warning" if near else "note", told, config, mend=mend))
     rows = project.journal.index.db.execute("SELECT DISTINCT item_type FROM heads").fetchall()
     known = {*project.types, *(declared.problems if declared is not None else ()), *_THE_JOURNALS}
     return found + [
