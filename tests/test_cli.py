@@ -740,3 +740,15 @@ def test_paths_lead_from_the_folder_in_which_they_are_typed(store):
     step = store.json("plan", "make", "Tidy", "--step", "Sweep").steps[0].id
     store("set", step, "about=a.py", cwd=inner)
     assert refs(step) == ["inner/a.py"]
+
+
+def test_a_path_that_leads_from_somewhere_is_found_as_the_project_names_it(store):
+    inner = store.folder / "inner"
+    inner.mkdir()
+    (inner / "a.py").write_text("NAME = 1\n")
+    store("remember", "The harbour is deep", "--about", "inner/a.py")
+    asked = [("./inner", store.folder), ("./inner/a.py", store.folder), (".", store.folder), ("./a.py", inner), (inner, inner),
+             ("../inner/a.py", inner), ("a.py", inner)]  # fmt: skip
+    for path, cwd in asked:
+        assert "The harbour is deep" in store("recall", "harbour", "--path", path, cwd=cwd).out
+    store.fails("recall", "harbour", "--path", "../../a.py", code=2, wrong="lies outside of the project")

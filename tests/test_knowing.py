@@ -203,6 +203,22 @@ def test_changes_are_cut_and_counted(ada, clock):
         assert few.left_out == 9 - len(few.items)
 
 
+def test_what_another_project_proposed_and_what_was_deleted_is_told(ada, tmp_path, clock):
+    (tmp_path / "other").mkdir()
+    Project.init(str(tmp_path / "other"))
+    with Project.open(str(tmp_path / "other"), BOB, clock=clock) as other:
+        other.remember(Memory("lesson", "The reef is near"))
+    ada.sync(str(tmp_path / "other"), cwd=str(tmp_path), environment=dict(os.environ), candidates=True)
+    gone = ada.remember(Memory("note", "Soon gone")).entity
+    at = ada.journal.end().next_seq - 1
+    ada.undo(seqs=[at])
+    with again(ada, BOB, clock) as bob:
+        (proposed,) = [one for one in bob.changed(0).items if one.item_type == "candidate"]
+        assert proposed.text == "The reef is near"
+        (deleted,) = [one for one in bob.changed(at).items if one.what == "deleted"]
+        assert deleted.more == f"periplus log --id {gone.item_id}"
+
+
 def test_files_that_changed_since_are_told_with_the_last_that_touched_them(ada, clock):
     put_trail(ada, "s1", [("PROMPT", "go"), ("FILE_EDIT", f"{CWD}/a.py", "x", "y")])
     last = commit(ada, "c1", "Change a and b", "a.py", "b.py")

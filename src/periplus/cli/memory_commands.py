@@ -287,8 +287,11 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
 
     question = _asked(arguments.question, "question")
     since = read_past_time(arguments.since, "--since") if arguments.since else ""
+    path = arguments.path
+    if path.partition("/")[0] in (".", ".."):
+        path = os.path.normpath(os.path.join(face.cwd, path))
     filters = Filters(
-        tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, arguments.path, since,
+        tuple(arguments.type), tuple(arguments.kind), arguments.tag, arguments.author, path, since,
         arguments.all,
     )  # fmt: skip
     with face.open() as project:

@@ -18,7 +18,7 @@ from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.recall import bring_up_to_date
-from periplus.memory.types import is_ended, rows_of
+from periplus.memory.types import CANDIDATE, is_ended, rows_of
 
 _UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # told elsewhere, or by nobody
 _ORDER: Final = ("conflict", "constraint", "trap", "decision", "lesson", "handoff", "plan", "step", "note", "candidate")
@@ -202,7 +202,9 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
         by = str(last).partition("\x1f")[2]
         if entity is None:
             if not created:
-                yield ChangedItem(item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus show {item_id}")
+                yield ChangedItem(
+                    item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus log --id {item_id}"
+                )
             continue
         maker = str(first).partition("\x1f")[2] if created else ""
         yield _item(journal, entity, maker, by, ts, count)
@@ -212,7 +214,9 @@ def _item(journal: Journal, entity: Entity, maker: str, last: str, ts: str, coun
     """``maker`` made it since, ``last`` wrote of it last: who is named did what is said."""
     value = entity.value
     state = str(value.get("state", ""))
-    text = " ".join(str(value.get("text") or value.get("title") or value.get("name") or "").split())
+    proposed = value.get("payload")
+    told = proposed if entity.item_type == CANDIDATE and isinstance(proposed, dict) else value
+    text = " ".join(str(told.get("text") or told.get("title") or told.get("name") or "").split())
     what, by = ("created", maker) if maker else ("changed", last)
     if is_ended(entity.item_type, state, journal.types):
         what, by = "ended", last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["brief_for", "names_in", "related_to"]
+__all__ = ["brief_for", "filters_in", "names_in", "related_to"]
 
 import os
 from collections.abc import Sequence
@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from periplus.memory.brief import Brief
     from periplus.memory.related import Related
+    from periplus.memory.search import Filters
     from periplus.project.project import Project
 
 _NAMES_MAX: Final = 4_000
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
+
+
+def filters_in(project: Project, filters: Filters) -> Filters:
+    """``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project names it.
+
+    Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project.
+    """
+    if not filters.path or filters.path.partition("/")[0] not in ("", ".", ".."):
+        return filters
+    named = project.work.path(filters.path)
+    return filters._replace(path="" if named == "." else named)
 
 
 def brief_for(project: Project, task: str, *, budget_tokens: int) -> Brief:

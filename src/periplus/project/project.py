@@ -294,6 +294,7 @@ class Project:
         for name in filters.types if filters is not None else ():
             check_type(self, name)
         from periplus.memory.recall import recall
+        from periplus.project.knowing import filters_in
         from periplus.project.meanings import meaning_of
 
         return recall(
@@ -304,7 +305,7 @@ class Project:
             limit=limit,
             offset=offset,
             budget_tokens=budget_tokens,
-            filters=filters,
+            filters=filters_in(self, filters) if filters is not None else None,
             meaning=meaning_of(self),
         )
 
