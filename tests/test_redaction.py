@@ -83,6 +83,27 @@ def test_redacting_twice_finds_nothing_more(root):
         assert journal.end().next_seq == end
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_process_that_was_open_meanwhile_goes_on(root, is_read):
+    """Its index is a file that is gone, and says of the segments where records lay before."""
+    with open_journal(root) as other, open_journal(root) as journal:
+        put(journal, 7, SECRET)
+        put(journal, 7, "clean")
+        put(journal, 8, "behind it")
+        if is_read:
+            other.refresh()
+        redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
+        for number in (9, 10):
+            put(other, number, "later")
+            assert other.damage is None
+            assert b"later" in other.get("decision", item(number)).payload
+        assert not other.index.is_memory
+        assert not other.index.is_replaced()
+    with open_journal(root) as journal:
+        assert {item(number) for number in (7, 8, 9, 10)} <= {one.item_id for one in journal.entities()}
+        assert examine(journal).exit_code == 0
+
+
 def test_a_dry_run_changes_nothing(root):
     with open_journal(root) as journal:
         journal.project()

@@ -325,6 +325,9 @@ class JournalReader:
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
+        if self.index.is_replaced():  # what the file that is gone says of the segments need no longer be so
+            self._forget()
+            self.refresh()
         if self.damage is not None:
             self._index_salvaged()
             return False
@@ -339,6 +342,10 @@ class JournalReader:
                     self.refresh()
                 return False
         except DamageError as error:
+            if self.index.is_replaced():  # meanwhile, and the segments too: whoever did it makes the new one
+                self._forget()
+                self.refresh()
+                return False
             self.damage = error
             self._index_salvaged()
             return False
