@@ -175,6 +175,7 @@ WRONG = {
         (["--check", "--dry-run"], 2, "not allowed"),
         (["codex", "--command", ""], 2, "--command"),
         (["codex", "--command", "a\nb"], 2, "--command"),
+        (["codex", "--command", "/usr/bin/other"], 2, "could not be told to be ours again"),
     ],
     "disconnect": [
         (["codeine"], 2, "there is no agent 'codeine'"),

@@ -50,6 +50,21 @@ def at_terminal(shell, *words, answer="", code=0):
     return said.decode()
 
 
+def test_a_server_that_could_not_start_is_told(sh, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")
+    without = {"PYTHONPATH": os.fspath(tmp_path / "site")}
+    assert sh("connect", "codex", "--dry-run", env=without).err == ""
+    done = sh("connect", "codex", env=without)
+    assert done.err.splitlines()[0] == "periplus: the server cannot start: the MCP SDK is not installed"
+    assert "pip install 'periplus[mcp]'" in done.err
+    assert sh("disconnect", env=without).err == ""
+    assert sh("connect", "codex", "--command", "/opt/bin/my-periplus", env=without).err == ""
+    sh("disconnect")
+    assert not (sh.folder / ".codex").exists()
+    assert sh("connect", "codex").err == ""
+
+
 def test_connect_shows_does_and_undoes(sh):
     (sh.folder / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y"}}}\n')
     dry = sh.json("connect", "claude-code", "--dry-run")
@@ -185,7 +200,7 @@ def test_check(sh):
     gone = sh.json("connect", "--check", "opencode", "--command", "/nonexistent/periplus", code=1)
     (missing,) = (one for one in gone.findings if one.what == "command")
     assert "is not found" in missing.wrong
-    broken = sh.home / "broken"
+    broken = sh.home / "broken-periplus"
     broken.write_text("#!/bin/sh\necho hello\necho what went wrong >&2\nexit 3\n")
     broken.chmod(0o755)
     sh("connect", "opencode", "--command", broken)

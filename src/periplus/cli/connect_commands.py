@@ -82,6 +82,11 @@ def _check_typed(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "--command names no program", safe="Nothing was changed.", mend="Give its name, or its whole path."
         )
+    if program is not None and "periplus" not in os.path.basename(program):  # by that a server is known as ours (0078)
+        raise UsageError(
+            f"--command {program[:100]!r} could not be told to be ours again, and not be disconnected",
+            safe="Nothing was changed.", mend="Name a file, or a link to one, with periplus in its name.",
+        )  # fmt: skip
 
 
 def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None) -> list[str]:
@@ -184,6 +189,7 @@ def _change(
     is_done = not arguments.dry_run and (not is_asked or _says_yes(face, "Go on?"))
     if is_done:
         connecting.apply(changes)
+        _tell_lacking(face, arguments, changes)
     steps = {agent.name: agent.next_step for agent in agents} if arguments.command == "connect" and changes else {}
     names = [agent.name for agent in agents]
     result = ConnectOut(names, connecting.site.scope, is_done, shown, steps if is_done else {})
@@ -205,6 +211,16 @@ def _change(
 
     face.emit(result, lines)
     return 0
+
+
+def _tell_lacking(face: Face, arguments: argparse.Namespace, changes: Sequence[Change]) -> None:
+    """A server that could not start would be met in the agent, where nobody says why."""
+    from importlib.util import find_spec
+
+    is_ours = arguments.command == "connect" and not arguments.program
+    if is_ours and any("server" in change.what for change in changes) and find_spec("mcp") is None:
+        face.stderr.write("periplus: the server cannot start: the MCP SDK is not installed\n"
+                          "All else works. Install it: pip install 'periplus[mcp]'\n")  # fmt: skip
 
 
 def _scope(arguments: argparse.Namespace) -> str:

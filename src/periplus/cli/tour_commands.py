@@ -171,7 +171,7 @@ class _Tour:
         value = trail.value
         counts = value.get("counts")
         said = (
-            ", ".join(counted(count, name) for name, count in counts.items() if isinstance(count, int))
+            ", ".join(counted(count, name) for name, count in counts.items() if count and isinstance(count, int))
             if isinstance(counts, dict)
             else ""
         )
