@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -75,52 +76,52 @@ def history(steps):
 
 
 def loaded(found, order):
-    index = Index(None, "", NullIndexer())
-    index.begin_write()
-    fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
-    for lineage in order:
+    with closing(Index(None, "", NullIndexer())) as index:
+        index.begin_write()
+        fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
+        for lineage in order:
 
-        def take(block, lineage=lineage):
-            folded = fold.add(block, lineage, 1)
-            index.add_rows(folded.rows, folded.edges)
-            if folded.odd:
-                index.set_heads(fold.take_heads())
-                index.apply(folded.odd, lineage, 1)
+            def take(block, lineage=lineage):
+                folded = fold.add(block, lineage, 1)
+                index.add_rows(folded.rows, folded.edges)
+                if folded.odd:
+                    index.set_heads(fold.take_heads())
+                    index.apply(folded.odd, lineage, 1)
 
-        scan_blocks(found[lineage], take, base=0, next_seq=1)
-    index.set_heads(fold.take_heads())
-    return dumped(index), fold.entities
+            scan_blocks(found[lineage], take, base=0, next_seq=1)
+        index.set_heads(fold.take_heads())
+        return dumped(index), fold.entities
 
 
 def loaded_in_parts(found, often):
     """As ``loaded``, a record a block, the heads taken after each ``often`` of them: (tables, how many heads were given)."""
-    index = Index(None, "", NullIndexer())
-    index.begin_write()
-    fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
-    given = 0
-    for lineage in sorted(found):
-        for number, entry in enumerate(scan(found[lineage], base=0, next_seq=1).entries, 1):
-            folded = fold.add(Block(*map(list, zip(entry, strict=True))), lineage, 1)
-            index.add_rows(folded.rows, folded.edges)
-            if folded.odd or not number % often:
-                heads = list(fold.take_heads())
-                given += len(heads)
-                index.set_heads(heads)
-                assert list(fold.take_heads()) == []
-            if folded.odd:
-                index.apply(folded.odd, lineage, 1)
-    index.set_heads(fold.take_heads())
-    return dumped(index), given
+    with closing(Index(None, "", NullIndexer())) as index:
+        index.begin_write()
+        fold = Fold(lambda _: b"", lambda lineage, _, places: [found[lineage][at : at + size] for at, size in places])
+        given = 0
+        for lineage in sorted(found):
+            for number, entry in enumerate(scan(found[lineage], base=0, next_seq=1).entries, 1):
+                folded = fold.add(Block(*map(list, zip(entry, strict=True))), lineage, 1)
+                index.add_rows(folded.rows, folded.edges)
+                if folded.odd or not number % often:
+                    heads = list(fold.take_heads())
+                    given += len(heads)
+                    index.set_heads(heads)
+                    assert list(fold.take_heads()) == []
+                if folded.odd:
+                    index.apply(folded.odd, lineage, 1)
+        index.set_heads(fold.take_heads())
+        return dumped(index), given
 
 
 def one_by_one(found, order):
-    index = Index(None, "", NullIndexer())
-    index.begin_write()
-    touched = set()
-    for lineage in order:
-        for entry in scan(found[lineage], base=0, next_seq=1).entries:
-            touched |= index.apply([(entry, change_of(entry, lineage, 1, lambda _: b""))], lineage, 1)
-    return dumped(index), touched
+    with closing(Index(None, "", NullIndexer())) as index:
+        index.begin_write()
+        touched = set()
+        for lineage in order:
+            for entry in scan(found[lineage], base=0, next_seq=1).entries:
+                touched |= index.apply([(entry, change_of(entry, lineage, 1, lambda _: b""))], lineage, 1)
+        return dumped(index), touched
 
 
 def dumped(index):

@@ -269,5 +269,17 @@ def _whole(value: Any) -> Any:
 
 
 def event_schema() -> dict[str, Any]:
-    """The JSON Schema of an event."""
-    return msgspec.json.schema(Event)
+    """The JSON Schema of an event; its descriptions are docstrings as ``inspect.cleandoc`` has them, whichever Python it is."""
+    found: dict[str, Any] = _dedented(msgspec.json.schema(Event))
+    return found
+
+
+def _dedented(schema: Any) -> Any:
+    from inspect import cleandoc
+
+    if isinstance(schema, dict):
+        return {
+            key: cleandoc(one) if key == "description" and isinstance(one, str) else _dedented(one)
+            for key, one in schema.items()
+        }
+    return [_dedented(one) for one in schema] if isinstance(schema, list | tuple) else schema

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import NamedTuple
 else:
+    import sys
+
+    _NO_SUCH_FIELD = TypeError if sys.version_info >= (3, 13) else ValueError  # as that of typing
+
     try:
         from _collections import _tuplegetter
     except ImportError:  # a Python that has it not in C
@@ -59,7 +63,7 @@ else:
     def _replace(self, /, **named):
         found = self._make(map(named.pop, self._fields, self))
         if named:
-            raise ValueError(f"{type(self).__name__} has no fields {', '.join(named)}")
+            raise _NO_SUCH_FIELD(f"{type(self).__name__} has no fields {', '.join(named)}")
         return found
 
     def _asdict(self):

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = ["page"]
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face, columns, visible
@@ -109,8 +110,9 @@ def _feed(pager: Popen[bytes], held: list[str], rest: Iterator[str]) -> None:
             for line in rest:
                 pager.stdin.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             pager.stdin.close()
-        except BrokenPipeError:
-            pass  # it was left before the end
+        except BrokenPipeError:  # it was left before the end
+            with suppress(BrokenPipeError):
+                pager.stdin.close()  # drops what it held back
         finally:
             pager.wait()
     finally:
