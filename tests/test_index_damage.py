@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sqlite3
+import threading
 
 import pytest
 
@@ -12,11 +14,12 @@ from cli_support import Shell
 from periplus.base.errors import DamageError
 from periplus.journal.connection import connect
 from periplus.journal.history import RecordFilter
-from periplus.journal.index import IndexDamageError
+from periplus.journal.index import Index, IndexDamageError
 from periplus.journal.transaction import Writer
 from periplus.journal.undo import plan_undo
 from periplus.memory import Memory
 from periplus.project import Project
+from support import item, make_store, open_journal
 
 WRITER = Writer("ada", "who_0000000000000000", "s1")
 
@@ -296,3 +299,30 @@ def test_every_bit_of_how_the_full_text_is_declared(root, tmp_path):
             finally:
                 held.close()
     assert told > len(text) * 2
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_an_index_is_not_removed_while_it_is_opened_nor_opened_while_it_is_removed(tmp_path, is_removed):
+    """SQLite finds a file's log by its name: one that opens between two removals would take another's."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "a"}), WRITER)
+        path, done = journal.layout.index, []
+
+        def work():
+            if is_removed:
+                Index.discard(path)
+            else:
+                open_journal(root).close()
+            done.append(True)
+
+        folder = os.open(root, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_SH if is_removed else fcntl.LOCK_EX)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(0.2)
+        assert not done
+        assert os.path.exists(path)
+        os.close(folder)
+        thread.join()
+    assert os.path.exists(path) != is_removed

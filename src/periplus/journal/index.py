@@ -26,7 +26,10 @@ __all__ = [
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from periplus.base.tuples import NamedTuple
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 INDEX_VERSION: Final = 4
 SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
 _SLICE: Final = 256
+_TRIES: Final = 200
+_TRY_S: Final = 0.005
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -212,7 +217,10 @@ class Index:
             return self._created(connect(":memory:"))
         for attempt in range(2):
             try:
-                db = self._connect(self._path)
+                with _undisturbed(
+                    self._path, LOCK_SH
+                ):  # its log and its map belong to it only as long as nobody unlinks one
+                    db = self._connect(self._path)
                 if db is not None:
                     return db
             except sqlite3.OperationalError as error:
@@ -287,9 +295,10 @@ class Index:
     @staticmethod
     def discard(path: str) -> None:
         """Remove the index at ``path``. Raises OSError."""
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(path + suffix):
-                os.unlink(path + suffix)
+        with _undisturbed(path, LOCK_EX):
+            for suffix in ("", "-wal", "-shm"):
+                if os.path.exists(path + suffix):
+                    os.unlink(path + suffix)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -704,6 +713,29 @@ def _inode(path: str) -> int:
         return os.stat(path).st_ino
     except OSError:
         return 0
+
+
+@contextmanager
+def _undisturbed(path: str, how: int) -> Iterator[None]:
+    """While some open the index (LOCK_SH) nobody removes it (LOCK_EX): SQLite finds the log and the map of a file by their names,
+    and of one that is removed in between it would take those of another. Nobody waits for long: it is derived.
+    """
+    fd = -1
+    try:
+        fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for _ in range(_TRIES):
+            try:
+                flock(fd, how | LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_TRY_S)
+    except OSError:
+        pass  # a folder or a file system that cannot be locked
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _quoted(path: str) -> str:
