@@ -6,6 +6,7 @@ import copy
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -290,7 +291,7 @@ def as_storage(folder: Path, data: Any) -> Path:
 def as_database(folder: Path, data: Any) -> Path:
     path = folder / "opencode.db"
     path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA synchronous=OFF")  # thousands of them are written, and none outlives its test
         connection.execute("CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, version TEXT)")
         connection.execute(

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -224,7 +225,7 @@ def test_an_index_with_views_or_triggers_is_made_anew(tmp_path, patience, statem
     with open_journal(root) as journal:
         journal.mutate(put(2, "goes on"), WRITER)
         assert len(list(journal.entities())) == 2
-    with sqlite3.connect(Path(root, "index.sqlite")) as db:
+    with closing(sqlite3.connect(Path(root, "index.sqlite"))) as db, db:
         assert db.execute("SELECT COUNT(*) FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone() == (0,)
     db.close()
 

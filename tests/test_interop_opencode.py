@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -23,7 +24,7 @@ def take(path):
 
 
 def with_rows(path, *statements):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for statement, values in statements:
             connection.execute(statement, values)
     connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -201,7 +202,7 @@ def test_opencode_files(name, model_calls):
 def test_opencode_database():
     path = real("opencode/opencode.db")
     before = {one.name: one.read_bytes() for one in path.parent.iterdir() if one.is_file()}
-    with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection, connection:
         messages = [{"id": key, **json.loads(data)} for key, data in connection.execute("SELECT id, data FROM message")]
         parts = {}
         for key, data in connection.execute("SELECT message_id, data FROM part ORDER BY id"):

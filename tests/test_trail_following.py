@@ -9,6 +9,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -280,7 +281,7 @@ def test_folders_are_told_as_paths_and_as_urls(tmp_path):
 
 def make_database(path, folders) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.executescript(
             "CREATE TABLE session (id TEXT, parent_id TEXT, directory TEXT, version TEXT, time_created INT, time_updated INT);"
             "CREATE TABLE message (id TEXT, session_id TEXT, time_created INT, data TEXT);"
