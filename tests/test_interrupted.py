@@ -154,7 +154,7 @@ def test_a_lock_that_was_being_taken_or_given_back_is_held_by_nobody(tmp_path, i
         at += 1
     lock.close()
     other.close()
-    assert at > 10
+    assert at > 4  # how many places there are is the version of Python's affair
 
 
 def test_closing_a_lock_that_guards_nothing_waits_for_nobody(tmp_path):

@@ -611,8 +611,10 @@ def test_a_mode_file_that_is_none(old, store, text):
     to(store, "dual", old)
     with open(os.path.join(store, "migration", "mode.json"), "w", encoding="utf-8") as file:
         file.write(text)
-    with pytest.raises(DamageError):
+    open_before = len(os.listdir("/dev/fd"))
+    with pytest.raises(DamageError) as _:  # which holds what was being made
         opened(store)
+    assert len(os.listdir("/dev/fd")) == open_before
 
 
 # -- as a person types it ----------------------------------------------------------------------------------------------

@@ -101,6 +101,11 @@ class Project:
         if self.declared is not None:
             self.types |= self.declared.entity_types(allow_secrets=allow_secrets)
             hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
+        mode: ModeFile | None = None
+        if os.path.lexists(os.path.join(root, "migration", "mode.json")):
+            from periplus.project.keeper import read_mode
+
+            mode = read_mode(root)  # what raises comes before what has to be closed
         self.keeper: Keeper | None = None
         self.journal = Journal(
             root,
@@ -110,10 +115,8 @@ class Project:
             clock=clock,
             progress=progress or no_progress,
         )
-        if os.path.lexists(os.path.join(root, "migration", "mode.json")):
-            from periplus.project.keeper import read_mode
-
-            self.keep(read_mode(root))
+        if mode is not None:
+            self.keep(mode)
 
     @classmethod
     def open(
