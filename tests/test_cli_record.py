@@ -134,6 +134,17 @@ def test_a_killed_recorder_leaves_a_partial_trail_with_every_acknowledged_step(s
     assert shell("trail", "seal").out == "No run was left.\n"
 
 
+def test_a_run_that_may_go_on_is_named_by_who_seals_what_was_left(shell):
+    run = documents(shell("trail", "record", "--keep-open", stdin=""))[0]["run"]
+    shown = shell("trail", "seal").lines
+    assert shown[0] == "No run was left."
+    assert shown[1] == f"Open, and may go on: {run}. To end it: periplus trail seal {run} --status success"
+    ended = shell("trail", "seal", run, "--status", "success").lines
+    assert len(ended) == 1
+    assert "success, 1 step " in ended[0]
+    assert shell("trail", "seal").lines == ["No run was left."]
+
+
 def test_an_interrupted_recorder_seals_its_run_as_cancelled(shell):
     process = shell.start(
         "trail", "record", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

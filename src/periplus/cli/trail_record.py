@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, plain, visible
+from periplus.cli.face import Face, counted, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -144,4 +144,4 @@ def _final(result: object) -> str:
     from periplus.cli.trail_schemas import TrailSealedOut
 
     assert isinstance(result, TrailSealedOut)
-    return f"{result.trail}  {result.status}, {result.steps:,} steps, digest {visible(result.digest)}"
+    return f"{result.trail}  {result.status}, {counted(result.steps, 'steps')}, digest {visible(result.digest)}"
