@@ -217,9 +217,7 @@ class Index:
             return self._created(connect(":memory:"))
         for attempt in range(2):
             try:
-                with _undisturbed(
-                    self._path, LOCK_SH
-                ):  # its log and its map belong to it only as long as nobody unlinks one
+                with _undisturbed(self._path, LOCK_SH):
                     db = self._connect(self._path)
                 if db is not None:
                     return db
