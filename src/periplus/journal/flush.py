@@ -324,9 +324,8 @@ class FlushMap:
         durable = self.durable(batch.epoch)
         if durable is None:
             durable = self.durable(batch.epoch)  # a second look: the first may have met a change of the epoch
-        if durable is None or durable > (
-            self._get(_WRITTEN, batch.epoch) or 0
-        ):  # nothing is durable that was not written
+        written = self._get(_WRITTEN, batch.epoch) or 0
+        if durable is None or durable > written:  # nothing is durable that was not written
             raise EpochEndedError
         return durable
 

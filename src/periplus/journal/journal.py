@@ -205,9 +205,8 @@ class Journal(JournalReader):
         transaction = Transaction(self.types, self._heads_to_write, self._shown)
         fn(transaction)
         receipt = None
-        if (
-            self._seen.get(way.lineage) is end and self.damage is None
-        ):  # what was read meanwhile may have shown otherwise
+        # What was read meanwhile may have shown that it is not as usual.
+        if self._seen.get(way.lineage) is end and self.damage is None:
             receipt = self._append_quickly(way, transaction.drafts, writer, key)
         if receipt is None:
             self._writer_of(way.lineage).took_epoch(way.native.epoch)

@@ -278,9 +278,8 @@ class TapeState:
 
     def _instruct(self, note: InstructionsNote, turn: int) -> None:
         current = self.current
-        if (
-            current is not None and current.number == turn
-        ):  # else the turn that it was for is not here: a log that was cut
+        # A log that was cut may not have the turn that it was for.
+        if current is not None and current.number == turn:
             self.instructions.take(note)
             current.take_instructions(note)
 
