@@ -382,7 +382,7 @@ def test_undo_of_a_session_and_back(known):
     done = sh("undo", "--session", "s-1")
     assert done.lines[-1] == "Undone by record 7-8. To take that back: periplus undo --seq 7-8"
     assert sh.json("show", first).entity.value["state"] == "accepted"
-    sh.fails("show", second, code=1, wrong="nothing has an id")
+    sh.fails("show", second, code=1, wrong=f"{second} was deleted")
     assert sh.json("log", "--limit", "1").records[0].summary == "undo of seq 5-6, session s-1"
     assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written."
     back = sh.json("undo", "--seq", "7", "--seq", "8")

@@ -46,7 +46,7 @@ def changed(root, statement):
 
 CHANGES = {
     "a payload": "UPDATE heads SET payload = replace(payload, 'boats', 'goats') WHERE rowid = 7",
-    "a version": "UPDATE heads SET version = replace(version, 'a', 'b') WHERE rowid = 7",
+    "a version": "UPDATE heads SET version = CASE substr(version, 1, 1) WHEN 'a' THEN 'b' ELSE 'a' END || substr(version, 2) WHERE rowid = 7",
     "a number for a text": "UPDATE heads SET parents = 7 WHERE rowid = 7",
     "no text at all": "UPDATE heads SET writer = CAST(x'ff41' AS TEXT) WHERE rowid = 7",
 }
@@ -74,7 +74,7 @@ LOG_CHANGES = {
     "who wrote it": "UPDATE records SET writer = 'eve' WHERE seq = 20",
     "when": "UPDATE records SET ts = '2001-01-01T00:00:00.000Z' WHERE seq = 20",
     "what it says": "UPDATE records SET summary = 'nothing happened' WHERE seq = 20",
-    "its version": "UPDATE records SET version = replace(version, 'a', 'b') WHERE seq = 20",
+    "its version": "UPDATE records SET version = CASE substr(version, 1, 1) WHEN 'a' THEN 'b' ELSE 'a' END || substr(version, 2) WHERE seq = 20",
     "its leaf": "UPDATE records SET leaf = zeroblob(32) WHERE seq = 20",
     "that it is there": "DELETE FROM records WHERE seq = 20",
 }

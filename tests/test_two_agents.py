@@ -190,7 +190,7 @@ def test_a_day_of_two_agents_in_one_project(day, tmp_path):
     now = day.shell.json("show", new.id).entity.value
     assert (now["state"], now.get("confidence", 100)) == ("accepted", 100)
     for gone in (trap, bad):
-        day.shell.fails("show", gone, code=1, wrong="nothing has an id")
+        day.shell.fails("show", gone, code=1, wrong=f"{gone} was deleted")
     assert [one.state for one in day.ada("plan", "show", plan).steps] == ["done", "done", "todo"]
     assert day.ada("inbox", "mail", code=1).messages == []
     assert day.ada("claim", "list", code=1).claims == []

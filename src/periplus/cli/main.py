@@ -294,7 +294,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         from periplus.cli.usage import take_up, words_left_over
 
         leaf = _leaf_of(parser, arguments)
-        if not take_up(extra, leaf, arguments):
+        if not take_up(extra, leaf, arguments, argv):
             raise words_left_over(extra, leaf, arguments)
     if arguments.version:
         from periplus import __version__

@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
     from periplus.base.files import Files, write_atomic
     from periplus.cli.inputs import check_target
     from periplus.cli.trail_schemas import TrailExportOut
@@ -48,6 +49,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         check_target(os.path.join(face.cwd, arguments.out))
     found, store = named_trail(face, arguments.trail)
     source = _source(found, store)
+    if arguments.json and arguments.out is None and arguments.format == "markdown":
+        raise UsageError("a report in Markdown is no JSON", safe="Nothing was written.",
+                         mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
     lines = guarded(_exported(face, arguments, found, source, store), found)
     if arguments.out is None:
         for line in lines:
@@ -71,9 +75,6 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _check_options(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
 
-    if arguments.json and arguments.out is None and arguments.format == "markdown":
-        raise UsageError("a report in Markdown is no JSON", safe="Nothing was written.",
-                         mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
     for option, wanted in (("content", "otel"), ("revision", "agent-trace"), ("unsigned", "in-toto")):
         if getattr(arguments, option) and arguments.format != wanted:
             raise UsageError(f"--{option} is for --format {wanted}", mend="Leave it out, or change the format.")

@@ -85,8 +85,10 @@ def _leaf(words: Sequence[str]) -> str:
     return next((key for key in (" ".join(words[:2]), " ".join(words[:1])) if key in EXAMPLES), "")
 
 
-def take_up(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace) -> bool:
-    """Put the words that stood behind an option where they belong, and say whether all of them belonged somewhere.
+def take_up(
+    extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace, argv: Sequence[str]
+) -> bool:
+    """Put the words of ``argv`` that stood behind an option where they belong, and say whether all of them belonged somewhere.
 
     argparse matches an optional place with nothing as soon as an option comes before its word, as in
     ``import FILE --dry-run FOLDER``, and ends a list there (https://github.com/python/cpython/issues/59317).
@@ -97,7 +99,9 @@ def take_up(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse
     for place in leaf._actions:  # noqa: SLF001 - argparse offers no other way
         if place.option_strings or place.type is not None or place.choices is not None:
             continue
-        if place.nargs == "?" and getattr(typed, place.dest) == place.default and words:
+        found = getattr(typed, place.dest)
+        is_free = found == place.default and found not in argv  # the default may be what was typed
+        if place.nargs == "?" and is_free and words:
             setattr(typed, place.dest, words.pop(0))
         elif place.nargs in ("*", "+"):
             setattr(typed, place.dest, [*(getattr(typed, place.dest) or ()), *words])

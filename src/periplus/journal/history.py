@@ -25,6 +25,7 @@ __all__ = [
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.tuples import NamedTuple
@@ -254,10 +255,12 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
 
 
 def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
-    """The records of an entity, by lineage, newest first: those that can be read."""
+    """The records of an entity, newest first: those that can be read. Of one lineage by seq, of several by their times."""
     journal.project()
     with _history(journal) as index:
-        return index.records("item_type = ? AND item_id = ? ORDER BY lineage, seq DESC", (item_type, item_id), -1)
+        rows = index.records("item_type = ? AND item_id = ? ORDER BY lineage, seq DESC", (item_type, item_id), -1)
+    each = [list(found) for _, found in groupby(rows, key=lambda row: row.lineage)]
+    return list(heapq.merge(*each, key=lambda row: row.ts, reverse=True))
 
 
 def versions_of_session(journal: Journal, lineage: str, session: str, limit: int) -> list[IndexedRecord]:
