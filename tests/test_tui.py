@@ -76,10 +76,14 @@ class Terminal:
         subprocess.run([*self._words, "kill-server"], check=False, capture_output=True, timeout=30)
 
 
-def read_all(fd):
+def read_all(fd, text, is_there):
+    """Read what a terminal is sent until it is closed; ``is_there`` is set when ``text`` was among it."""
+    shown = b""
     try:
-        while os.read(fd, 65536):
-            pass
+        while data := os.read(fd, 65536):
+            shown += data
+            if text in shown:
+                is_there.set()
     except OSError:
         pass  # nobody is at the other side, or it was closed
 
@@ -179,9 +183,10 @@ def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell):
         ours, its = pty.openpty()
         run = shell.start("run", "--session", "night", stdin=its, stdout=its, stderr=its, env={"TERM": "xterm"})
         os.close(its)
-        reader = threading.Thread(target=read_all, args=(ours,))
+        is_ready = threading.Event()
+        reader = threading.Thread(target=read_all, args=(ours, "›".encode(), is_ready), daemon=True)
         reader.start()
-        time.sleep(1)
+        assert is_ready.wait(60)
         os.write(ours, b"look at it\r")
         assert hanging.begun.wait(60)
         os.close(ours)

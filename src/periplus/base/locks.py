@@ -203,7 +203,7 @@ class Lock:
         try:
             had.extend(map(mutex.acquire, (False,)))
             is_taken = had == [True] and self._try()
-        except BaseException:
+        except BaseException:  # likewise
             self._give_up(mutex, had)
             raise
         if had == [True] and not is_taken:

@@ -726,7 +726,7 @@ def _undisturbed(path: str, how: int) -> Iterator[None]:
                 flock(fd, how | LOCK_NB)
                 break
             except BlockingIOError:
-                time.sleep(_TRY_S)
+                time.sleep(_TRY_S)  # flock knows no patience but for ever
     except OSError:
         pass  # a folder or a file system that cannot be locked
     try:
