@@ -88,6 +88,39 @@ def read_all(fd, text, is_there):
         pass  # nobody is at the other side, or it was closed
 
 
+class AtTerminal:
+    """Periplus at a terminal that shows nothing to anybody, as a process of the test's own."""
+
+    def __init__(self, shell, *words):
+        self._ours, its = pty.openpty()
+        self.process = shell.start(*words, stdin=its, stdout=its, stderr=its, env={"TERM": "xterm"})
+        os.close(its)
+        self._shown, self._grown = "", threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        try:
+            while data := os.read(self._ours, 65536):
+                with self._grown:
+                    self._shown += data.decode(errors="replace")
+                    self._grown.notify_all()
+        except OSError:
+            pass  # nobody is at the other side
+
+    def type(self, text):
+        os.write(self._ours, f"{text}\r".encode())
+
+    def wait_for(self, text):
+        with self._grown:
+            assert self._grown.wait_for(lambda: text in self._shown, 60), f"no {text!r} in:\n{self._shown}"
+
+    def close(self):
+        self.process.wait(60)
+        self._reader.join(60)
+        os.close(self._ours)
+
+
 @pytest.fixture
 def terminal(shell, tmp_path):
     opened = []
@@ -194,6 +227,36 @@ def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell):
         hanging.over.set()
         reader.join()
     assert json.loads(shell("run", "--list", "--json").out)["sessions"][0]["interrupted"]
+
+
+def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell):
+    """SIGKILL between the words and the next step, which never comes: what was accepted is on the disk."""
+    hanging = Hanging()
+    with FakeProvider(hanging) as fake:
+        use(shell, fake)
+        run = AtTerminal(shell, "run", "--session", "night")
+        run.wait_for("›")
+        run.type("look at it")
+        assert hanging.begun.wait(60)
+        run.type("use the other file")
+        run.wait_for("it hears it before its next step")
+        run.process.kill()
+        run.close()
+        hanging.over.set()
+    with FakeProvider(says("Not that one."), says("Yes.")) as fake:
+        use(shell, fake)
+        run = AtTerminal(shell, "run", "--session", "night")
+        run.wait_for("Going on with the turn that was cut off.")
+        run.wait_for("(it hears now what you said: use the other file)")
+        run.wait_for("Not that one.")
+        run.type("and now?")
+        run.wait_for("Yes.")
+        run.type("/quit")
+        assert run.process.wait(60) == 0
+        run.close()
+        for body in fake.bodies():
+            assert json.dumps(body).count("use the other file") == 1
+    assert "sound" in shell("doctor").out
 
 
 @needs_tmux

@@ -200,7 +200,13 @@ class AgentSession:
         """Take the last fold back. Raises UsageError where there is none."""
         self._session.note(self.tape.unfold())
 
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """What the person said and the model has not heard."""
+        return self._session.unheard
+
     def steer(self, text: str) -> None:
+        """Say something to the model in the middle of a turn, from any thread; durable when this returns."""
         self._session.steer(text)
 
     def witness(self, *notes: Noted) -> None:

@@ -366,9 +366,13 @@ class RunLog(Protocol):
     ``append`` writes all of them or none and gives them as they are kept, which is what everybody goes on with: secrets are
     masked. With ``durable=False`` they may be lost with the machine, though never without those behind them. ``read`` gives
     all that the session has, in order. ``close`` ends the run (its trail is sealed); the session can be taken up again.
+
+    ``append_aside`` is ``append`` for any thread, beside whatever that of the turn is at: for notes that are no step of the run.
     """
 
     def append(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]: ...
+
+    def append_aside(self, *notes: Noted) -> Sequence[Episode]: ...
 
     def read(self) -> Sequence[Episode]: ...
 

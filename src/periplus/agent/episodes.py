@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "RUN_TOPIC",
+    "SAID_TOPIC",
     "Answered",
     "Decided",
     "Ended",
@@ -30,6 +31,9 @@ from periplus.agent.contracts import Answer, AssistantMessage, StopReason, ToolR
 
 RUN_TOPIC: Final = "run"
 """The topic of what a process notes before its first turn: the model, the mode, the layer that confines commands."""
+
+SAID_TOPIC: Final = "said"
+"""The topic of what the person says while a turn runs, as it is accepted: ``number``, which a ``Fed`` names, and ``text``."""
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -94,12 +98,13 @@ class Fed(_Base, frozen=True, kw_only=True, tag="fed"):
     """Something was said to the model in the middle of the turn.
 
     ``source``: ``person`` (who steers), ``length`` (go on where you stopped), ``empty``, or the name of a hook. ``quoted`` is what
-    others said, to be fenced.
+    others said, to be fenced. ``said`` is the number of the person's words that these are (see ``SAID_TOPIC``), 0 for none.
     """
 
     source: str
     text: str
     quoted: str = ""
+    said: int = 0
 
 
 class HookFailed(_Base, frozen=True, kw_only=True, tag="hook_failed"):

@@ -91,7 +91,7 @@ class World(NamedTuple):
 
 
 class Run:
-    """What a turn runs with. ``steering`` gives what the person said meanwhile and forgets it."""
+    """What a turn runs with."""
 
     def __init__(
         self,
@@ -105,13 +105,12 @@ class Run:
         turn: Turn,
         emit: Sink = lambda _: None,
         approver: Approver | None = None,
-        steering: Callable[[], Sequence[str]] = tuple,
         limits: Limits | None = None,
         world: World | None = None,
     ) -> None:
         self.client, self.host, self.context, self.log = client, host, context, log
         self.hooks, self.token = Composite(hooks, self._hook_failed), token
-        self.turn, self.emit, self.approver, self.steering = turn, emit, approver, steering
+        self.turn, self.emit, self.approver = turn, emit, approver
         self.limits, self.world = limits or Limits(), world or World()
         self.raw: dict[str, ToolCall] = {}  # the calls of the last answer as they were before secrets were masked
 
@@ -126,18 +125,18 @@ class Run:
     def tell(self, event: Callable[..., Event], **fields: object) -> None:
         self.emit(event(turn=self.turn.number, step=self.turn.step, **fields))
 
-    def feed(self, source: str, text: str, quoted: str = "") -> None:
+    def feed(self, source: str, text: str, quoted: str = "", said: int = 0) -> None:
         """Say something to the model in the middle of the turn."""
         at = {"turn": self.turn.number, "step": self.turn.step}
-        self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted)))
+        self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted), said=said))
         self.tell(FeedbackGiven, source=source, text=text, quoted=quoted)
 
     def steer(self) -> bool:
         """Hand on what the person said meanwhile; whether there was anything."""
-        said = self.steering()
-        for text in said:
-            self.feed("person", text)
-        return bool(said)
+        waiting = self.turn.saying.waiting()
+        for number, text in waiting:
+            self.feed("person", text, said=number)
+        return bool(waiting)
 
     def _hook_failed(self, failure: HookFailure) -> None:
         hook, seam, error, is_closed = failure

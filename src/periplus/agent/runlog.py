@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import StopReason
 from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
-from periplus.agent.episodes import Episode, Requested
+from periplus.agent.episodes import Episode, Noted, Requested
 from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
@@ -59,6 +59,9 @@ class MemoryLog:
         kept = tuple(masked_episode(episode, self._mask) for episode in episodes)
         self.episodes += kept
         return kept
+
+    def append_aside(self, *notes: Noted) -> Sequence[Episode]:
+        return self.append(*notes)
 
     def read(self) -> Sequence[Episode]:
         return tuple(self.episodes)
@@ -110,19 +113,22 @@ class StoreLog:
             return kept
         if self._recording is not None and isinstance(kept[0], Requested):
             seen(self._project.journal, self._project.writer)
-        payloads = [encode_episode(episode) for episode in kept]
-
-        def beside(transaction: Transaction) -> None:
-            for episode, payload in zip(kept, payloads, strict=True):
-                summary = f"turn {episode.turn} step {episode.step}: {payload['kind']}"
-                transaction.observe(payload, item_type=SESSION_TYPE, item_id=self.item_id, summary=summary,
-                                    inline_bytes_max=INLINE_BYTES_MAX)  # fmt: skip
-
+        beside = self._observing(kept)
         steps = [step for episode in kept for step in self._trailing.steps(episode)]
         if steps:
             self._open().add_beside(steps, beside)
         else:
             self._project.journal.mutate(beside, self._project.writer, durable=durable, project=False)
+        return kept
+
+    def append_aside(self, *notes: Noted) -> Sequence[Episode]:
+        """A store's handles belong to a thread: so this one is opened for the notes, as another process would."""
+        from periplus.project import Project
+
+        kept = tuple(masked_episode(note, self._mask) for note in notes)
+        held = self._project
+        with Project(held.root, held.writer, clock=held.journal.clock, files=held.journal.files) as project:
+            project.journal.mutate(self._observing(kept), project.writer, project=False)
         return kept
 
     def read(self) -> Sequence[Episode]:
@@ -154,6 +160,18 @@ class StoreLog:
         seal_session(self._project.journal, self._project.writer, self._name)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:
+        """What writes the episodes."""
+        payloads = [encode_episode(episode) for episode in kept]
+
+        def observe(transaction: Transaction) -> None:
+            for episode, payload in zip(kept, payloads, strict=True):
+                summary = f"turn {episode.turn} step {episode.step}: {payload['kind']}"
+                transaction.observe(payload, item_type=SESSION_TYPE, item_id=self.item_id, summary=summary,
+                                    inline_bytes_max=INLINE_BYTES_MAX)  # fmt: skip
+
+        return observe
 
     def _open(self) -> Recording:
         """The run, begun with the first step: the session is open then, and the trail goes on from those before it."""

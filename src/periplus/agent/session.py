@@ -25,7 +25,7 @@ from periplus.agent.episodes import Ended, Intended, Noted, Requested, Resulted,
 from periplus.agent.events import SessionResumed, Sink, TurnStarted
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits, Run, World, end, run_turn, show_result
-from periplus.agent.turn import Turn
+from periplus.agent.turn import Turn, said
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import RefusedError
 
@@ -65,7 +65,7 @@ class Session:
         self._parts = parts
         self._turn = Turn()
         self._lock = threading.Lock()
-        self._said: list[str] = []
+        self._speaking = threading.Lock()  # while words are noted no turn begins, so that turns only grow in the log
         self._token: CancelToken | None = None
         note_seen = getattr(parts.host, "note_seen", None)
         for episode in parts.log.read():
@@ -81,6 +81,11 @@ class Session:
         return self._turn.phase != "idle"
 
     @property
+    def unheard(self) -> tuple[str, ...]:
+        """What the person said and the model has not heard: it hears it before the next step of this turn or of the next one."""
+        return tuple(one.text for one in self._turn.saying.waiting())
+
+    @property
     def turns(self) -> int:
         """How many turns were begun."""
         return self._turn.number
@@ -91,7 +96,9 @@ class Session:
         run = self._run(self._turn.number + 1, token)
         parts = self._parts
         asked = Requested(turn=self._turn.number + 1, text=whole(request), topic=topic, at_ms=parts.clock.now_ms())
-        run.note(asked, *parts.context.begin(asked))
+        notes = parts.context.begin(asked)
+        with self._speaking:
+            run.note(asked, *notes)
         run.tell(TurnStarted, request=asked.text)
         run.hooks.reset_for_turn()
         return self._ended(run)
@@ -138,9 +145,15 @@ class Session:
             self._parts.context.take(kept)
 
     def steer(self, text: str) -> None:
-        """Say something to the model in the middle of a turn; it hears it before its next step."""
-        with self._lock:
-            self._said.append(text)
+        """Say something to the model in the middle of a turn; it hears it before its next step.
+
+        When this returns the words are durable: a process that is killed before that step does not lose them. Raises what the log
+        raises, and then they were not said.
+        """
+        with self._speaking:
+            note = said(self._turn.number, self._turn.saying.next_number(), whole(text))
+            for kept in self._parts.log.append_aside(note):
+                self._turn.take(kept)
 
     def cancel(self, reason: str = "") -> None:
         """Stop the turn that runs, and whatever it runs."""
@@ -167,7 +180,7 @@ class Session:
             begin_turn(str(turn))
         return Run(
             client=parts.client, host=parts.host, context=parts.context, log=parts.log, hooks=parts.hooks, token=token,
-            turn=self._turn, emit=parts.emit, approver=parts.approver, steering=self._steering, limits=parts.limits,
+            turn=self._turn, emit=parts.emit, approver=parts.approver, limits=parts.limits,
             world=parts.world,
         )  # fmt: skip
 
@@ -177,11 +190,6 @@ class Session:
         finally:
             with self._lock:
                 self._token = None
-
-    def _steering(self) -> Sequence[str]:
-        with self._lock:
-            said, self._said = self._said, []
-        return said
 
     def _open_intents(self) -> list[Intended]:
         is_open = {call.id for call in self._turn.open_calls}

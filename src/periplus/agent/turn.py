@@ -1,24 +1,74 @@
 """The turn in progress: a fold over its episodes, from which the loop sees what comes next.
 
 So a turn that a crash cut off needs nothing of its own: its episodes are read, and the loop goes on where they end.
+
+What the person says meanwhile is *noted* under a number of its own when it is accepted (``said``), whatever the turn is at; when the model
+is told, the ``Fed`` episode bears that number. What was noted and not fed still waits, in this turn or in the next one: it is heard once.
 """
 
 from __future__ import annotations
 
-__all__ = ["Phase", "Turn"]
+__all__ = ["Phase", "Turn", "Waiting", "said"]
 
-from typing import Literal, TypeAlias
+import threading
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from periplus.agent.contracts import Spawned, StopReason, ToolCall, Usage
-from periplus.agent.episodes import Answered, Ended, Episode, Fed, Intended, Requested, Resulted
+from periplus.agent.episodes import SAID_TOPIC, Answered, Ended, Episode, Fed, Intended, Noted, Requested, Resulted
 
 Phase: TypeAlias = Literal["idle", "ask", "act", "settle"]
 
 
-class Turn:
-    """Give it every episode of the session with ``take``, in order."""
+class Waiting(NamedTuple):
+    """Words that the model has not heard; ``number`` counts from 1 in the session."""
+
+    number: int
+    text: str
+
+
+def said(turn: int, number: int, text: str) -> Noted:
+    """Words of the person as they are noted."""
+    return Noted(turn=turn, topic=SAID_TOPIC, data={"number": number, "text": text})
+
+
+class _Saying:
+    """The words that wait; for any thread."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[int, str] = {}
+        self._last = 0
+
+    def next_number(self) -> int:
+        """A number that no words have. One is given once, also where nothing came of the words that it was for."""
+        with self._lock:
+            self._last += 1
+            return self._last
+
+    def take(self, episode: Episode) -> None:
+        match episode:
+            case Noted(topic=topic, data={"number": int(number), "text": str(text)}) if topic == SAID_TOPIC:
+                with self._lock:
+                    self._last = max(self._last, number)
+                    self._waiting[number] = text
+            case Fed() if episode.said:
+                with self._lock:
+                    self._waiting.pop(episode.said, None)
+            case _:
+                pass  # says nothing of words that wait
+
+    def waiting(self) -> Sequence[Waiting]:
+        """What the model is to hear next, in the order in which it was said."""
+        with self._lock:
+            return [Waiting(*one) for one in self._waiting.items()]
+
+
+class Turn:
+    """Give it every episode of the session with ``take``, in order; what the person says is taken from any thread."""
+
+    def __init__(self) -> None:
+        self.saying = _Saying()
         self.number = 0
         self.ended: Ended | None = None
         self._begin(0)
@@ -55,6 +105,7 @@ class Turn:
         return tuple(call for call in calls if call.id not in self.results)
 
     def take(self, episode: Episode) -> None:
+        self.saying.take(episode)
         match episode:
             case Requested():
                 self.ended = None

@@ -1,7 +1,7 @@
 """What a line means: a request, something said while the agent works, an answer to its question, or a command.
 
 There is one line to write in, always. The session lives in a thread of its own, which alone touches the store; whoever reads the line hands it to
-``submit`` and is never kept waiting.
+``submit`` and is never kept waiting. What is said while the agent works is written down by a second thread, and only then said to be said.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
 
 
 _PICKED_MAX: Final = 20
+_SAID_SHOWN: Final = 200
 
 
 def session_row(one: StoredSession) -> str:
@@ -93,6 +94,8 @@ class Conversation:
         self._is_yes_or_no = False  # what is asked
         self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="agent")
+        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None: nobody speaks any more
+        self._speaker = threading.Thread(target=self._speak, name="words")
         self._token: CancelToken | None = None
         self._spending = Spending()
         self._subagents: dict[str, str] = {}  # that run now: names by their sessions
@@ -104,6 +107,7 @@ class Conversation:
     def begin(self) -> None:
         """Open the session; a turn that was cut off is gone on with."""
         self._worker.start()
+        self._speaker.start()
 
     @property
     def name(self) -> str:
@@ -144,11 +148,7 @@ class Conversation:
         elif text.startswith("/"):
             self._command(text, state)
         elif state == "running":
-            if self._session is None:
-                self._say("(a moment: the session is being opened)")
-                return
-            self._session.steer(text)
-            self._say("(said to the agent; it hears it before its next step)")
+            self._words.put(text)
         else:
             self._start(text)
 
@@ -164,6 +164,8 @@ class Conversation:
         """Stop what runs, and wait until all is written down. Raises what kept the session from being opened."""
         self.is_over = True
         self.stop()
+        self._words.put(None)
+        self._speaker.join()
         self._jobs.put(("leave", "", CancelToken()))
         self._worker.join()
         if self.failure is not None:
@@ -226,6 +228,24 @@ class Conversation:
             self._token = CancelToken()
             self._jobs.put((job, text, self._token))
 
+    def _speak(self) -> None:
+        """The thread of what is said while the agent works."""
+        try:
+            while (text := self._words.get()) is not None:
+                session = self._session
+                if session is None:
+                    self._say("(a moment: the session is being opened)")
+                    continue
+                try:
+                    session.steer(text)
+                except PeriplusError as error:
+                    self._tell(error)
+                else:
+                    self._say("(said to the agent; it hears it before its next step)")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
+            self.failure = error
+            self.is_over = True
+
     def _work(self) -> None:
         """The thread of the session, or of one after another: where one cannot be opened, the one before it is gone on with."""
         before, name = "", self._name
@@ -246,10 +266,14 @@ class Conversation:
 
     def _converse(self, name: str) -> str:
         """One session; gives the name of the next, empty where the person leaves."""
+        from periplus.agent.tape.fence import one_line
+
         with self._opening(self, name) as session:
             self._session, self._is_open = session, True
             if session.is_interrupted:
                 self._say("Going on with the turn that was cut off.")
+                for text in session.unheard:
+                    self._say(f"(it hears now what you said: {one_line(text, _SAID_SHOWN)})")
                 self._put("resume")
             else:
                 self._rest()
