@@ -82,6 +82,15 @@ def test_every_action_answers_in_its_document(shell):
     assert shell.json("context", "gc", "--prune").parked == 0
 
 
+def test_no_refs_are_nothing_found_and_the_last_one_ends(shell):
+    assert shell("context", "refs", code=1).out.startswith("No refs yet. Next: ")
+    assert shell.json("context", "refs", code=1).refs == []
+    shell.json("context", "commit", "-", "--ref", "main", stdin=lines("one"))
+    assert len(shell.json("context", "refs").refs) == 1
+    assert shell.json("context", "refs", "--end", "main").refs == []
+    assert shell("context", "refs", code=1).out.startswith("No refs yet. Next: ")
+
+
 def test_commands_judge_in_a_bisection(shell):
     for text in ("one", "two", "three"):
         shell("context", "commit", "-", stdin=lines(text))

@@ -190,7 +190,9 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     )
     shell("trust", "give")
     assert "there is no setting 'providers'" in shell("run", "x", "--dry-run", code=2).err
+    assert shell("trust", "list").out == f"{shell.folder}\n"
     shell("trust", "take")
+    assert shell("trust", "list", code=1).out == "No folder is trusted.\n"
     assert "trusted" not in shell("run", "x", "--dry-run").err
 
 

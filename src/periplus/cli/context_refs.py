@@ -55,4 +55,4 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield "No refs yet. Next: periplus context commit --from memory, or FILE.jsonl"
 
     face.emit(result, lines)
-    return 0
+    return 0 if result.refs or arguments.end is not None else 1

@@ -591,4 +591,4 @@ def _trust(face: Face, arguments: argparse.Namespace) -> int:
             yield from map(visible, folders or ["No folder is trusted."])
 
     face.emit(TrustOut(folders), lines)
-    return 0
+    return 0 if folders or changed else 1
