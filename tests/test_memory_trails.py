@@ -349,3 +349,26 @@ def test_commits_lead_to_the_sessions_that_made_them(monkeypatch):
     found = measure_sessions(os.fspath(folder))
     assert found.count > 200
     assert found.at[1] >= 75
+
+
+def test_an_examination_reads_a_trail_once_and_misses_nothing_by_it(project):
+    """What was got and verified is not read again; another file of it, and one that says what it should not, are found."""
+    trail = put_trail(project, "s1", SESSION)
+    other = put_trail(project, "s2", [("PROMPT", "the quay is closed")])
+    assert project.examine().problems == []
+    objects = project.journal.objects
+    digest = bytes.fromhex(project.journal.get("trail", trail).value["object"])
+    held = objects.path_of(digest)
+    stem, form = os.path.splitext(held)
+    another = stem if form else stem + ".z"
+    with open(another, "wb") as file:
+        file.write(b"not this")
+    (problem,) = project.examine().problems
+    assert (problem.severity, problem.path) == ("error", another)
+    os.unlink(another)
+    assert project.examine().problems == []
+    value = {**project.journal.get("trail", other).value, "digest": "0" * 64}
+    project.journal.mutate(lambda transaction: transaction.put("trail", other, value, action="import"), WRITER)
+    assert [(one.severity, one.what) for one in project.examine().problems] == [
+        ("error", f"trail {other} is not the one that the journal announced")
+    ]

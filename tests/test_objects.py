@@ -306,6 +306,14 @@ def test_a_sound_form_is_read_in_place_of_a_damaged_one(store):
     assert store.check(digest) is None
 
 
+def test_whether_an_object_is_in_one_file(store):
+    digest = store.put(TEXT)
+    assert store.is_in_one_file(digest)
+    write(store.path_of(digest).removesuffix(".z"), TEXT)
+    assert not store.is_in_one_file(digest)
+    assert not store.is_in_one_file(bytes(32))
+
+
 def test_both_forms_damaged_are_both_healed(store):
     digest = store.put(TEXT)
     packed = store.path_of(digest)

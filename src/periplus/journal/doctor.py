@@ -19,7 +19,7 @@ __all__ = [
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
 from periplus.base.digests import is_digest_text
@@ -114,9 +114,12 @@ def examine(
     journal: Journal,
     *,
     references: References = no_references,
+    read: Collection[bytes] = (),
     progress: Progress = lambda _done, _total: None,
 ) -> Examination:
-    """Check the whole store. ``references`` names the objects that an entity of a layer above refers to."""
+    """Check the whole store. ``references`` names the objects that an entity of a layer above refers to, and adds to ``read`` those that
+    it got from the store: they are not read again.
+    """
     journal.project()
     found = _Findings(journal.view)
     problems: list[Problem] = []
@@ -129,7 +132,7 @@ def examine(
         problems += _check_versions(found)
         problems += _check_stubs(found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
-        problems += _check_objects(journal, found, progress)
+        problems += _check_objects(journal, found, read, progress)
         is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
         problems += _check_index(journal, entities if is_whole else None, found, progress)
         problems += _check_files(journal, entities)
@@ -302,12 +305,16 @@ def _check_stubs(found: _Findings) -> Iterator[Problem]:
                           _REPAIR)  # fmt: skip
 
 
-def _check_objects(journal: Journal, found: _Findings, progress: Progress) -> Iterator[Problem]:
+def _check_objects(
+    journal: Journal, found: _Findings, read: Collection[bytes], progress: Progress
+) -> Iterator[Problem]:
     store = journal.objects
     wanted = {digest for digest in found.objects if digest.hex() not in found.removed_objects}
     held = list(store.digests())
     for number, digest in enumerate(held):
         progress(number, len(held))
+        if digest in read and store.is_in_one_file(digest):
+            continue
         trouble = store.check(digest)
         if trouble is not None:
             severity: Severity = "error" if digest in wanted else "warning"

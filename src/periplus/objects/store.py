@@ -209,6 +209,10 @@ class ObjectStore:
         """Whether there is a file of the object; ``check`` says whether it is sound."""
         return any(map(os.path.exists, self._forms(digest)))
 
+    def is_in_one_file(self, digest: bytes) -> bool:
+        """Whether there is just one file of the object: where ``get`` gave its bytes, ``check`` has nothing to add."""
+        return sum(map(os.path.exists, self._forms(digest))) == 1
+
     def check(self, digest: bytes) -> DamageError | NotFoundError | None:
         """What is wrong with the object, None if nothing: each of its files is read and hashed."""
         sound, broken = self._sorted_forms(digest)

@@ -665,17 +665,18 @@ class Project:
         from periplus.project.archive import check_backups
         from periplus.project.context_objects import RefObjects, context_problems
         from periplus.project.meanings import meaning_problems
-        from periplus.project.syncing import trail_objects
-        from periplus.project.trails import trail_problems
+        from periplus.project.trails import TrailReadings, trail_problems
         from periplus.project.types import declared_problems
 
-        contexts, objects = RefObjects(self.journal), self.journal.objects
+        contexts, trails = RefObjects(self.journal), TrailReadings(self)
 
         def references(entity: Entity) -> set[bytes]:
-            return contexts(entity) or trail_objects(entity, objects.get, holds=objects.has)
+            return contexts(entity) or trails.references(entity)
 
-        found = examine(self.journal, references=references, progress=progress or (lambda _done, _total: None))
-        found.problems.extend(trail_problems(self))
+        found = examine(
+            self.journal, references=references, read=trails.read, progress=progress or (lambda _done, _total: None)
+        )
+        found.problems.extend(trail_problems(self, trails.reports))
         found.problems.extend(context_problems(self))
         found.problems.extend(check_backups(self.root))
         found.problems.extend(self.hooks.problems())

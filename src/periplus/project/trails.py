@@ -6,6 +6,7 @@ __all__ = [
     "TRAIL_FILE_BYTES_MAX",
     "ImportedTrail",
     "TrailFile",
+    "TrailReadings",
     "find_trail",
     "import_history",
     "import_sessions",
@@ -15,7 +16,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError, environment_failure
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
     from periplus.journal.doctor import Problem
     from periplus.project.project import Project
+    from periplus.trail import Report
 
 Progress = Callable[[int, int], None]
 TRAIL_FILE_BYTES_MAX: Final = 1 << 30
@@ -111,18 +113,70 @@ def trail_secret(project: Project, source_sha256: bytes) -> bytes:
     return hmac.digest(_trail_key(project), source_sha256, hashlib.sha256)
 
 
-def trail_problems(project: Project) -> Iterator[Problem]:
-    """What is wrong with trails whose objects are sound; the check of the objects names the others."""
+class TrailReadings:
+    """What an examination has to know of trails, found while each is unpacked once; none of them is kept.
+
+    ``read`` are the objects that were got, ``reports`` say of those that stand in the journal now whether they verify.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._journal = project.journal
+        self.read: set[bytes] = set()
+        self.reports: dict[bytes, Report] = {}
+
+    def get(self, digest: bytes) -> bytes:
+        """Raises NotFoundError, DamageError."""
+        data = self._journal.objects.get(digest)
+        self.read.add(digest)
+        return data
+
+    def references(self, entity: Entity) -> set[bytes]:
+        """As ``syncing.trail_objects``, with all that the trail names and that is held."""
+        from periplus.project.syncing import trail_objects
+
+        own = str(entity.value.get("object", ""))
+        data = b""
+
+        def lend(digest: bytes) -> bytes:
+            nonlocal data
+            found = self.get(digest)
+            if digest.hex() == own:
+                data = found
+            return found
+
+        named = trail_objects(entity, lend, holds=self._journal.objects.has)
+        if data:
+            self._verify(entity.item_id, own, data)
+        return named
+
+    def _verify(self, item_id: str, own: str, data: bytes) -> None:
+        from periplus.trail import verify
+
+        try:
+            held = self._journal.get("trail", item_id)
+            if held is not None and held.value.get("object") == own:
+                self.reports[bytes.fromhex(own)] = verify(data, store=self)
+        except PeriplusError:
+            pass  # whoever asks for the report that is missing meets it again, and tells
+
+
+def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterator[Problem]:
+    """What is wrong with trails whose objects are sound; the check of the objects names the others. ``reports`` are those that are
+    known already, by object.
+    """
     from periplus.journal.doctor import Problem
     from periplus.trail import verify
 
     objects = project.journal.objects
     for entity in project.journal.entities("trail"):
-        try:
-            data = objects.get(bytes.fromhex(str(entity.value["object"])))
-        except PeriplusError:
-            continue
-        report = verify(data, store=objects)
+        own = bytes.fromhex(str(entity.value["object"]))
+        report = reports.get(own)
+        if report is None:
+            try:
+                data = objects.get(own)
+            except PeriplusError:
+                continue
+            report = verify(data, store=objects)
         if not report.ok:
             yield Problem("error", f"trail {entity.item_id}: {report.summary}", project.root)
         elif report.digest.hex() != entity.value.get("digest"):
