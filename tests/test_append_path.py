@@ -54,7 +54,7 @@ def warm(root):
 
 def is_short(journal):
     if journal._quick is not None:  # the native build's own
-        added = journal._quick.enter(journal, 5.0, journal.end(), journal.durable_seq)
+        added = journal._quick.native.enter(journal, 5.0, journal.end(), journal.durable_seq)
         journal._quick.native.let_go(journal)
         return added == b""
     with journal._lock.holding(5.0, None, journal._is_in_place) as is_in_place:

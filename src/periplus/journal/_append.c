@@ -603,30 +603,33 @@ validated(Appender *self)
 }
 
 PyDoc_STRVAR(enter_doc,
-"enter(owner, patience_s, offset, next_seq, sum, durable)\n--\n\n"
-"Take the writers' lock with the view's end there: the whole lines that others wrote behind it, None without the lock.\n"
+"enter(owner, patience_s, end, durable)\n--\n\n"
+"Take the writers' lock with the view's end, a Position, there: the whole lines that others wrote behind it, None without\n"
+"the lock, and where the segment is another or full.\n"
 "let_go(owner) gives back what was taken, also where an exception came when this was done; a stranger's gives back nothing.");
 
 static PyObject *
 appender_enter(Appender *self, PyObject *const *arguments, Py_ssize_t count)
 {
-    if (count != 6 || !PyUnicode_Check(arguments[4])) {
-        PyErr_SetString(PyExc_TypeError, "enter(owner, patience_s, offset, next_seq, sum, durable)");
+    if (count != 4 || !PyTuple_Check(arguments[2]) || PyTuple_GET_SIZE(arguments[2]) != 4
+        || !PyUnicode_Check(PyTuple_GET_ITEM(arguments[2], 3))) {
+        PyErr_SetString(PyExc_TypeError, "enter(owner, patience_s, end, durable)");
         return NULL;
     }
     if (self->is_busy || self->map == NULL || self->is_closing || self->pid != getpid()) {
         Py_RETURN_NONE;
     }
     Py_ssize_t size;
-    const char *sum = PyUnicode_AsUTF8AndSize(arguments[4], &size);
+    PyObject **position = ((PyTupleObject *)arguments[2])->ob_item;
+    const char *sum = PyUnicode_AsUTF8AndSize(position[3], &size);
     double patience_s = PyFloat_AsDouble(arguments[1]);
-    uint64_t end = PyLong_AsUnsignedLongLong(arguments[2]), next_seq = PyLong_AsUnsignedLongLong(arguments[3]);
-    uint64_t durable = PyLong_AsUnsignedLongLong(arguments[5]);
+    uint64_t segment = PyLong_AsUnsignedLongLong(position[0]), end = PyLong_AsUnsignedLongLong(position[1]);
+    uint64_t next_seq = PyLong_AsUnsignedLongLong(position[2]), durable = PyLong_AsUnsignedLongLong(arguments[3]);
     if (sum == NULL || PyErr_Occurred()) {
         return NULL;
     }
     int64_t patience_ns = patience_s >= TURN_NS / 1e9 ? TURN_NS : patience_s > 0 ? (int64_t)(patience_s * 1e9) : 0;
-    if (size != 16 || next_seq == 0) {
+    if (size != 16 || next_seq == 0 || segment != self->segment || end >= self->segment_bytes) {
         Py_RETURN_NONE;
     }
     self->is_busy = 1;
@@ -932,15 +935,6 @@ appender_append(Appender *self, PyObject *const *arguments, Py_ssize_t count)
     return told;
 }
 
-PyDoc_STRVAR(leave_doc, "leave()\n--\n\nGive the writers' lock back.");
-
-static PyObject *
-appender_leave(Appender *self, PyObject *Py_UNUSED(ignored))
-{
-    unlock(self);
-    Py_RETURN_NONE;
-}
-
 /* -- until it is durable -------------------------------------------------------------------------------------------- */
 
 static int
@@ -1176,13 +1170,14 @@ wait_for_it(Appender *self, int is_folder_known)
 
 PyDoc_STRVAR(finish_doc,
 "finish()\n--\n\n"
-"Wait until what was written is durable; gives up to where all is: 0 where the long way has to find out, -1 where the\n"
-"segment was replaced, -1000 less the number of the error where the sync failed. After both, let_go gives the leader's\n"
-"lock back. Raises what a signal's handler raises.");
+"Give the writers' lock back and wait until what was written is durable; gives up to where all is: 0 where the long way\n"
+"has to find out, -1 where the segment was replaced, -1000 less the number of the error where the sync failed. After\n"
+"both, let_go gives the leader's lock back. Raises what a signal's handler raises.");
 
 static PyObject *
 appender_finish(Appender *self, PyObject *Py_UNUSED(ignored))
 {
+    unlock(self);
     int is_folder_known = is_found(self); /* that the folders are where they were */
     int64_t found = wait_for_it(self, is_folder_known);
     if (PyErr_Occurred()) {
@@ -1359,7 +1354,6 @@ static PyGetSetDef appender_getters[] = {
 static PyMethodDef appender_methods[] = {
     {"enter", (PyCFunction)(void (*)(void))appender_enter, METH_FASTCALL, enter_doc},
     {"append", (PyCFunction)(void (*)(void))appender_append, METH_FASTCALL, append_doc},
-    {"leave", (PyCFunction)appender_leave, METH_NOARGS, leave_doc},
     {"finish", (PyCFunction)appender_finish, METH_NOARGS, finish_doc},
     {"let_go", (PyCFunction)appender_let_go, METH_O, let_go_doc},
     {"close", (PyCFunction)appender_close, METH_NOARGS, close_doc},

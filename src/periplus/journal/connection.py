@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Connection", "IndexDamageError", "connect"]
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final
 
 from periplus.base.errors import DamageError
@@ -55,6 +56,23 @@ class Connection(sqlite3.Connection):
     is_damaged = False
     path = ""
     common: tuple[object, dict[tuple[str, str, str], int]] | None = None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._spare: list[sqlite3.Cursor] = []  # of ``has_row``, one for each that runs at once
+
+    def has_row(self, query: str, values: Sequence[object]) -> bool:
+        """Whether ``query`` finds anything: for half the price of ``execute``, of which a cursor and two calls are the half."""
+        try:
+            cursor = self._spare.pop()
+        except IndexError:
+            cursor = super().cursor()
+        try:
+            found = cursor.execute(query, values).fetchall()  # all, for a row that is left would hold the snapshot
+        except sqlite3.DatabaseError as error:
+            raise self.told(error) from error
+        self._spare.append(cursor)
+        return bool(found)
 
     def execute(self, *given: Any) -> _Cursor:
         try:

@@ -31,7 +31,7 @@ from periplus.base.errors import (
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START, Position
-from periplus.journal.overlay import Added
+from periplus.journal.overlay import Added, names_in
 from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
@@ -65,16 +65,16 @@ class Journal(JournalReader):
         Raises what ``fn`` raises, LockTimeoutError, DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
-        if not key.isascii():
-            raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
-        if key and self.index.has_floors and self._receipt_of(key) is None:
-            self.need_history()  # it may be older than the keys that a checkpoint keeps
-        segment = self.end().segment
-        receipt = None
-        if self._quick is not None and durable:
-            receipt = self._mutate_quickly(self._quick, fn, writer, key, patience_s)
-            is_all = not project and self._behind <= OVERLAY_RECORDS_MAX and self.after_mutation is None
-            if receipt is not None and is_all and self.end().segment == segment:
+        if key:
+            if not key.isascii():
+                raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
+            if self.index.has_floors and self._receipt_of(key) is None:
+                self.need_history()  # it may be older than the keys that a checkpoint keeps
+        way, receipt = self._quick, None
+        segment = way.segment if way is not None else self.end().segment
+        if way is not None and durable:
+            receipt = self._mutate_quickly(way, fn, writer, key, patience_s)
+            if receipt is not None and not project and self._is_all_done(way):
                 return receipt
         if receipt is None:
             receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
@@ -166,58 +166,62 @@ class Journal(JournalReader):
     ) -> Receipt | None:
         """As ``_mutate`` where all is as usual; None where it is not: nothing was done then, and no lock is held."""
         end = self._seen.get(way.lineage)
-        if end is None or not self._is_usual(way, end, writer):
+        if end is None or not self._is_usual(way, writer):
             return None
-        native, me = way.native, object()
+        native, me, pending = way.native, object(), None
         try:
-            added = way.enter(me, patience_s, end, self.durable_seq)
+            added = native.enter(me, patience_s, end, self.durable_seq)
             if added is None or self._seen.get(way.lineage) is not end:  # a signal's handler may have read or written
                 return None
             if added:
-                count = native.next_seq - end.next_seq
-                before, end = end, Position(end.segment, native.end, native.next_seq, native.sum)
-                self._step_over(way.lineage, end, Added(before.segment, before.offset, before.next_seq, count, added))
-                self.durable_seq = max(self.durable_seq, native.durable)
-            receipt, pending = self._write_quickly(way, end, fn, writer, key, me)
+                end = self._step_over_added(way, end, added)
+            receipt = self._receipt_of(key) if key else None
+            if receipt is not None:
+                self._writer_of(way.lineage).took_epoch(native.epoch)
+                pending = self._unsettled(receipt.lineage, receipt.last_seq)
+            else:
+                transaction = Transaction(self.types, self._heads_to_write, self._shown)
+                fn(transaction)
+                receipt = self._append_quickly(way, end, transaction.drafts, writer, key)
+                if receipt is None:
+                    self._writer_of(way.lineage).took_epoch(native.epoch)
+                    receipt, pending = self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
+                else:
+                    pending = self._finish_quickly(way, receipt, me)
         finally:
             native.let_go(me)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
         return receipt
 
-    def _is_usual(self, way: QuickWay, end: Position, writer: Writer) -> bool:
-        """Whether the view ends at ``end``, where all is in order."""
-        appender = self._writer
-        if appender is None or self.lineage != way.lineage or not appender.knows(writer):
+    def _is_usual(self, way: QuickWay, writer: Writer) -> bool:
+        """Whether all is in order where the view ends."""
+        own, appender = self._own, self._writer
+        if own is None or own.lineage != way.lineage or appender is None or not appender.knows(writer):
             return False
-        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
+        return not (self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors)
+
+    def _is_all_done(self, way: QuickWay) -> bool:
+        """Whether nothing follows from a mutation: no roll, no work for the index, nobody who is to be told."""
+        if self.after_mutation is not None or self._taken.record_count + self._added_count > OVERLAY_RECORDS_MAX:
             return False
-        return self._seen.get(way.lineage) is end
+        return self._seen.get(way.lineage, START).segment == way.segment
 
-    def _write_quickly(
-        self, way: QuickWay, end: Position, fn: Callable[[Transaction], object], writer: Writer, key: str, me: object
-    ) -> tuple[Receipt, Pending | None]:
-        """As ``_write``, under the lock that ``way`` took, until it is durable but for what it gives."""
-        done = self._receipt_of(key) if key else None
-        if done is not None:
-            self._writer_of(way.lineage).took_epoch(way.native.epoch)
-            return done, self._unsettled(done.lineage, done.last_seq)
-        transaction = Transaction(self.types, self._heads_to_write, self._shown)
-        fn(transaction)
-        receipt = None
-        # What was read meanwhile may have shown that it is not as usual.
-        if self._seen.get(way.lineage) is end and self.damage is None:
-            receipt = self._append_quickly(way, transaction.drafts, writer, key)
-        if receipt is None:
-            self._writer_of(way.lineage).took_epoch(way.native.epoch)
-            return self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
-        way.native.leave()
-        return receipt, self._finish_quickly(way, receipt, me)
+    def _step_over_added(self, way: QuickWay, end: Position, added: bytes) -> Position:
+        """Have the view end behind the lines that others wrote, whole and checked; gives that end."""
+        native = way.native
+        now = Position(end.segment, native.end, native.next_seq, native.sum)
+        lines = Added(end.segment, end.offset, end.next_seq, now.next_seq - end.next_seq, added)
+        self._step_over(way.lineage, now, lines, names_in(added))
+        self.durable_seq = max(self.durable_seq, native.durable)
+        return now
 
-    def _append_quickly(self, way: QuickWay, drafts: list[Draft], writer: Writer, key: str) -> Receipt | None:
-        """Under the lock: write the one draft; None where that takes the long way."""
-        if len(drafts) != 1:
-            return None
+    def _append_quickly(
+        self, way: QuickWay, end: Position, drafts: list[Draft], writer: Writer, key: str
+    ) -> Receipt | None:
+        """Under the lock: write the one draft at ``end``; None where that takes the long way."""
+        if len(drafts) != 1 or self._seen.get(way.lineage) is not end or self.damage is not None:
+            return None  # what was read for it may have shown that all is not as usual
         draft = drafts[0]
         try:
             made = way.append(draft, writer, key, self.random, self.clock)
@@ -232,18 +236,22 @@ class Journal(JournalReader):
             self._start_over(self._writer_of(way.lineage))
             raise self._writer_of(way.lineage).not_whole(made, way.segment)
         added, end, receipt = made
-        self._step_over(way.lineage, end, added, [draft.item_id.encode()])
+        self._step_over(way.lineage, end, added, (draft.item_id.encode(),))
         self._sizes[way.lineage] = (end.segment, end.offset, way.inode)
         return receipt
 
     def _finish_quickly(self, way: QuickWay, receipt: Receipt, me: object) -> Pending | None:
-        """Outside the lock: when this returns, the record of ``receipt`` is on the disk, but for what it gives."""
-        native, appender = way.native, self._writer_of(way.lineage)
+        """Give the lock back; when this returns, the record of ``receipt`` is on the disk, but for what it gives."""
+        native = way.native
         try:
             found: int = native.finish()
         except BaseException:  # as in _make_durable
-            self._start_over(appender)
+            self._start_over(self._writer_of(way.lineage))
             raise
+        if found > 0:
+            self.durable_seq = max(self.durable_seq, found)
+            return None
+        appender = self._writer_of(way.lineage)
         if found < 0:
             cause = OSError(-found - 1000, os.strerror(-found - 1000)) if found <= -1000 else None
             told = appender.replaced(way.segment, receipt.key)
@@ -252,9 +260,6 @@ class Journal(JournalReader):
             native.let_go(me)  # the segment is marked: who leads now sees it
             self._start_over(appender)
             raise told from cause
-        if found:
-            self.durable_seq = max(self.durable_seq, found)
-            return None
         from periplus.journal.flush import Written
 
         return Pending(Written(way.segment, receipt.last_seq, native.epoch), self.end(), native.leaf)
@@ -343,7 +348,8 @@ class Journal(JournalReader):
             return False
         if found[1]:
             count = found[0].next_seq - end.next_seq
-            self._step_over(lineage, found[0], Added(end.segment, end.offset, end.next_seq, count, found[1]))
+            added = Added(end.segment, end.offset, end.next_seq, count, found[1])
+            self._step_over(lineage, found[0], added, names_in(added.data))
         return True
 
     def _validate(self) -> None:

@@ -114,7 +114,8 @@ class Overlay:
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
-        self._fold(key)
+        if key in self._waiting:
+            self._fold(key)
         if key not in self._grown:
             return self._index.heads(item_type, item_id)
         below = self._below.get(key)

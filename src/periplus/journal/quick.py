@@ -62,16 +62,6 @@ class QuickWay:
     def close(self) -> None:
         self.native.close()
 
-    def enter(self, owner: object, patience_s: float, end: Position, durable_seq: int) -> bytes | None:
-        """Take the writers' lock: what others wrote behind ``end``, whole and checked; None without the lock.
-
-        ``native.let_go(owner)`` gives it back, and has to be called whatever happens here.
-        """
-        if end.segment != self.segment or end.offset >= self._bytes_max:
-            return None
-        found: bytes | None = self.native.enter(owner, patience_s, end.offset, end.next_seq, end.sum, durable_seq)
-        return found
-
     def append(self, draft: Draft, writer: Writer, key: str, random: Random, clock: Clock) -> Made | int | None:
         """Under the lock: write ``draft``. None where that takes the long way, a number of bytes after a short write.
 

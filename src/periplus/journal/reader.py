@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["JournalReader", "place_of"]
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -30,7 +30,7 @@ from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
-from periplus.journal.overlay import Added, Overlay, names_in
+from periplus.journal.overlay import Added, Overlay
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
     Progress,
@@ -463,13 +463,15 @@ class JournalReader:
         """How many records there are behind the index's watermark."""
         return self._taken.record_count + self._added_count
 
-    def _step_over(self, lineage: str, end: Position, added: Added, names: list[bytes] | None = None) -> None:
-        """Have the view end at ``end``, behind ``added``, and take in what it says when somebody asks for it."""
+    def _step_over(self, lineage: str, end: Position, added: Added, names: Sequence[bytes] | None) -> None:
+        """Have the view end at ``end``, behind ``added``, which names these entities, None for any.
+
+        It is taken in when somebody asks for what it says.
+        """
         try:
             self._seen[lineage] = end
             self._added.append(added)
             self._added_count += added.record_count
-            names = names_in(added.data) if names is None else names
             if names is None:
                 self._take_added()
             else:

@@ -111,10 +111,10 @@ class Transaction:
         kind.check(payload)
         heads = self._expected(item_type, item_id, expect)
         if not action:
-            action = "update" if any(not head.deleted for head in heads) else "create"
+            action = "update" if heads and any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
-        parents = _versions(heads)
+        parents = _versions(heads) if heads else ()
         if APPEND is not None and len(parents) < 2 and type(payload) is dict:
             draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
             if draft is not None:
@@ -234,7 +234,7 @@ def _head_of(draft: Draft, held: list[Head]) -> Head:
 
 
 def _versions(heads: list[Head]) -> tuple[str, ...]:
-    return tuple([head.version for head in heads]) if heads else ()
+    return tuple([head.version for head in heads])
 
 
 def _line(text: str) -> str:
