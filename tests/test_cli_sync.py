@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli_support import SECRET, Shell, claude_session, git, make_repository
+from periplus.journal import Writer
+from periplus.project import Project
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
 
@@ -86,6 +89,69 @@ def test_trails_go_along_with_their_texts(people, tmp_path):
     (trail,) = bob.json("trail", "list").trails
     assert bob.json("trail", "verify", trail.id).trails[0].ok
     bob("doctor", code=0)
+
+
+def writes(tmp_path, content):
+    """A session in which a file is written twice: an import keeps both contents, as objects of their own."""
+    path = claude_session(tmp_path / "session.jsonl", steps=2)
+    text = path.read_text()
+    for number, told in enumerate(content):
+        call = f'"name": "Bash", "input": {{"command": "make cog{number}"}}'
+        assert call in text
+        written = json.dumps({"file_path": "cog.py", "content": told})
+        text = text.replace(call, f'"name": "Write", "input": {written}')
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("where", ["origin", "../stick"])
+def test_what_an_import_kept_of_files_goes_along(people, tmp_path, where):
+    contents = ["COGS = 12\n", "COGS = 13\n" * 2000]
+    ada, bob = people["ada"], people["bob"]
+    ada("trail", "import", writes(tmp_path, contents))
+    digests = [hashlib.sha256(content.encode()).digest() for content in contents]
+    ada("sync", "--with", where)
+    (came,) = [one for one in bob.json("sync", "--with", where).transfers if one.records]
+    assert (came.direction, came.objects_missing) == ("in", 0)
+    with Project.open(bob.folder, Writer.named("bob")) as project:
+        assert [project.journal.objects.get(one).decode() for one in digests] == contents
+        assert project.examine().problems == []
+
+
+@pytest.mark.parametrize("where", ["origin", "../stick"])
+def test_what_nobody_kept_of_files_keeps_nothing_from_coming(people, tmp_path, where):
+    """One content is gone at ada's, another is not what its name says: the trail comes, with what is sound, and nothing is missing."""
+    contents = ["COGS = 12\n", "COGS = 13\n"]
+    ada, bob = people["ada"], people["bob"]
+    ada("trail", "import", writes(tmp_path, contents))
+    gone, broken = (hashlib.sha256(content.encode()).digest() for content in contents)
+    with Project.open(ada.folder, Writer.named("ada")) as project:
+        objects = project.journal.objects
+        os.unlink(objects.path_of(gone))
+        with open(objects.path_of(broken), "wb") as file:
+            file.write(b"another")
+    ada("sync", "--with", where)
+    (came,) = [one for one in bob.json("sync", "--with", where).transfers if one.records]
+    assert (came.direction, came.objects, came.objects_missing) == ("in", 1, 0)
+    with Project.open(bob.folder, Writer.named("bob")) as project:
+        assert not any(map(project.journal.objects.has, (gone, broken)))
+        assert project.examine().problems == []
+
+
+def test_what_was_taken_out_of_files_does_not_come_back(people, tmp_path):
+    contents = ["the cogs are zanzibar\n", "COGS = 13\n"]
+    ada, bob = people["ada"], people["bob"]
+    for who in (ada, bob):
+        who("trail", "import", writes(tmp_path, contents))
+    secret, other = (hashlib.sha256(content.encode()).digest() for content in contents)
+    bob("redact", "--secret-file", "-", "--reason", "it slipped", stdin="zanzibar\n")
+    with Project.open(bob.folder, Writer.named("bob")) as project:
+        assert not project.journal.objects.has(secret)
+        project.journal.objects.remove(other)
+    ada("sync", "--with", "../stick")
+    bob("sync", "--with", "../stick")
+    with Project.open(bob.folder, Writer.named("bob")) as project:
+        assert [project.journal.objects.has(one) for one in (secret, other)] == [False, True]
 
 
 def test_json_dry_run_and_nothing_new(people, tmp_path):
