@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from graph_support import LINEAGES, change, histories
 from periplus.journal.graph import Growth
-from periplus.journal.index import Index, NullIndexer
+from periplus.journal.index import Index
+from periplus.journal.index_file import NullIndexer
 from periplus.journal.overlay import Overlay
 from periplus.journal.state import Change
 from support import item

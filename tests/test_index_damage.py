@@ -14,7 +14,8 @@ from cli_support import Shell
 from periplus.base.errors import DamageError
 from periplus.journal.connection import connect
 from periplus.journal.history import RecordFilter
-from periplus.journal.index import Index, IndexDamageError
+from periplus.journal.index import IndexDamageError
+from periplus.journal.index_file import discard_index
 from periplus.journal.transaction import Writer
 from periplus.journal.undo import plan_undo
 from periplus.memory import Memory
@@ -311,7 +312,7 @@ def test_an_index_is_not_removed_while_it_is_opened_nor_opened_while_it_is_remov
 
         def work():
             if is_removed:
-                Index.discard(path)
+                discard_index(path)
             else:
                 open_journal(root).close()
             done.append(True)

@@ -16,7 +16,8 @@ from graph_support import LINEAGES, PAYLOADS, change, histories
 from periplus.base.errors import ConflictError, DamageError
 from periplus.journal import ABSENT, EntityType, Journal, MergeRules
 from periplus.journal.doctor import examine
-from periplus.journal.index import Index, NullIndexer, View
+from periplus.journal.index import Index, View
+from periplus.journal.index_file import NullIndexer
 from periplus.journal.merge import Node, entity_of, merge_payloads, nearest_common_ancestors
 from periplus.journal.overlay import Overlay
 from periplus.journal.projection import render_entity

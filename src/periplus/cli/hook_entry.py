@@ -331,13 +331,13 @@ def settle(root: str) -> None:
         try:
             _settle(root)
         except Exception as error:  # of a module that is not imported here before it is raised
-            from periplus.journal import Index, Layout
+            from periplus.journal import Layout, discard_index
             from periplus.journal.connection import IndexDamageError
 
             if not isinstance(error, IndexDamageError):
                 raise
 
-            Index.discard(Layout(root).index)  # damaged; everything in it is derived
+            discard_index(Layout(root).index)  # damaged; everything in it is derived
             _settle(root)
     except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
         _note(_Call("settle", "periplus", "", is_patient=False), root, _what(error))

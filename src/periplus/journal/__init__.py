@@ -6,7 +6,8 @@ from periplus.base.lazy import lazily
 
 if TYPE_CHECKING:
     from periplus.journal.creation import Created, create_store
-    from periplus.journal.index import Index, IndexedRecord, Indexer
+    from periplus.journal.index import Index, IndexedRecord
+    from periplus.journal.index_file import Indexer, discard_index
     from periplus.journal.journal import Journal
     from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
     from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
@@ -16,7 +17,8 @@ else:
         __name__,
         {
             **dict.fromkeys(("Created", "create_store"), "creation"),
-            **dict.fromkeys(("Index", "IndexedRecord", "Indexer"), "index"),
+            **dict.fromkeys(("Index", "IndexedRecord"), "index"),
+            **dict.fromkeys(("Indexer", "discard_index"), "index_file"),
             "Journal": "journal",
             **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
             **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state"),
@@ -42,6 +44,7 @@ __all__ = [
     "Transaction",
     "Writer",
     "create_store",
+    "discard_index",
     "find_root",
     "project_root",
 ]

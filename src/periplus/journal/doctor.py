@@ -29,7 +29,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
-from periplus.journal.index import Index, NullIndexer, View
+from periplus.journal.index import Index, View
+from periplus.journal.index_file import NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable

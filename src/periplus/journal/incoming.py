@@ -40,7 +40,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer
-from periplus.journal.index import Index
+from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
@@ -442,7 +442,7 @@ class Arrival:
             self._target.objects.remove(digest)
         if self._target.is_store:
             try:
-                Index.discard(self._target.layout.index)
+                discard_index(self._target.layout.index)
             except OSError as error:
                 raise environment_failure(error, "remove the index", self._target.layout.index) from error
         try:

@@ -8,7 +8,6 @@ always the exact image of a prefix. Nothing in it is believed over the journal.
 from __future__ import annotations
 
 __all__ = [
-    "INDEX_VERSION",
     "NO_VIEW",
     "SEVERAL_MAX",
     "FileRow",
@@ -16,8 +15,6 @@ __all__ = [
     "Index",
     "IndexDamageError",
     "IndexedRecord",
-    "Indexer",
-    "NullIndexer",
     "View",
     "node_of",
     "payload_in",
@@ -26,14 +23,20 @@ __all__ = [
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, connect
+from periplus.journal.index_file import (
+    INDEX_VERSION,
+    Indexer,
+    NullIndexer,
+    discard_index,
+    inode_of,
+    make_tables,
+    open_index,
+)
 from periplus.journal.lineage import Position
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
@@ -43,45 +46,9 @@ if TYPE_CHECKING:
     from periplus.journal.graph import Growth
     from periplus.journal.merge import Node
 
-INDEX_VERSION: Final = 4
 SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
 _SLICE: Final = 256
-_TRIES: Final = 200
-_TRY_S: Final = 0.005
 
-_SCHEMA: Final = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE watermarks (
-    lineage TEXT PRIMARY KEY, segment INTEGER NOT NULL, offset INTEGER NOT NULL, next_seq INTEGER NOT NULL,
-    sum TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE records (
-    lineage TEXT NOT NULL, seq INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,
-    length INTEGER NOT NULL, leaf BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
-    action TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, rev INTEGER NOT NULL,
-    key TEXT NOT NULL, summary TEXT NOT NULL, parents TEXT NOT NULL, PRIMARY KEY (lineage, seq)
-) WITHOUT ROWID;
-CREATE INDEX records_by_item ON records (item_type, item_id);
-CREATE INDEX records_by_key ON records (key) WHERE key <> '';
-CREATE INDEX records_by_version ON records (version) WHERE version <> '';
-CREATE TABLE edges (parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
-CREATE TABLE heads (
-    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
-    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
-    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
-);
-CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
-CREATE TABLE files (
-    item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
-    PRIMARY KEY (item_type, item_id)
-) WITHOUT ROWID;
-CREATE TABLE floors (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE kept_keys (
-    key TEXT NOT NULL, lineage TEXT NOT NULL, seq INTEGER NOT NULL, version TEXT NOT NULL, ts TEXT NOT NULL,
-    PRIMARY KEY (key, lineage, seq)
-) WITHOUT ROWID;
-CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
-"""
 _HEAD_COLUMNS: Final = (
     "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
 )
@@ -139,44 +106,6 @@ class View(NamedTuple):
 NO_VIEW: Final = View({}, lambda _: b"")
 
 
-class Indexer(Protocol):
-    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
-
-    ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
-    """
-
-    version: int
-
-    def create(self, db: sqlite3.Connection) -> None: ...
-
-    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None: ...
-
-    def check(
-        self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
-    ) -> Iterator[str]: ...
-
-
-class NullIndexer:
-    """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
-
-    version = 0
-
-    def create(self, db: sqlite3.Connection) -> None:
-        """Nothing to create."""
-
-    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
-        """Nothing to keep."""
-
-    def check(
-        self,
-        db: sqlite3.Connection,  # noqa: ARG002 - nothing is kept in it
-        live: Iterable[Entity],  # noqa: ARG002 - nothing is made of them
-        left_out: Container[tuple[str, str]],  # noqa: ARG002 - nothing is said of any
-    ) -> Iterator[str]:
-        """Nothing to compare."""
-        return iter(())
-
-
 class HistoryNeededError(Exception):
     """A record came that only the records before the checkpoint explain. Never leaves this package."""
 
@@ -186,22 +115,24 @@ class Index:
 
     def __init__(self, path: str | None, store: str, indexer: Indexer, view: View = NO_VIEW) -> None:
         self.view = view
-        self._path = path
-        self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
         self._indexer = indexer
+        self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
+        self._path = path
         self.is_memory = path is None
         self.is_writable = path is None or os.access(os.path.dirname(path), os.W_OK)
-        self.db = self._open()
-        self._inode = 0 if self._path is None else _inode(self._path)
+        if path is None:
+            self.db = self._in_memory()
+        else:
+            opened = open_index(path, self._identity, indexer, is_writable=self.is_writable)
+            self.db = self._serve_from_memory() if opened is None else opened
+        self._inode = 0 if self._path is None else inode_of(self._path)
 
     def close(self) -> None:
         self.db.close()
 
     def is_replaced(self) -> bool:
         """Whether another process threw the file away since it was opened: what we read of it is of the past."""
-        return self._path is not None and self.is_writable and self._inode != _inode(self._path)
-
-    # -- opening ---------------------------------------------------------------------------------------------------
+        return self._path is not None and self.is_writable and self._inode != inode_of(self._path)
 
     @property
     def is_damaged(self) -> bool:
@@ -212,91 +143,22 @@ class Index:
         """The error to raise by who found ``what`` wrong in it; ``is_damaged`` from now on."""
         return self.db.damaged(what)
 
-    def _open(self) -> Connection:
-        if self._path is None:
-            return self._created(connect(":memory:"))
-        for attempt in range(2):
-            try:
-                with _undisturbed(self._path, LOCK_SH):
-                    db = self._connect(self._path)
-                if db is not None:
-                    return db
-            except sqlite3.OperationalError as error:
-                if "locked" in str(error) or "busy" in str(error):
-                    break  # somebody rebuilds it: serve from memory meanwhile
-            except sqlite3.DatabaseError:
-                pass  # damaged: derived, so thrown away below
-            if attempt or not self.is_writable:
-                break
-            try:
-                self.discard(self._path)
-            except OSError:
-                break  # a folder, or somebody else's: memory serves
-        self._serve_from_memory()
-        return self._created(connect(":memory:"))
+    def _in_memory(self) -> Connection:
+        return make_tables(connect(":memory:"), self._identity, self._indexer)
 
-    def _serve_from_memory(self) -> None:
+    def _serve_from_memory(self) -> Connection:
         self.is_writable = False
         self._path = None
         self.is_memory = True
-
-    def _connect(self, path: str) -> Connection | None:
-        """A connection to a sound index of our version, made if it is missing; None where it is another's."""
-        if not self.is_writable:
-            # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
-            how = "" if os.path.exists(path + "-wal") else "&immutable=1"
-            db = connect(f"file:{_quoted(path)}?mode=ro{how}", uri=True)
-        else:
-            db = connect(path)
-        db.path = path
-        try:
-            if self.is_writable:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=NORMAL")
-                db.execute("PRAGMA wal_autocheckpoint=4000")
-                db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
-            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-                if not self.is_writable:
-                    db.close()
-                    return None
-                return self._created(db)
-            if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
-                db.close()
-                return None  # we make none: whoever did may have written a view that never ends
-            found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
-        except sqlite3.Error:
-            db.close()
-            raise
-        if found and found[0] == self._identity:
-            return db
-        db.close()
-        return None
-
-    def _created(self, db: Connection) -> Connection:
-        db.execute("BEGIN IMMEDIATE")
-        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-            for statement in _SCHEMA.split(";"):
-                db.execute(statement)
-            self._indexer.create(db)
-            db.execute("INSERT INTO meta VALUES ('identity', ?)", (self._identity,))
-        db.execute("COMMIT")
-        return db
+        return self._in_memory()
 
     @classmethod
     def scratch(cls, store: str) -> Index:
         """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
         found = cls(None, store, NullIndexer())
         found.db.close()
-        found.db = found._created(connect(""))
+        found.db = make_tables(connect(""), found._identity, found._indexer)
         return found
-
-    @staticmethod
-    def discard(path: str) -> None:
-        """Remove the index at ``path``. Raises OSError."""
-        with _undisturbed(path, LOCK_EX):
-            for suffix in ("", "-wal", "-shm"):
-                if os.path.exists(path + suffix):
-                    os.unlink(path + suffix)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -497,11 +359,10 @@ class Index:
             return
         self.db.close()
         try:
-            self.discard(self._path)
+            discard_index(self._path)
         except OSError:
             pass  # it stays behind; nothing in it is believed over the journal
-        self._serve_from_memory()
-        self.db = self._created(connect(":memory:"))
+        self.db = self._serve_from_memory()
 
     def commit(self) -> None:
         self.db.execute("COMMIT")
@@ -704,39 +565,3 @@ def _joined(parents: tuple[str, ...]) -> str:
 
 def _split(text: object) -> tuple[str, ...]:
     return tuple(str(text).split(",")) if text else ()
-
-
-def _inode(path: str) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
-
-
-@contextmanager
-def _undisturbed(path: str, how: int) -> Iterator[None]:
-    """While some open the index (LOCK_SH) nobody removes it (LOCK_EX): SQLite finds the log and the map of a file by their names,
-    and of one that is removed in between it would take those of another. Nobody waits for long: it is derived.
-    """
-    fd = -1
-    try:
-        fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for _ in range(_TRIES):
-            try:
-                flock(fd, how | LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(_TRY_S)  # flock knows no patience but for ever
-    except OSError:
-        pass  # a folder or a file system that cannot be locked
-    try:
-        yield
-    finally:
-        if fd >= 0:
-            os.close(fd)
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)

@@ -27,7 +27,8 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, Indexer, NullIndexer, View, payload_in
+from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, View, payload_in
+from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
 from periplus.journal.overlay import Added, Overlay
@@ -357,7 +358,7 @@ class JournalReader:
         """Throw the index away; an empty one takes its place. Raises EnvironmentFailure."""
         self.index.close()
         try:
-            Index.discard(self.layout.index)
+            discard_index(self.layout.index)
         except OSError as error:
             raise environment_failure(error, "remove the index", self.layout.index) from error
         self.index = self._open_index()

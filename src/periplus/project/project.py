@@ -172,9 +172,9 @@ class Project:
     @staticmethod
     def discard_index(folder: str, *, store: str | None = None) -> None:
         """Remove the index, which the next opening builds anew from the journal. Raises OSError."""
-        from periplus.journal import Index
+        from periplus.journal import discard_index
 
-        Index.discard(Layout(find_root(folder, store)).index)
+        discard_index(Layout(find_root(folder, store)).index)
 
     def __enter__(self) -> Self:
         return self

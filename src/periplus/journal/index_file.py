@@ -1,0 +1,202 @@
+"""The file of the index: its tables, how it is opened by who trusts nothing in it, and how it is thrown away."""
+
+from __future__ import annotations
+
+__all__ = ["INDEX_VERSION", "Indexer", "NullIndexer", "discard_index", "inode_of", "make_tables", "open_index"]
+
+import os
+import sqlite3
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from typing import Final, Protocol
+
+from periplus.journal.connection import Connection, connect
+from periplus.journal.state import Entity
+
+INDEX_VERSION: Final = 4
+_TRIES: Final = 200
+_TRY_S: Final = 0.005
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE watermarks (
+    lineage TEXT PRIMARY KEY, segment INTEGER NOT NULL, offset INTEGER NOT NULL, next_seq INTEGER NOT NULL,
+    sum TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE records (
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,
+    length INTEGER NOT NULL, leaf BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    action TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, rev INTEGER NOT NULL,
+    key TEXT NOT NULL, summary TEXT NOT NULL, parents TEXT NOT NULL, PRIMARY KEY (lineage, seq)
+) WITHOUT ROWID;
+CREATE INDEX records_by_item ON records (item_type, item_id);
+CREATE INDEX records_by_key ON records (key) WHERE key <> '';
+CREATE INDEX records_by_version ON records (version) WHERE version <> '';
+CREATE TABLE edges (parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
+CREATE TABLE heads (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
+);
+CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
+CREATE TABLE files (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
+    PRIMARY KEY (item_type, item_id)
+) WITHOUT ROWID;
+CREATE TABLE floors (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE kept_keys (
+    key TEXT NOT NULL, lineage TEXT NOT NULL, seq INTEGER NOT NULL, version TEXT NOT NULL, ts TEXT NOT NULL,
+    PRIMARY KEY (key, lineage, seq)
+) WITHOUT ROWID;
+CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Indexer(Protocol):
+    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
+
+    ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
+    """
+
+    version: int
+
+    def create(self, db: sqlite3.Connection) -> None: ...
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None: ...
+
+    def check(
+        self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+    ) -> Iterator[str]: ...
+
+
+class NullIndexer:
+    """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
+
+    version = 0
+
+    def create(self, db: sqlite3.Connection) -> None:
+        """Nothing to create."""
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
+        """Nothing to keep."""
+
+    def check(
+        self,
+        db: sqlite3.Connection,  # noqa: ARG002 - nothing is kept in it
+        live: Iterable[Entity],  # noqa: ARG002 - nothing is made of them
+        left_out: Container[tuple[str, str]],  # noqa: ARG002 - nothing is said of any
+    ) -> Iterator[str]:
+        """Nothing to compare."""
+        return iter(())
+
+
+def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
+    """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound.
+
+    None where there can be none: somebody rebuilds it, or nothing may be written.
+    """
+    for attempt in range(2):
+        try:
+            with _undisturbed(path, LOCK_SH):
+                db = _connect(path, identity, indexer, is_writable=is_writable)
+            if db is not None:
+                return db
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                break  # somebody rebuilds it: memory serves meanwhile
+        except sqlite3.DatabaseError:
+            pass  # damaged: derived, so thrown away below
+        if attempt or not is_writable:
+            break
+        try:
+            discard_index(path)
+        except OSError:
+            break  # a folder, or somebody else's: memory serves
+    return None
+
+
+def make_tables(db: Connection, identity: str, indexer: Indexer) -> Connection:
+    """``db`` itself, with the tables of the index ``identity`` where it had none."""
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        indexer.create(db)
+        db.execute("INSERT INTO meta VALUES ('identity', ?)", (identity,))
+    db.execute("COMMIT")
+    return db
+
+
+def discard_index(path: str) -> None:
+    """Remove the index at ``path``. Raises OSError."""
+    with _undisturbed(path, LOCK_EX):
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.unlink(path + suffix)
+
+
+def inode_of(path: str) -> int:
+    """By which an index that was thrown away is told from the one in its place; 0 where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
+    """A connection to a sound index of our version, made if it is missing; None where it is another's."""
+    if not is_writable:
+        from urllib.parse import quote
+
+        # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
+        how = "" if os.path.exists(path + "-wal") else "&immutable=1"
+        db = connect(f"file:{quote(path)}?mode=ro{how}", uri=True)
+    else:
+        db = connect(path)
+    db.path = path
+    try:
+        if is_writable:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA wal_autocheckpoint=4000")
+            db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            if not is_writable:
+                db.close()
+                return None
+            return make_tables(db, identity, indexer)
+        if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+            db.close()
+            return None  # we make none: whoever did may have written a view that never ends
+        found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    if found and found[0] == identity:
+        return db
+    db.close()
+    return None
+
+
+@contextmanager
+def _undisturbed(path: str, how: int) -> Iterator[None]:
+    """While some open the index (LOCK_SH) nobody removes it (LOCK_EX): SQLite finds the log and the map of a file by their names,
+    and of one that is removed in between it would take those of another. Nobody waits for long: it is derived.
+    """
+    fd = -1
+    try:
+        fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for _ in range(_TRIES):
+            try:
+                flock(fd, how | LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_TRY_S)  # flock knows no patience but for ever
+    except OSError:
+        pass  # a folder or a file system that cannot be locked
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
