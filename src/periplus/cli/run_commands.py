@@ -26,6 +26,7 @@ _EXIT: Final[dict[StopReason, int]] = {
 }  # fmt: skip
 _LAST: Final = "last"
 _LISTED: Final = 20
+_SAID_SHOWN: Final = 200
 _TASK_MAX: Final = 1 << 20
 
 
@@ -267,6 +268,7 @@ def _run_session(
 ) -> int:  # fmt: skip
     from periplus.agent.assembly import Begun, begin
     from periplus.agent.cancel import CancelToken
+    from periplus.agent.tape.fence import one_line
     from periplus.cli.run_text import ConsolePerson, interrupting
 
     person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
@@ -284,6 +286,8 @@ def _run_session(
         with interrupting(token):
             if session.is_interrupted:
                 told.say(f"Going on with session {name}, which was cut off.")
+                for text in session.unheard:
+                    told.say(f"It hears now what was said: {one_line(text, _SAID_SHOWN)}")
                 ended = session.resume(token=token)
                 if task and ended is not None and ended.reason == "done":
                     ended = session.turn(task, token=token)
