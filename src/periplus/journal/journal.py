@@ -197,7 +197,7 @@ class Journal(JournalReader):
     def _is_usual(self, way: QuickWay, writer: Writer) -> bool:
         """Whether all is in order where the view ends."""
         own, appender = self._own, self._writer
-        if own is None or own.lineage != way.lineage or appender is None or not appender.knows(writer):
+        if own is None or own.lineage != way.lineage or appender is None or appender.known_writer is not writer:
             return False
         return not (self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors)
 

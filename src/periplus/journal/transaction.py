@@ -109,7 +109,9 @@ class Transaction:
         if not is_id(item_id):
             raise UsageError(f"{item_id!r} is not an id", mend="An id is a prefix, an underscore and 16 characters.")
         kind.check(payload)
-        heads = self._expected(item_type, item_id, expect)
+        heads = self._heads(item_type, item_id)
+        if expect is not None and (heads or expect != ABSENT):
+            self._check(item_type, item_id, heads, expect)
         if not action:
             action = "update" if heads and any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
@@ -151,7 +153,9 @@ class Transaction:
 
     def delete(self, item_type: str, item_id: str, *, expect: str | None = None, summary: str = "") -> str:
         """Write a tombstone; gives its version id. Raises ConflictError as ``put`` does, UsageError if absent."""
-        heads = self._expected(item_type, item_id, expect)
+        heads = self._heads(item_type, item_id)
+        if expect is not None:
+            self._check(item_type, item_id, heads, expect)
         if all(head.deleted for head in heads):
             raise UsageError(f"there is no {item_type} {item_id} to delete")
         return self._draft(heads, "delete", item_type, item_id, _versions(heads), None, summary)
@@ -191,10 +195,8 @@ class Transaction:
             found = self._held[key] = self._heads_of(item_type, item_id)
         return found
 
-    def _expected(self, item_type: str, item_id: str, expect: str | None) -> list[Head]:
-        heads = self._heads(item_type, item_id)
-        if expect is None or (expect == ABSENT and not heads):
-            return heads
+    def _check(self, item_type: str, item_id: str, heads: list[Head], expect: str) -> None:
+        """Raises ConflictError where the entity is not the version that the caller read."""
         now = self._shown(item_type, heads)
         held = ABSENT if now is None or now.deleted else now.version
         if expect != held:
@@ -209,7 +211,6 @@ class Transaction:
                 safe="Nothing was written.",
                 mend=f"Read it again (`periplus show {item_id}`) and repeat the change.",
             )
-        return heads
 
     def _draft(
         self, heads: list[Head], action: str, item_type: str, item_id: str, parents: tuple[str, ...],

@@ -100,7 +100,7 @@ class SegmentWriter:
         self._place = (0, 0)
         self._paths: tuple[int, str] = (0, "")
         self._mark_fd = -1
-        self._known_writer: Writer | None = None
+        self.known_writer: Writer | None = None  # whose records were read back once
         self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
         self._settled: tuple[Callable[[], bool], Callable[[], bool]] | None = None  # see ``settle``
         self._stamps: tuple[FolderStamp, FolderStamp] | None = None  # of the folders that ``_settled`` asks
@@ -163,10 +163,6 @@ class SegmentWriter:
     def took_epoch(self, epoch: int) -> None:
         """Go on in the flush map's ``epoch``, which somebody else of this process found in order under the lock."""
         self._epoch = epoch
-
-    def knows(self, writer: Writer) -> bool:
-        """Whether records of that writer were read back once."""
-        return writer is self._known_writer
 
     def is_in_place(self) -> bool:
         """Whether the folders have the names that they had when all was validated.
@@ -299,11 +295,11 @@ class SegmentWriter:
                 salt, txn, summary, payload, ref, deleted, voids, durable,
             )  # fmt: skip
             line, leaf = encode_line(record)
-            if not version or writer is not self._known_writer:
+            if not version or writer is not self.known_writer:
                 # What a transaction makes of state is of the right types; what it passes through, and who writes, is
                 # read back once.
                 decode_line(line[:-1])
-                self._known_writer = writer
+                self.known_writer = writer
             if line.find(b"\n") != len(line) - 1:
                 raise AssertionError("a record of more than one line would have been written")
             lines.append(line)
