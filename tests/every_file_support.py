@@ -275,7 +275,7 @@ def put_back(arena: Arena) -> None:
         if status is None or stat.S_IMODE(status.st_mode) != stat.S_IMODE(good.stat().st_mode):
             path.chmod(stat.S_IMODE(good.stat().st_mode))
     identity = json.loads(Path(arena.root, "journal/lineage.json").read_text())
-    if identity["inode"] != Path(arena.root, "journal/lineage.json").stat().st_ino:
+    if identity["inode"] != Path(arena.root, "journal/lineage.json").stat().st_ino or identity.get("generation"):
         settle(arena.root)
 
 

@@ -39,6 +39,7 @@ def settle(root: str) -> None:
     path = Path(root, "journal", "lineage.json")
     status = path.stat()
     own = json.loads(path.read_text()) | {
+        "generation": 0,
         "host": os.uname().nodename,
         "device": status.st_dev,
         "inode": status.st_ino,

@@ -10,6 +10,7 @@ __all__ = [
     "TEMPORARY_SUFFIX",
     "Files",
     "FolderWatch",
+    "generation_of",
     "name_new",
     "open_plain",
     "read_at",
@@ -32,6 +33,7 @@ from periplus.base.errors import RefusedError, environment_failure
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
@@ -266,6 +268,23 @@ def open_plain(path: str) -> int:
         os.close(fd)
         raise OSError(errno.EINVAL, "Not a plain file", path)
     return fd
+
+
+def generation_of(fd: int) -> int:
+    """What tells the file's inode from an earlier or later one of its number; 0 where the file system does not say.
+
+    A number is given again at once on ext4 and XFS: a folder that is removed and put back has the same ones.
+    """
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+
+    found = bytearray(8)
+    try:
+        fcntl.ioctl(fd, _GET_GENERATION, found)
+    except OSError:
+        return 0
+    return int.from_bytes(found[:4], sys.byteorder)
 
 
 def read_at(fd: int, wanted: int, offset: int) -> bytes:

@@ -140,6 +140,7 @@ def examine(
         problems += _check_surroundings(journal)
         problems += _check_plain(journal)
         problems += _check_lock(journal)
+        problems += _check_damage(journal, problems)
         live = sum(not entity.deleted for entity in entities.values())
     finally:
         found.rebuilt.close()
@@ -210,6 +211,13 @@ def _check_lineage(
         yield Problem("error", str(error), getattr(error, "path", None) or reader.folder)
     finally:
         found.rebuilt.commit()
+
+
+def _check_damage(journal: Journal, problems: list[Problem]) -> Iterator[Problem]:
+    """What keeps the journal from being written to, where no other check has said it: records that only the index knows."""
+    damage = journal.damage
+    if damage is not None and not any(problem.severity == "error" for problem in problems):
+        yield Problem("error", damage.wrong, damage.path or "", damage.offset or 0, damage.seq or 0, damage.mend)
 
 
 def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple[Change | None, Problem | None]:

@@ -175,6 +175,12 @@ class Index:
         rows = self.db.execute("SELECT lineage, segment, offset, next_seq, sum FROM watermarks")
         return {row[0]: Position(*row[1:]) for row in rows}
 
+    def last_seq(self, lineage: str) -> int:
+        """The seq of the lineage's last record here; 0 where there is none."""
+        for (found,) in self.db.execute("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,)):
+            return found or 0
+        return 0
+
     def heads(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
         if not self.db.has_row(_HAS_HEAD, key):  # at a third of the price: what is written first has none

@@ -35,7 +35,7 @@ from periplus.journal.overlay import Added, names_in
 from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader, place_of
 from periplus.journal.receipt import Pending, receipt_of
-from periplus.journal.settings import LineageFile, mint_lineage, read_lineage, read_settings
+from periplus.journal.settings import LineageFile, is_written_here, mint_lineage, read_lineage, read_settings
 from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
 
@@ -135,6 +135,9 @@ class Journal(JournalReader):
         """``mutate`` but for what follows from what was written."""
         if not self._lock.is_open and not os.path.isdir(self.layout.journal):
             read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
+            self.refresh()
+            if self.damage is not None:  # the journal was taken out of its store
+                raise self.damage
             self.files.make_folder(self.layout.journal)
         with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
             if not is_in_place or not self._is_caught_up():
@@ -296,7 +299,10 @@ class Journal(JournalReader):
         if self._own is None:
             if read_settings(self.layout).store.id != self.store_id:
                 raise self._replaced()
-            self._own = self._find_own() or self._mint()
+            self._own = self._find_own()
+            if self._own is None and self.damage is not None:
+                raise self.damage  # before anything is begun beside what is missing
+            self._own = self._own or self._mint()
             self.lineages()
         else:
             names = self._folder.names()
@@ -307,6 +313,8 @@ class Journal(JournalReader):
                 found = read_lineage(self.layout)
                 if found is None or (found.lineage, found.store) != (self._own.lineage, self._own.store):
                     raise self._replaced()
+                if not is_written_here(self.layout, found):
+                    raise self._replaced()  # by a copy of it: whoever opens that begins a lineage
                 self._own_place = place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store != self.store_id:

@@ -175,10 +175,13 @@ class JournalReader:
         except NewerFormatError:
             raise
         except DamageError as error:
+            gone = None
             if self._is_index_wrong():
-                self.renew_derived()
-                return
-            self.damage = error
+                gone = self._put_back()
+                if gone is None:
+                    self.renew_derived()
+                    return
+            self.damage = gone or error
             self._forget()
             self._read_on(salvage=True)
 
@@ -408,10 +411,28 @@ class JournalReader:
         """
         if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
             return False
-        from periplus.journal.stated import is_sound
+        from periplus.journal.stated import sound_end
 
         marked = {self.lineage: self._marked_seq()}
-        return all(is_sound(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
+        found = (sound_end(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
+        return None not in found
+
+    def _put_back(self) -> DamageError | None:
+        """What is wrong where our lineage, sound as it is, has fewer records than were in the index once.
+
+        A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
+        be older than the index that was copied with it, and does not write the lineage that it was copied with.
+        """
+        from periplus.journal.stated import put_back, sound_end
+
+        if self.copied_from or not self.syncs:
+            return None
+        for lineage in [self.lineage] if self.lineage else self.index.watermarks():
+            end = sound_end(self.layout, self.reader(lineage), 0) or START
+            gone = put_back(self.layout, lineage, end, self.index)
+            if gone is not None:
+                return gone
+        return None
 
     def _heal_index(self) -> None:
         """Build an index that was found damaged anew; in memory where its file may not be removed."""

@@ -96,9 +96,12 @@ def repair(
     ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy. What keeps a store from being opened at all
     is for ``periplus.journal.rescue``, which goes before.
 
-    Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure.
+    Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure; DamageError where
+    there is no journal to repair.
     """
     _refuse_other_store(journal)
+    if journal.damage is not None and not journal.lineages():
+        raise journal.damage  # the journal was taken out of its store
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources], journal.objects.packing)

@@ -23,7 +23,7 @@ import msgspec
 
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
-from periplus.base.files import Files, read_plain, write_all
+from periplus.base.files import Files, generation_of, open_plain, read_plain, write_all
 from periplus.base.ids import is_id, new_id
 from periplus.base.plain_toml import plain_tables
 from periplus.journal.layout import FORMAT_VERSION, Layout
@@ -69,8 +69,9 @@ class Settings(msgspec.Struct, frozen=True):
 class LineageFile(msgspec.Struct, frozen=True):
     """``lineage.json``: the sequence of records that this clone, and it alone, writes.
 
-    ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told. ``previous`` is
-    the lineage that this clone wrote before it was copied or restored, empty where there was none.
+    ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told; ``generation`` tells
+    the inode from a later one of its number, 0 where the file system does not say. ``previous`` is the lineage that this
+    clone wrote before it was copied or restored, empty where there was none.
     """
 
     lineage: str
@@ -80,6 +81,7 @@ class LineageFile(msgspec.Struct, frozen=True):
     device: int
     inode: int
     previous: str = ""
+    generation: int = 0
 
 
 def new_settings_text(store_id: str) -> str:
@@ -217,9 +219,17 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
     """
     try:
         status = os.stat(layout.lineage, follow_symlinks=False)
+        if (os.uname().nodename, status.st_dev, status.st_ino) != (own.host, own.device, own.inode):
+            return False
+        if not own.generation:
+            return True
+        fd = open_plain(layout.lineage)
+        try:
+            return generation_of(fd) in (0, own.generation)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise environment_failure(error, "look at", layout.lineage) from error
-    return (os.uname().nodename, status.st_dev, status.st_ino) == (own.host, own.device, own.inode)
 
 
 def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
@@ -246,6 +256,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
                 device=status.st_dev,
                 inode=status.st_ino,
                 previous=previous,
+                generation=generation_of(fd),
             )
             write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
             files.sync(fd)

@@ -1,11 +1,14 @@
-"""Whether a foreign lineage is as long here as the head says that was taken in with it: what is cut off its end leaves no gap."""
+"""Whether a lineage is as long here as something else says that it was: what is cut off its end leaves no gap.
+
+Of a foreign one the head says so that was taken in with it; of ours the index, into which only durable records come.
+"""
 
 from __future__ import annotations
 
-__all__ = ["cut_short", "is_sound", "stated_size"]
+__all__ = ["cut_short", "put_back", "sound_end", "stated_size"]
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,6 +16,9 @@ from periplus.base.errors import DamageError
 from periplus.base.files import read_plain
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, LineageReader, Position
+
+if TYPE_CHECKING:
+    from periplus.journal.index import Index
 
 _HEAD_BYTES_MAX: Final = 65_536
 
@@ -48,12 +54,33 @@ def cut_short(layout: Layout, reader: LineageReader, end: Position) -> DamageErr
     )  # fmt: skip
 
 
-def is_sound(layout: Layout, reader: LineageReader, durable_seq: int | None) -> bool:
-    """Whether the lineage is sound from its beginning; ``durable_seq`` is None for a foreign one."""
+def sound_end(layout: Layout, reader: LineageReader, durable_seq: int | None) -> Position | None:
+    """Where the lineage ends, if it is sound from its beginning, else None; ``durable_seq`` is None for a foreign one."""
     end = START
     try:
         for chunk in reader.read_from(START, durable_seq or 0):
             end = chunk.end
     except DamageError:
-        return False
-    return durable_seq is not None or cut_short(layout, reader, end) is None
+        return None
+    return end if durable_seq is not None or cut_short(layout, reader, end) is None else None
+
+
+def put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
+    """What is wrong where our own ``lineage`` ends at ``end``, before the end of what the index was made of.
+
+    That is asked only where the index does not fit the records, and it is believed only where its rows agree with its
+    watermark: else the index is what is wrong.
+    """
+    last = index.watermarks().get(lineage, START).next_seq - 1
+    if last < end.next_seq or index.last_seq(lineage) != last:
+        return None
+    return DamageError(
+        f"put back to an earlier state: records {end.next_seq} to {last} were acknowledged and are missing",
+        path=layout.lineage_folder(lineage),
+        offset=end.offset,
+        seq=end.next_seq,
+        safe="What is there stays readable; nothing is written, and the index is kept, which knows of the others.",
+        mend="Bring the later state of the journal back"
+        + (", or let `periplus doctor --repair` restore what the index has" if end.segment else "")
+        + f"; to go on without, remove {layout.index}.",
+    )
