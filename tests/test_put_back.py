@@ -112,6 +112,15 @@ def test_who_has_the_store_open_is_told_too(store, tmp_path):
     assert check_whole(store).first_seq == 8
 
 
+def test_a_journal_that_is_taken_away_under_the_lock_is_told(store, tmp_path):
+    with open_journal(store) as journal:
+        journal.mutate(put(7), WRITER)
+        with journal.writing():
+            os.rename(Path(store, "journal"), tmp_path / "aside")
+            with pytest.raises(EnvironmentFailure, match="no longer the store that was opened"):
+                journal._own_lineage()
+
+
 def test_who_has_the_store_open_does_not_write_the_lineage_of_a_copy(store, tmp_path):
     with open_journal(store) as journal:
         old = journal.mutate(put(7), WRITER)

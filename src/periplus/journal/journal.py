@@ -305,7 +305,12 @@ class Journal(JournalReader):
             self._own = self._own or self._mint()
             self.lineages()
         else:
-            names = self._folder.names()
+            try:
+                names = self._folder.names()
+            except FileNotFoundError:  # taken away since the lock was had
+                raise self._replaced() from None
+            except OSError as error:
+                raise environment_failure(error, "list", self.layout.journal) from error
             if names is self._own_names:
                 return self._own.lineage
             place = place_of(self.layout.lineage)
