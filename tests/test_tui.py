@@ -21,6 +21,7 @@ from tests.test_cli_run import BROKEN, CHECK, CHECKS, MENDED, MENDS, READS, says
 
 from cli_support import PERIPLUS
 from periplus.tui.conversation import chosen, meant, mentions_in
+from periplus.tui.terminal import is_hung_up
 
 __all__ = ["shell"]  # a fixture
 pytest.importorskip("prompt_toolkit")
@@ -197,6 +198,19 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
         assert "look again" in json.dumps(fake.bodies()[0])
         window.press("C-d")
         window.wait_for("ended 0")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_terminal_is_hung_up_before_its_processes_are_told(monkeypatch, is_told):
+    ours, its = pty.openpty()
+    try:
+        assert not is_hung_up(its)
+        os.close(ours)
+        if not is_told:
+            monkeypatch.setattr("os.isatty", lambda _: True)
+        assert is_hung_up(its)
+    finally:
+        os.close(its)
 
 
 def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell):

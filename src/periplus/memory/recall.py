@@ -487,9 +487,9 @@ class _View:
     def _newer(self, item_id: str) -> set[str]:
         """All that came after ``item_id`` in its chains: what is between need not match, and does not count less for it."""
         rows = self.db.execute(
-            "WITH RECURSIVE newer (id) AS (SELECT item_id FROM replaced WHERE target = ?1 UNION SELECT item_id FROM replaced, newer"
-            " WHERE target = newer.id LIMIT ?2) SELECT id FROM newer WHERE id <> ?1",
-            (item_id, _CHAIN_MAX),
+            "WITH RECURSIVE newer (id) AS (SELECT item_id FROM replaced WHERE target = ? UNION SELECT item_id FROM replaced, newer"
+            " WHERE target = newer.id LIMIT ?) SELECT id FROM newer WHERE id <> ?",
+            (item_id, _CHAIN_MAX, item_id),
         )
         return {str(row[0]) for row in rows}
 

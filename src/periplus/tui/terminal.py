@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["talk"]
+__all__ = ["is_hung_up", "talk"]
 
 import os
+import select
 import signal
 from collections.abc import Iterable
 from typing import Any, Final
@@ -59,13 +60,23 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
                 except KeyboardInterrupt:
                     conversation.stop()
                 except (EOFError, OSError) as error:
-                    if not os.isatty(0):
+                    if is_hung_up(0):
                         signal.raise_signal(signal.SIGHUP)  # the terminal is gone, and its own signal may come too late
                     elif isinstance(error, OSError):
                         raise
                     break
         finally:
             conversation.leave()
+
+
+def is_hung_up(fd: int) -> bool:
+    """Whether nobody is at the other side of a terminal any more.
+
+    It is a terminal until its processes have been told, and reading from it ends before that: so both are asked.
+    """
+    poll = select.poll()
+    poll.register(fd, 0)  # a hang-up is told unasked
+    return not os.isatty(fd) or any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _paths(root: str, begun: str) -> list[str]:
