@@ -134,6 +134,20 @@ def test_who_has_the_store_open_does_not_write_the_lineage_of_a_copy(store, tmp_
         assert journal.mutate(put(8), WRITER).lineage != old.lineage
 
 
+def test_an_index_that_is_damaged_besides_is_built_anew(store, tmp_path):
+    put_back(tmp_path / "earlier", Path(store, "journal"))
+    index = Path(store, "index.sqlite")
+    with sqlite3.connect(index) as db:
+        ((page, size),) = db.execute(
+            "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'records'"
+        )
+    db.close()
+    whole = index.read_bytes()
+    place = slice((page - 1) * size, page * size)
+    index.write_bytes(whole[: place.start] + whole[place][::-1] + whole[place.stop :])
+    check_whole(store, count=4)
+
+
 def test_an_index_whose_rows_do_not_say_so_is_what_is_wrong(store):
     with sqlite3.connect(Path(store, "index.sqlite")) as db:
         db.execute("UPDATE watermarks SET next_seq = next_seq + 3, offset = offset + 1000")

@@ -27,7 +27,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.index import HistoryNeededError, Index, IndexedRecord, View, payload_in
+from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
@@ -427,11 +427,14 @@ class JournalReader:
 
         if self.copied_from or not self.syncs:
             return None
-        for lineage in [self.lineage] if self.lineage else self.index.watermarks():
-            end = sound_end(self.layout, self.reader(lineage), 0) or START
-            gone = put_back(self.layout, lineage, end, self.index)
-            if gone is not None:
-                return gone
+        try:
+            for lineage in [self.lineage] if self.lineage else self.index.watermarks():
+                end = sound_end(self.layout, self.reader(lineage), 0) or START
+                gone = put_back(self.layout, lineage, end, self.index)
+                if gone is not None:
+                    return gone
+        except IndexDamageError:
+            pass  # what it says is not to be believed
         return None
 
     def _heal_index(self) -> None:
