@@ -76,8 +76,8 @@ def test_a_text_that_is_nowhere(told):
 
 def test_a_dry_run_does_not_complain_of_files_that_would_be_rewritten(told):
     told("doctor", "--compact")
-    done = told("redact", "--secret-file", "-", "--reason", "why", "--dry-run", stdin=SECRET)
-    assert "not reached" not in done.out
+    done = told.json("redact", "--secret-file", "-", "--reason", "why", "--dry-run", stdin=SECRET)
+    assert [one.where for one in done.not_reached] == ["the agent's own record of session 5e551011 (claude-code)"]
 
 
 def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_path):
@@ -86,8 +86,9 @@ def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_pa
     git(tmp_path, "init", "-q", "--bare", "hub.git")
     told("sync", "--with", hub)
     found = told.json("redact", "--secret-file", "-", "--reason", "why", stdin=SECRET).not_reached
-    assert len(found) == 3, found
-    history, synced, remote = found
+    assert len(found) == 4, found
+    history, transcript, synced, remote = found
+    assert transcript.where == "the agent's own record of session 5e551011 (claude-code)"
     assert history.where.startswith("git's history of .periplus/entities/trap/")
     assert "sync --with" in synced.next
     assert "gc --prune=now" in remote.next

@@ -82,7 +82,7 @@ def trail_out(imported: ImportedTrail) -> TrailOut:
     from periplus.cli.trail_schemas import TrailOut
 
     children = [trail_out(child) for child in imported.children]
-    return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children)
+    return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children, imported.withheld)
 
 
 def run_out(run: Run) -> RunOut:

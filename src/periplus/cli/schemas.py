@@ -504,7 +504,8 @@ class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
 
 class TransferOut(msgspec.Struct):
     """What came (``in``) or went (``out``) of one lineage: ``records`` of them, from ``first`` to ``last``, none where it is 0.
-    ``held`` is how many of its records the receiving side has now; ``objects_missing`` are held on neither side.
+    ``held`` is how many of its records the receiving side has now; ``objects_missing`` are held on neither side,
+    ``objects_left_out`` were redacted where they would go.
     """
 
     lineage: str
@@ -516,6 +517,7 @@ class TransferOut(msgspec.Struct):
     objects: int
     object_bytes: int
     objects_missing: int
+    objects_left_out: int
     held: int
 
 

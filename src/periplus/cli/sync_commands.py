@@ -67,7 +67,7 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         report.place, report.store, report.dry_run,
         [
             TransferOut(one.lineage, one.direction, one.records, one.first_seq, one.last_seq, one.size, one.objects,
-                        one.object_bytes, one.objects_missing, one.held)
+                        one.object_bytes, one.objects_missing, one.objects_left_out, one.held)
             for one in report.transfers if one.refused is None
         ],
         refusals, [f"{kind}/{item}" for kind, item in report.conflicts], report.left,
@@ -115,6 +115,11 @@ def _told(one: Transfer, place: str, would: str) -> str:
     numbers = f"{one.first_seq:,}" if one.records == 1 else f"{one.first_seq:,} to {one.last_seq:,}"
     objects = f", {one.objects:,} object{'s' if one.objects != 1 else ''}" if one.objects else ""
     missing = f", {one.objects_missing:,} missing there" if one.objects_missing else ""
+    missing += (
+        f", {one.objects_left_out:,} left out that {'was' if one.objects_left_out == 1 else 'were'} redacted"
+        if one.objects_left_out
+        else ""
+    )
     record = f"record{'s' if one.records != 1 else ''} {numbers}"
     return f"{visible(one.lineage)}: {record} {way} {visible(place)} ({one.size:,} bytes{objects}{missing})"
 

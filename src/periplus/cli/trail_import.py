@@ -176,5 +176,7 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
         yield f"{indent}  {paint.warn}no records, and left out{paint.end}: line {lines}"
     if value.get("masked"):
         yield f"{indent}  {paint.warn}{value['masked']} secrets masked{paint.end}"
+    if trail.withheld:
+        yield f"{indent}  {counted(trail.withheld, 'texts')} that {'was' if trail.withheld == 1 else 'were'} redacted stay{'s' if trail.withheld == 1 else ''} out"
     for child in trail.children:
         yield from _import_lines(face, child, indent + "  ")

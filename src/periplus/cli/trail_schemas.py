@@ -46,12 +46,15 @@ from periplus.cli.schemas import EntityOut
 
 
 class TrailOut(msgspec.Struct):
-    """``value`` is the trail's card: what the journal announced of it."""
+    """``value`` is the trail's card: what the journal announced of it. ``withheld`` counts texts that were redacted, and that an
+    import left out again.
+    """
 
     id: str
     changed: bool
     value: dict[str, Any]
     children: list[TrailOut]
+    withheld: int = 0
 
 
 class FailureOut(msgspec.Struct):

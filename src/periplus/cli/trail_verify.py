@@ -14,6 +14,7 @@ from periplus.cli.trail_inputs import named_trail
 
 if TYPE_CHECKING:
     from periplus.cli.trail_schemas import FileOut, SalvageOut
+    from periplus.journal.removed import Removed
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
@@ -37,11 +38,12 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     check_salvage(face, arguments.trails, arguments.salvage)
     repository = check_effects(face, arguments)
     parents = _Parents(face)
+    is_redacted = _Redacted(face)
     files: list[FileOut] = []
     salvaged: SalvageOut | None = None
     for named, store, trouble in _to_verify(face, arguments.trails):
         found = named
-        files.append(_verified(found, store, trouble, key, parents))
+        files.append(_verified(found, store, trouble, key, parents, is_redacted))
         if arguments.effects and files[-1].ok:
             files[-1].effects = effects_of(face, found, store, repository)
         if arguments.salvage is not None and not files[-1].ok:
@@ -102,9 +104,31 @@ class _Parents:
             return None  # doctor says what is wrong with the object
 
 
+class _Redacted:
+    """Whether an object was taken out of this store, which is asked when the first one is missing."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._removed: Removed | None = None
+
+    def __call__(self, digest: bytes) -> bool:
+        from periplus.base.errors import PeriplusError
+        from periplus.journal.removed import Removed, taken_out
+
+        if self._removed is None:
+            self._removed = Removed()
+            try:
+                with self._face.open() as project:
+                    self._removed = taken_out(project.journal)
+            except PeriplusError:
+                pass  # without a store nothing was redacted
+        return digest in self._removed
+
+
 def _verified(
-    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: _Parents
-) -> FileOut:
+    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: _Parents,
+    is_redacted: _Redacted,
+) -> FileOut:  # fmt: skip
     from periplus.cli.trail_schemas import FileOut, TrailCheckOut
     from periplus.trail import verify
 
@@ -112,7 +136,9 @@ def _verified(
         return FileOut(found.name, "", False, trouble, None, [TrailCheckOut("object", "error", trouble)])
     if found.data[:1] == b"\xa0":
         return _verified_flux(found)
-    report = verify(found.data, store=store, key=key, parent_of=parents if store is not None else None)
+    report = verify(
+        found.data, store=store, key=key, parent_of=parents if store is not None else None, is_redacted=is_redacted
+    )
     checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
     return FileOut(found.name, report.digest.hex(), report.ok, report.summary, report.offset, checks)
 

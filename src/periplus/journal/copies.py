@@ -10,7 +10,8 @@ __all__ = ["Copies", "stores_below"]
 
 import hashlib
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from periplus.base.errors import FormatError, PeriplusError
@@ -19,6 +20,7 @@ from periplus.base.ids import is_id
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
 from periplus.journal.segment import segment_first_seq
+from periplus.journal.stub import audited_by
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
@@ -47,6 +49,10 @@ class Copies:
 
     def line(self, lineage: str, seq: int) -> bytes | None:
         """A sound line of the record, without its newline; None where no copy has one."""
+        return next(self.lines(lineage, seq), None)
+
+    def lines(self, lineage: str, seq: int) -> Iterator[bytes]:
+        """Every sound line of the record, of whichever copy."""
         start = b'\n{"v":%d,"seq":%d,' % (RECORD_VERSION, seq)
         for first, path in self._segments.get(lineage, ()):
             if first > seq:
@@ -57,9 +63,22 @@ class Copies:
                 end = data.find(b"\n", place + 1)
                 line = data[place + 1 : end if end >= 0 else len(data)]
                 if _is_sound(line):
-                    return line
+                    yield line
                 place = data.find(start, place + 1)
-        return None
+
+    def audited(self, lineage: str) -> dict[int, set[str]]:
+        """The records of ``lineage`` whose content was taken out, by what all copies say: seq, and the SHA-256 of its stub."""
+        found: dict[int, set[str]] = {}
+        for _, path in self._segments.get(lineage, ()):
+            data = self._read(path)
+            for mark in re.finditer(rb'\n[^\n]*"action":"redact"[^\n]*', data):
+                try:
+                    record, _ = decode_line(mark[0][1:])
+                except FormatError:
+                    continue
+                for one in audited_by(record, lineage):
+                    found.setdefault(one.seq, set()).add(one.stub)
+        return found
 
     def object(self, digest: bytes) -> bytes | None:
         for store in self._objects:

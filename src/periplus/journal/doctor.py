@@ -36,6 +36,7 @@ from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
+from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
@@ -318,7 +319,8 @@ def _check_objects(
     journal: Journal, found: _Findings, read: Collection[bytes], progress: Progress
 ) -> Iterator[Problem]:
     store = journal.objects
-    wanted = {digest for digest in found.objects if digest.hex() not in found.removed_objects}
+    gone = set(taken_out(journal)) if found.removed_objects else set[bytes]()
+    wanted = found.objects - gone
     held = list(store.digests())
     for number, digest in enumerate(held):
         progress(number, len(held))
@@ -331,7 +333,10 @@ def _check_objects(
     missing = wanted - set(held)
     for digest in sorted(missing):
         yield Problem("error", "an object that a record names is missing", store.path_of(digest), mend=_REPAIR)
-    orphans = sorted(set(held) - wanted)
+    for digest in sorted(gone.intersection(held)):
+        yield Problem("warning", "an object that was redacted is here again", store.path_of(digest),
+                      mend="Repeat `periplus redact`: it goes with what else was taken out.")  # fmt: skip
+    orphans = sorted(set(held) - wanted - gone)
     for digest in orphans[:_ORPHANS_LISTED_MAX]:
         yield Problem("note", "an object that nothing names (left by a write that did not end)", store.path_of(digest))
     if len(orphans) > _ORPHANS_LISTED_MAX:

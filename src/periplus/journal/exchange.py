@@ -33,6 +33,7 @@ from periplus.journal.incoming import Arrival, References, objects_of
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign
 from periplus.journal.lineage import START
+from periplus.journal.removed import removed_objects
 from periplus.journal.tiles import LineageTree
 from periplus.merkle import Frontier
 
@@ -46,7 +47,7 @@ class Transfer(NamedTuple):
     """What came or went of one lineage: records ``first_seq`` to ``last_seq``, none where ``records`` is 0.
 
     ``held`` is how many of its records the receiving side has now. ``objects_missing`` are objects that neither side
-    has. ``refused`` says why nothing was taken, None where nothing was wrong.
+    has, ``objects_left_out`` were redacted where they would go. ``refused`` says why nothing was taken, None where nothing was wrong.
     """
 
     lineage: str
@@ -58,6 +59,7 @@ class Transfer(NamedTuple):
     objects: int = 0
     object_bytes: int = 0
     objects_missing: int = 0
+    objects_left_out: int = 0
     held: int = 0
     refused: PeriplusError | None = None
 
@@ -218,6 +220,11 @@ class _Run:
             data = source.fetch(lineage, chunk.segment)[: cuts[chunk.segment]]
             held = outlet.holds(lineage, chunk.segment, data)
             is_anew |= held is False  # what was taken out here is still there
+            is_anew |= any(
+                outlet.has_object(lineage, one) and not source.objects.has(one)
+                for entry in taken
+                for one in removed_objects(entry, lineage)
+            )
             if held is None or taken[-1].record.seq > before:
                 changed.append(chunk.segment)
         wanted = sorted(cuts) if is_anew else changed

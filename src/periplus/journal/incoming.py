@@ -43,6 +43,7 @@ from periplus.journal.heads import Peer, Seen, read_peer, write_peer
 from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
+from periplus.journal.removed import Removed, removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import objects_removed_by, unaudited
@@ -56,11 +57,14 @@ _EMPTYING_BYTES_MAX: Final = 64 << 20
 
 
 class ObjectCount(NamedTuple):
-    """Objects that go along, their bytes, and those that the source has not got either."""
+    """Objects that go along, their bytes, those that the source has not got either, and those that a redaction took out
+    where they would come: they are left out.
+    """
 
     objects: int
     size: int
     missing: int
+    left_out: int
 
 
 class _Part(NamedTuple):
@@ -80,6 +84,8 @@ class Arrival:
         self.touched: set[tuple[str, str]] = set()
         self.emptied_seqs: set[int] = set()  # records of ours whose content was taken out where they come from
         self._doomed: set[bytes] = set()
+        self._is_removing = False  # objects that the target holds were taken out where the records come from
+        self._removed: Removed | None = None
         self._target = target
         self._source = source
         self._store = store
@@ -110,7 +116,10 @@ class Arrival:
             raise self._refused(error) from error
 
     def objects(self, references: References) -> Iterator[tuple[bytes, bool]]:
-        """The objects that the new records need and the target lacks; True for those that a record cannot be without."""
+        """The objects that the new records need and the target lacks; True for those that a record cannot be without.
+
+        Raises RefusedError for a record whose payload was taken out of the target.
+        """
         seen: set[bytes] = set()
         for chunk, entries in self._new_chunks():
             for entry in entries:
@@ -119,8 +128,28 @@ class Arrival:
                     self.touched.add((record.item_type, record.item_id))
                 for digest, is_needed in self._named_by(entry, chunk.segment, references):
                     if digest not in seen and not self._target.objects.has(digest):
+                        if is_needed and self._taken_out().forbids(digest, self.lineage, record.seq):
+                            raise self._brings_back(record.seq, digest)
                         yield digest, is_needed
                     seen.add(digest)
+
+    def _taken_out(self) -> Removed:
+        """What redactions took out of the target, by what it holds and what comes."""
+        if self._removed is None:
+            self._removed = Removed()
+            for lineage in self._target.lineages():
+                self._removed.add_lineage(self._target.reader(lineage), lineage)
+            for _, entries in self._new_chunks():
+                self._removed.add(entries, self.lineage)
+        return self._removed
+
+    def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
+        return RefusedError(
+            f"{self._source.place}: record {seq} of {self.lineage} would bring back what was redacted in {self._target.place}: "
+            f"object {digest.hex()[:16]}",
+            safe=_UNTOUCHED,
+            mend="Redact it there too, then sync again. Who wants it back writes it anew where it was redacted.",
+        )
 
     def lend(self, digest: bytes) -> bytes:
         """An object from wherever it is."""
@@ -133,8 +162,11 @@ class Arrival:
 
     def take_objects(self, references: References, *, dry_run: bool) -> ObjectCount:
         """Copy the objects that the new records need, or only count them. Raises RefusedError where one is missing."""
-        count = size = missing = 0
+        count = size = missing = left_out = 0
         for digest, is_needed in self.objects(references):
+            if not is_needed and digest in self._taken_out():
+                left_out += 1
+                continue
             try:
                 data = self._source.object(self.lineage, digest)
             except NotFoundError as error:
@@ -150,7 +182,7 @@ class Arrival:
             size += len(data)
             if not dry_run:
                 self._target.objects.put(data)
-        return ObjectCount(count, size, missing)
+        return ObjectCount(count, size, missing, left_out)
 
     def commit(self) -> None:
         """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
@@ -160,10 +192,11 @@ class Arrival:
         try:
             for part in self.parts:
                 self._finish_staged(part)
-            if self.emptied_seqs:  # whoever stops behind this line is followed by one who goes on
-                write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
             if self.parts:
                 files.make_folder(folder)
+            if self.emptied_seqs or self._is_removing:  # whoever stops behind this line is followed by one who goes on
+                write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
+            if self.parts:
                 self._rename(folder)
                 files.sync_folder(layout.journal)
         except OSError as error:
@@ -179,7 +212,7 @@ class Arrival:
     @property
     def is_emptying(self) -> bool:
         """Whether content is to be removed here that was taken out elsewhere, now or when somebody stopped at it."""
-        return bool(self.emptied_seqs) or os.path.exists(self._emptying_path)
+        return bool(self.emptied_seqs) or self._is_removing or os.path.exists(self._emptying_path)
 
     @property
     def _emptying_path(self) -> str:
@@ -324,6 +357,8 @@ class Arrival:
                 if entry.record.seq in self._tail_leaves:
                     self._check_leaf(entry.record.seq, self._tail_leaves[entry.record.seq], entry.leaf)
                 self._has_stubs |= entry.record.is_stub
+                if entry.record.seq >= self._reader_start.next_seq:
+                    self._look_for_removed(entry)
             is_whole = len(taken) == len(chunk.entries)
             if taken:
                 tail = taken[-1]
@@ -341,6 +376,11 @@ class Arrival:
         self.new_bytes = sum(max(0, part.size - before.get(part.segment, 0)) for part in self.parts)
         if self._has_stubs:
             self._check_stubs()
+
+    def _look_for_removed(self, entry: Entry) -> None:
+        gone = {one for one in removed_objects(entry, self.lineage) if self._target.objects.has(one)}
+        self._doomed |= gone
+        self._is_removing |= bool(gone)
 
     def _check_stubs(self) -> None:
         at = ""

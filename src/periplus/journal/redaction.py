@@ -47,6 +47,7 @@ from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
 from periplus.journal.reading import Progress, no_progress
+from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.state import Entity, change_of
 from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_by, audited_record, make_stub
@@ -170,16 +171,17 @@ def redact(
         )
     if entities:
         _clean(journal, writer, entities)
-    _audit(journal, writer, [one for one in found if not one.is_audited], objects, reason)
+    doomed = objects | _payloads([one.entry for one in found])
+    if doomed:
+        doomed -= _named_objects(journal, found)
+    _audit(journal, writer, [one for one in found if not one.is_audited], doomed, reason)
     had_checkpoints = False
     if found or needle is not None:
         had_checkpoints = remove_checkpoints(journal)
         journal.roll()
         journal.discard_index()  # it says where records lie, and what they said
         _rewrite_segments(journal, {one.entry.record.seq: one for one in found}, needle, progress)
-    gone = [one.entry.record.payload_ref for one in found]
-    doomed = objects | {bytes.fromhex(ref.sha256) for ref in gone if ref is not None}
-    for digest in sorted(doomed - _named_objects(journal) if doomed else doomed):
+    for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
         journal.objects.remove(digest)
     had_checkpoints |= (
         remove_checkpoints(journal) if had_checkpoints else False
@@ -294,13 +296,19 @@ def _entities_to_clean(
     return result
 
 
-def _named_objects(journal: Journal) -> set[bytes]:
-    """The objects that hold the payload of a record which kept its content."""
-    refs = (
-        entry.record.payload_ref
+def _named_objects(journal: Journal, found: Iterable[_Found]) -> set[bytes]:
+    """The objects that hold the payload of a record which keeps its content: all but those ``found``."""
+    targets = {one.entry.record.seq for one in found}
+    return _payloads(
+        entry
         for lineage in journal.lineages()
         for _, entry in journal.entries(lineage, salvage=True)
+        if lineage != journal.lineage or entry.record.seq not in targets
     )
+
+
+def _payloads(entries: Iterable[Entry]) -> set[bytes]:
+    refs = (entry.record.payload_ref for entry in entries)
     return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
 
 
@@ -406,8 +414,11 @@ def _elsewhere(
         if not _is_in_file(needle, path):
             continue
         owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
+        is_index = path.startswith(layout.index)
         mend = (
-            f"Written by the clone of lineage {owner}: run `periplus redact` there, then `periplus sync` here."
+            "Made from the records: what it has goes with theirs."
+            if is_index
+            else f"Written by the clone of lineage {owner}: run `periplus redact` there, then `periplus sync` here."
             if owner
             else "Not a file that a redaction rewrites: edit it."
         )

@@ -12,7 +12,7 @@ __all__ = ["repair"]
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Final
@@ -44,11 +44,12 @@ from periplus.journal.mending import Known, Mended, Restored, restore_segment
 from periplus.journal.plain import seen_size
 from periplus.journal.projection import FILE_BYTES_MAX, has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
-from periplus.journal.record import RECORD_VERSION, version_id
+from periplus.journal.record import RECORD_VERSION, Record, decode_line, version_id
+from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
 from periplus.journal.state import Head, change_of, entity_of_head, head_of
-from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record
+from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record, make_stub
 from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.tree_check import check_tree
@@ -150,6 +151,12 @@ def _restore_lineage(
     present = set(reader.segments())
     segments = sorted(present | {first for first in known_segments if first <= max(durable, rows.last(lineage))})
     before: str | None = ""  # the sum that the next header names; None where it is not known
+    audited = copies.audited(lineage)
+    lend = _lender(journal, copies)
+
+    def load(sha256: str) -> bytes:
+        return lend(bytes.fromhex(sha256))
+
     for number, first in enumerate(segments):
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
@@ -165,7 +172,7 @@ def _restore_lineage(
                 last=last if following else max(last, look.last),
                 header=header,
                 known=lambda seq: rows.get(lineage, seq),
-                copy_of=lambda seq: copies.line(lineage, seq),
+                copy_of=lambda seq: _copied(lineage, seq, copies, audited, load),
                 allow_stubs=lineage == journal.lineage,
             )
             if restored.mended:
@@ -173,6 +180,30 @@ def _restore_lineage(
                 yield from _write_restored(journal, path, data, restored, plan, yard)
             look = _look(restored.data, b"", first, last)
         before = look.sum if look.last == last or not following else None
+
+
+def _copied(
+    lineage: str, seq: int, copies: Copies, audited: Mapping[int, Collection[str]], load: Callable[[str], bytes]
+) -> bytes | None:
+    """The record's line as a copy has it; of a record that was redacted its stub, made of the line where that is all there is."""
+    stubs = audited.get(seq)
+    if not stubs:
+        return copies.line(lineage, seq)
+    for line in copies.lines(lineage, seq):
+        record, leaf = decode_line(line)
+        stub = line if record.is_stub else _stub_again(line, record, leaf, lineage, load)
+        if stub and audited_record(stub, leaf, seq).stub in stubs:
+            return stub
+    return None
+
+
+def _stub_again(line: bytes, record: Record, leaf: bytes, lineage: str, load: Callable[[str], bytes]) -> bytes:
+    """The stub that a redaction made of the line; empty where its payload is gone: nobody can say which version it was."""
+    try:
+        change = change_of(Entry(record, 0, len(line) + 1, leaf), lineage, 0, load)
+    except PeriplusError:
+        return b""
+    return make_stub(line, leaf, change.version if change is not None else "")[:-1]
 
 
 def _known_last(journal: Journal, lineage: str) -> int:
@@ -382,10 +413,11 @@ def _restore_objects(
 ) -> Iterator[Repair]:
     looked_at: set[bytes] = set()
     lend = _lender(journal, copies)
+    removed = taken_out(journal)
     for wanted in chain([set(journal.objects.digests())], _named_objects(journal, references, lend)):
         for number, digest in enumerate(sorted(wanted - looked_at)):
             progress(number, len(wanted))
-            if journal.objects.check(digest) is None:
+            if journal.objects.check(digest) is None or (digest in removed and not journal.objects.has(digest)):
                 continue
             data, how = copies.object(digest), "restored from a copy"
             if data is None:

@@ -178,11 +178,12 @@ def _is_plain(path: str) -> bool:
 def _from_steps(project: Project, run: Run, status: Status) -> Entity | None:
     """The trail that the steps of the run make, announced as an import of the session would be."""
     from periplus.project.cards import card_of_run, is_later
+    from periplus.project.withholding import Withholding
     from periplus.trail.builder import TrailBuilder
 
-    objects = project.journal.objects
-    recorder = Recorder(project.journal, project.writer, StepMaker(mask_secrets, objects.put), _never)
-    builder = TrailBuilder(run.secret, objects.put)
+    withholding = Withholding(project)
+    recorder = Recorder(project.journal, project.writer, StepMaker(mask_secrets, withholding.put), _never)
+    builder = TrailBuilder(run.secret, withholding.put)
     steps: list[LiveStep] = []
     for live in recorder.steps(run):
         live.add_to(builder)
@@ -202,8 +203,9 @@ def _from_steps(project: Project, run: Run, status: Status) -> Entity | None:
     data = builder.finish(header, status)
     ended_ms = max(live.at_ms + (live.step.duration_ms or 0) for live in steps)
     card = card_of_run(Ended(run._replace(status=status), data, tuple(live.step for live in steps), ended_ms))
-    card |= {"format": run.format, "session_id": run.session, "object": objects.put(data).hex()}
     item_id = derived_id("trl", run.format, run.session, run.agent_id)
+    card |= {"format": run.format, "session_id": run.session}
+    withholding.put_trail(card, data, project.journal.get("trail", item_id))
     if run.agent_id:
         card["parent"] = derived_id("trl", run.format, run.session, "")
 

@@ -178,8 +178,9 @@ class ProjectHooks:
     def _made(self, events: list[HookEvent]) -> list[tuple[HookEvent, LiveStep]]:
         """The steps of events. One of which none can be made is noted and left out: the others must not wait behind it for ever."""
         from periplus.interop.hook_steps import steps_of
+        from periplus.project.withholding import Withholding
 
-        put = self._project.journal.objects.put
+        put = Withholding(self._project, is_quick=True).put
         try:
             return [(events[place], step) for place, step in steps_of(events, put)]
         except EnvironmentFailure:

@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
+from periplus.base import hashing
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.processes import is_gone, process_mark
@@ -29,6 +30,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Transaction
 from periplus.project.cards import card_of_run
 from periplus.project.fleet import fleet_observers
+from periplus.project.withholding import Withholding
 from periplus.project.worktree import LookedAt, Worktree, base_entries, standing_of, worktree_of
 from periplus.trail.gittree import SUBMODULE, TreeEntry, blob_id, tree_id
 from periplus.trail.livestep import LiveStep, StepMaker
@@ -76,6 +78,7 @@ class Recording:
         self._maker = maker
         self._worktree = worktree
         self._base: dict[str, TreeEntry] | None = None
+        self._withholding = Withholding(project)
         self._contents: dict[bytes, bytes | None] = {}  # by blob, the object that was kept, if it was
         self.run = run
 
@@ -200,7 +203,9 @@ class Recording:
             return None, 0  # it went meanwhile: how it stood is known, what it held is not
         if blob_id(data, self._worktree.algorithm) != entry.blob:
             return None, 0
-        digest = self._project.journal.objects.put(data) if self._maker.masked_bytes(data) is data else None
+        digest = None
+        if self._maker.masked_bytes(data) is data and not self._withholding.is_out(hashing.sha256(data).digest()):
+            digest = self._withholding.put(data)
         self._contents[entry.blob] = digest
         return digest, len(data)
 
@@ -220,7 +225,7 @@ def open_recording(
     How the files stand is looked at before the run begins. Where that cannot be said (a broken repository, no git) ``without`` is told
     why and the run goes on without; where there is no ``without`` that is the error, and nothing was recorded.
     """
-    maker = StepMaker(mask_secrets, project.journal.objects.put)
+    maker = StepMaker(mask_secrets, Withholding(project).put)
     recorder = _recorder(project, maker)
     if facts is None:
         run = recorder.run(run_id)
@@ -293,7 +298,7 @@ def _is_left(project: Project, recorder: Recorder, run: Run) -> bool:
 
 
 def _recorder(project: Project, maker: StepMaker | None = None) -> Recorder:
-    maker = maker or StepMaker(mask_secrets, project.journal.objects.put)
+    maker = maker or StepMaker(mask_secrets, Withholding(project).put)
     return Recorder(project.journal, project.writer, maker, lambda ended: _announced(project, ended), fleet_observers())
 
 
@@ -326,8 +331,8 @@ def _announced(project: Project, ended: Ended) -> tuple[str, Callable[[Transacti
     """Keep the trail; gives the id of its entity and what writes that."""
     run = ended.run
     card = card_of_run(ended)
-    card["object"] = project.journal.objects.put(ended.data).hex()
     item_id = derived_id("trl", "recording", run.id, "")
+    Withholding(project).put_trail(card, ended.data, project.journal.get("trail", item_id))
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)

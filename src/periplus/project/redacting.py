@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["redact_project"]
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
@@ -116,7 +116,7 @@ def _trail_rewriter(
 
 
 def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
-    """Copies that no command of ours reaches: git's history of entity files, other clones."""
+    """Copies that no command of ours reaches: git's history of entity files, what agents wrote down themselves, other clones."""
     remaining = []
     layout = project.journal.layout
     told = [(one.item_type, one.item_id) for one in done.records if one.item_type]
@@ -130,6 +130,7 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
                     f"See `git log --all -- {name}`; purge with `git filter-repo --replace-text FILE`, FILE naming the text.",
                 )
             )
+    remaining += _transcripts(project, [key for key in dict.fromkeys([*done.entities, *told]) if key[0] == "trail"])
     if not done.records and not done.objects:
         return remaining
     if os.path.isdir(layout.peers):  # heads were exchanged, or at least shown
@@ -149,3 +150,15 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
             )
         )
     return remaining
+
+
+def _transcripts(project: Project, trails: list[tuple[str, str]]) -> Iterator[Remaining]:
+    """The files that trails were imported from: agents keep them where they like."""
+    for key in trails:
+        entity = project.journal.get(*key)
+        if entity is not None and entity.value.get("source_sha256") and entity.value.get("session_id"):
+            yield Remaining(
+                f"the agent's own record of session {entity.value['session_id']} ({entity.value.get('format')})",
+                "Take it out there too: another import leaves out the texts and files that went as a whole and what trail "
+                f"{entity.item_id} withholds, and nothing else.",
+            )

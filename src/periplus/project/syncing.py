@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
@@ -19,9 +19,7 @@ from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carri
 from periplus.journal.exchange import SyncReport, Transfer, sync
 from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.layout import Layout
-from periplus.journal.record import record_of
 from periplus.journal.settings import new_settings_text
-from periplus.journal.stub import objects_removed_by
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
 from periplus.memory.types import CONTEXT_REF
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 Progress = Callable[[int, int], None]
-_ROWS_AT_ONCE: Final = 500
 
 
 class Synced(NamedTuple):
@@ -59,7 +56,7 @@ def sync_project(
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
         if candidates and other.store_id() not in ("", project.journal.store_id):
             return _foreign(project, other, dry_run=dry_run, progress=tell)
-        report = sync(project.journal, other, references=_going_along(project.journal), dry_run=dry_run, progress=tell)
+        report = sync(project.journal, other, references=_going_along, dry_run=dry_run, progress=tell)
     return Synced(report, None)
 
 
@@ -68,47 +65,20 @@ def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
     return _objects_named(entity, lend, None)
 
 
-def _going_along(journal: Journal) -> Callable[[Entity, Callable[[bytes], bytes]], set[bytes]]:
+def _going_along(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
     """As ``named_objects``, and what an import kept of files, where it is to be had.
 
-    Nobody has to have kept it: it is never missing, and what is broken is told where it lies. What was taken out of this store does not
-    come back by it.
+    Nobody has to have kept it: it is never missing, and what is broken is told where it lies.
     """
-    gone: list[set[bytes]] = []
 
-    def named(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-        def is_to_be_had(digest: bytes) -> bool:
-            if not gone:
-                gone.append(_taken_out(journal))
-            if digest in gone[0]:
-                return False
-            try:
-                lend(digest)
-            except (NotFoundError, DamageError):
-                return False
-            return True
+    def is_to_be_had(digest: bytes) -> bool:
+        try:
+            lend(digest)
+        except (NotFoundError, DamageError):
+            return False
+        return True
 
-        return _objects_named(entity, lend, is_to_be_had)
-
-    return named
-
-
-def _taken_out(journal: Journal) -> set[bytes]:
-    """The objects that redactions removed, by the records that we hold."""
-    from periplus.base.digests import is_digest_text
-
-    journal.project()
-    journal.need_history()
-    found: set[bytes] = set()
-    where = "lineage = ? AND seq >= ? AND +action = 'redact' ORDER BY seq"
-    for lineage in journal.lineages():
-        seq = 0
-        while rows := journal.index.records(where, (lineage, seq), _ROWS_AT_ONCE):
-            for row in rows:
-                removed = objects_removed_by(record_of(journal.line_at(row)), lineage)
-                found |= {bytes.fromhex(one) for one in removed if is_digest_text(one)}
-            seq = rows[-1].seq + 1
-    return found
+    return _objects_named(entity, lend, is_to_be_had)
 
 
 def _objects_named(entity: Entity, lend: Callable[[bytes], bytes], holds: Callable[[bytes], bool] | None) -> set[bytes]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
     from periplus.journal.doctor import Problem
     from periplus.project.project import Project
+    from periplus.project.withholding import Withholding
     from periplus.trail import Report
 
 Progress = Callable[[int, int], None]
@@ -36,11 +37,14 @@ TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 
 
 class ImportedTrail(NamedTuple):
-    """``entity`` announces the trail; ``changed`` is False where the store held just this one already."""
+    """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
+    redaction took out and that were left out again.
+    """
 
     entity: Entity
     changed: bool
     children: tuple[ImportedTrail, ...]
+    withheld: int = 0
 
 
 class TrailFile(NamedTuple):
@@ -61,30 +65,34 @@ def import_sessions(
 ) -> list[ImportedTrail]:
     """As ``Project.import_transcripts`` says; with ``session`` only the one of that name."""
     from periplus.interop import import_transcripts
+    from periplus.project.withholding import Withholding
 
+    withholding = Withholding(project)
     sessions = import_transcripts(
         path,
         trail_key=_trail_key(project),
-        put_object=project.journal.objects.put,
+        put_object=withholding.put,
         format=source_format,
         progress=progress,
         folder=project.folder if only_here else None,
     )
-    return [_announce(project, one, "") for one in sessions if not session or one.session_id == session]
+    return [_announce(project, withholding, one, "") for one in sessions if not session or one.session_id == session]
 
 
 def import_history(project: Project, repository: str, *, commits_max: int, progress: Progress | None) -> ImportedTrail:
     """As ``Project.import_git`` says."""
     from periplus.interop import import_git
+    from periplus.project.withholding import Withholding
 
+    withholding = Withholding(project)
     imported = import_git(
         repository,
         trail_key=_trail_key(project),
-        put_object=project.journal.objects.put,
+        put_object=withholding.put,
         commits_max=commits_max,
         progress=progress,
     )
-    return _announce(project, imported, "")
+    return _announce(project, withholding, imported, "")
 
 
 def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile:
@@ -120,7 +128,10 @@ class TrailReadings:
     """
 
     def __init__(self, project: Project) -> None:
+        from periplus.project.withholding import Withholding
+
         self._journal = project.journal
+        self._withholding = Withholding(project)
         self.read: set[bytes] = set()
         self.reports: dict[bytes, Report] = {}
 
@@ -155,7 +166,7 @@ class TrailReadings:
         try:
             held = self._journal.get("trail", item_id)
             if held is not None and held.value.get("object") == own:
-                self.reports[bytes.fromhex(own)] = verify(data, store=self)
+                self.reports[bytes.fromhex(own)] = verify(data, store=self, is_redacted=self._withholding.is_out)
         except PeriplusError:
             pass  # whoever asks for the report that is missing meets it again, and tells
 
@@ -165,8 +176,10 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
     known already, by object.
     """
     from periplus.journal.doctor import Problem
+    from periplus.project.withholding import Withholding
     from periplus.trail import verify
 
+    withholding = Withholding(project)
     objects = project.journal.objects
     for entity in project.journal.entities("trail"):
         own = bytes.fromhex(str(entity.value["object"]))
@@ -176,7 +189,7 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
                 data = objects.get(own)
             except PeriplusError:
                 continue
-            report = verify(data, store=objects)
+            report = verify(data, store=objects, is_redacted=withholding.is_out)
         if not report.ok:
             yield Problem("error", f"trail {entity.item_id}: {report.summary}", project.root)
         elif report.digest.hex() != entity.value.get("digest"):
@@ -206,13 +219,15 @@ def _trail_key(project: Project) -> bytes:
     return trail_key(journal.layout)
 
 
-def _announce(project: Project, imported: Imported, parent: str) -> ImportedTrail:
+def _announce(project: Project, withholding: Withholding, imported: Imported, parent: str) -> ImportedTrail:
     """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
     session = imported.session_id or imported.source_sha256.hex()
     item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
-    children = tuple(_announce(project, child, item_id) for child in imported.children)
+    children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
     card = card_of(imported, parent)
-    card["object"] = project.journal.objects.put(imported.trail).hex()  # an object that was lost is healed by it
+    withheld = withholding.put_trail(
+        card, imported.trail, project.journal.get("trail", item_id)
+    )  # a lost object is healed by it
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
@@ -223,7 +238,7 @@ def _announce(project: Project, imported: Imported, parent: str) -> ImportedTrai
     changed = bool(project.journal.mutate(write, project.writer).versions)
     entity = project.journal.get("trail", item_id)
     assert entity is not None
-    return ImportedTrail(entity, changed or any(child.changed for child in children), children)
+    return ImportedTrail(entity, changed or any(child.changed for child in children), children, withheld)
 
 
 def _read_file(path: str) -> bytes:

@@ -22,6 +22,7 @@ from periplus.trail.parts import Parts, is_concatenation, parts_digest
 from periplus.trail.reader import TrailReader
 from periplus.trail.signing import is_signed_soundly
 
+IsRedacted: TypeAlias = Callable[[bytes], bool]
 Verdict: TypeAlias = Literal["ok", "warning", "error", "skipped"]
 
 _NAMED_MAX: Final = 5  # of many faults of one kind, so many are named
@@ -73,28 +74,35 @@ class Report(NamedTuple):
         )
 
 
+def _nothing_is(_digest: bytes) -> bool:
+    return False
+
+
 def verify(
     data: bytes,
     *,
     store: ObjectReader | None = None,
     key: bytes | None = None,
     parent_of: Callable[[bytes], bytes | None] | None = None,
+    is_redacted: IsRedacted = _nothing_is,
 ) -> Report:
     """Verify the trail in ``data``; bytes that are no trail give a report as well.
 
     Of a concatenation every part is verified, as a check of its own, and ``key`` must have signed the whole.
 
     ``store`` holds the objects that the trail refers to; ``key`` is the Ed25519 public key (32 bytes) that must have
-    signed it; ``parent_of`` gives the bytes of the trail with a trail digest, None where it is not at hand.
+    signed it; ``parent_of`` gives the bytes of the trail with a trail digest, None where it is not at hand. A text of which
+    ``is_redacted`` is true was taken out of the store: that it is not there is no error.
     """
     if is_concatenation(data):
-        return _verify_parts(data, store, key, parent_of)
-    return _verify_trail(data, store, key, parent_of)
+        return _verify_parts(data, store, key, parent_of, is_redacted)
+    return _verify_trail(data, store, key, parent_of, is_redacted)
 
 
 def _verify_trail(
-    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None
-) -> Report:
+    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None,
+    is_redacted: IsRedacted,
+) -> Report:  # fmt: skip
     try:
         reader = TrailReader(data)
     except (FormatError, NewerFormatError) as error:
@@ -109,21 +117,22 @@ def _verify_trail(
         *_check_identity(reader, identity),
         _check_signature(reader, key),
         _check_parents(reader, parent_of),
-        _check_objects(reader, store),
+        _check_objects(reader, store, is_redacted),
     )
     return Report(checks, _summary(reader, checks), identity.digest)
 
 
 def _verify_parts(
-    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None
-) -> Report:
+    data: bytes, store: ObjectReader | None, key: bytes | None, parent_of: Callable[[bytes], bytes | None] | None,
+    is_redacted: IsRedacted,
+) -> Report:  # fmt: skip
     try:
         parts = Parts(data)
     except (FormatError, NewerFormatError) as error:
         place = f" at byte {error.offset:,}" if error.offset is not None else ""
         wrong = Check("framing", "error", error.wrong, error.offset)
         return Report((wrong,), f"not a sound concatenation: {error.wrong}{place}", b"")
-    reports = [_verify_trail(file, store, None, parent_of) for file in parts.files()]
+    reports = [_verify_trail(file, store, None, parent_of, is_redacted) for file in parts.files()]
     digest = parts_digest([report.digest for report in reports])
     is_whole = digest == parts.digest
     found = [
@@ -268,13 +277,14 @@ class _Tally(NamedTuple):
     absent: list[str]
     wrong: list[str]
     not_kept: int
+    redacted: int
 
 
-def _check_objects(reader: TrailReader, store: ObjectReader | None) -> Check:
+def _check_objects(reader: TrailReader, store: ObjectReader | None, is_redacted: IsRedacted) -> Check:
     if store is None:
         objects = reader.strings.forms.count(layout.FORM_TEXT_OBJECT)
         return Check("objects", "skipped", f"no store to look for {_counted(objects, 'text object')} in")
-    tally = _tally_objects(reader, store)
+    tally = _tally_objects(reader, store, is_redacted)
     if tally.wrong:
         return Check("objects", "error", f"{len(tally.wrong):,} wrong: {_some(tally.wrong)}")
     if tally.absent:
@@ -282,12 +292,14 @@ def _check_objects(reader: TrailReader, store: ObjectReader | None) -> Check:
             "objects", "error", f"{len(tally.absent):,} text objects are not in the store: {_some(tally.absent)}"
         )
     detail = f"{_counted(tally.sound, 'object')} sound; {_counted(tally.not_kept, 'digest')} without an object here"
+    if tally.redacted:
+        detail += f"; {_counted(tally.redacted, 'text')} redacted"
     return Check("objects", "ok", detail)
 
 
-def _tally_objects(reader: TrailReader, store: ObjectReader) -> _Tally:
+def _tally_objects(reader: TrailReader, store: ObjectReader, is_redacted: IsRedacted) -> _Tally:
     # A text object is part of the trail and must be there; a digest may be of a result or a file that nobody kept.
-    sound = not_kept = 0
+    sound = not_kept = redacted = 0
     absent: list[str] = []
     wrong: list[str] = []
     for index, form in enumerate(reader.strings.forms):
@@ -305,6 +317,8 @@ def _tally_objects(reader: TrailReader, store: ObjectReader) -> _Tally:
         except NotFoundError:
             if length < 0:
                 not_kept += 1
+            elif is_redacted(digest):
+                redacted += 1
             else:
                 absent.append(digest.hex())
             continue
@@ -315,7 +329,7 @@ def _tally_objects(reader: TrailReader, store: ObjectReader) -> _Tally:
             wrong.append(digest.hex())
         else:
             sound += 1
-    return _Tally(sound, absent, wrong, not_kept)
+    return _Tally(sound, absent, wrong, not_kept, redacted)
 
 
 def _some(names: list[str]) -> str:

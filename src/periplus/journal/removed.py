@@ -1,0 +1,79 @@
+"""What redactions took out of a store, by digest: it does not come back with what others bring.
+
+An audit record names the objects that went. Whoever takes objects from elsewhere (a sync, a repair, an import of a session)
+asks here first. What is known is read from the segments themselves, never from the index, and only those segments are parsed
+in which such a record stands. Rules kept here:
+
+* an object that a record which kept its content has as its payload is not taken out, whatever an audit record says: what
+  the journal says has to be readable, and other clones redact their records themselves;
+* who wants something back writes it anew: a record that its lineage has *after* its own audit record may name it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Removed", "removed_objects", "taken_out"]
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import FormatError
+from periplus.base.files import read_plain
+from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
+from periplus.journal.segment import Entry, decode_header, scan
+from periplus.journal.stub import objects_removed_by
+
+if TYPE_CHECKING:
+    from periplus.journal.reader import JournalReader
+
+_AUDIT_MARK: Final = b'"action":"redact"'
+_PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
+
+
+class Removed:
+    """The objects that audit records name, and the last of those records in each lineage."""
+
+    def __init__(self) -> None:
+        self._audits: dict[bytes, dict[str, int]] = {}
+        self._payloads: set[bytes] = set()
+
+    def add(self, entries: Iterable[Entry], lineage: str) -> None:
+        for entry in entries:
+            for digest in removed_objects(entry, lineage):
+                self._audits.setdefault(digest, {})[lineage] = entry.record.seq
+
+    def add_lineage(self, reader: LineageReader, lineage: str) -> None:
+        """What the files of a lineage say; those that are not here, or cannot be read, say nothing."""
+        for segment in reader.segments():
+            try:
+                data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
+                start = decode_header(data)[1] if _AUDIT_MARK in data else 0
+            except (OSError, FormatError):
+                continue
+            self._payloads.update(bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data))
+            if start:
+                self.add(scan(data[start:], base=start, next_seq=segment, salvage=True).entries, lineage)
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._audits and digest not in self._payloads
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (digest for digest in self._audits if digest not in self._payloads)
+
+    def forbids(self, digest: bytes, lineage: str, seq: int) -> bool:
+        """Whether record ``seq`` of ``lineage`` may not bring ``digest`` as its payload."""
+        return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
+
+
+def removed_objects(entry: Entry, lineage: str) -> set[bytes]:
+    """The objects that an audit record of ``lineage`` names; none of any other record."""
+    return {bytes.fromhex(one) for one in objects_removed_by(entry.record, lineage) if is_digest_text(one)}
+
+
+def taken_out(journal: JournalReader) -> Removed:
+    """What was taken out of the store, by the records of all lineages that are held."""
+    found = Removed()
+    for lineage in journal.lineages():
+        found.add_lineage(journal.reader(lineage), lineage)
+    return found

@@ -1,0 +1,128 @@
+"""What a redaction took out stays out when a session is imported or recorded once more.
+
+An object is known by its digest: it is not kept again, and a trail withholds the text that it would have been. A short text has
+no digest that anybody wrote down. But the trail of its session withholds it, and keeps its commitment; whoever made that trail
+can tell the text by it in a later trail of the same session, which has grown since.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Withholding"]
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.base import hashing
+from periplus.base.canonical import JSONValue
+from periplus.base.errors import PeriplusError
+from periplus.journal.redaction import MASK
+from periplus.journal.removed import Removed, taken_out
+from periplus.project.context_library import redaction_mark
+
+if TYPE_CHECKING:
+    from periplus.journal import Entity
+    from periplus.project.project import Project
+    from periplus.trail import OperandValue, TrailReader
+
+_TRIES_MAX: Final = 4_000_000  # commitments computed for one trail: some seconds
+
+
+class Withholding:
+    """Keeps objects and trails for ``project``, but for what was redacted; ``is_quick`` asks only where this clone did that.
+
+    What was redacted is read when there is first something to keep, and again after a redaction.
+    """
+
+    def __init__(self, project: Project, *, is_quick: bool = False) -> None:
+        self._project = project
+        self._objects = project.journal.objects
+        self._is_quick = is_quick
+        self._mark = (0, 0)
+        self._removed: Removed | None = None
+
+    def is_out(self, digest: bytes) -> bool:
+        """Whether the object was taken out of the store."""
+        mark = redaction_mark(self._project.root)
+        if self._removed is None or mark != self._mark:
+            self._mark = mark
+            self._removed = Removed() if self._is_quick and mark == (0, 0) else taken_out(self._project.journal)
+        return digest in self._removed
+
+    def put(self, data: bytes) -> bytes:
+        """As ``ObjectStore.put``; what was taken out is not kept, and its digest given all the same."""
+        digest = hashing.sha256(data).digest()
+        return digest if self.is_out(digest) else self._objects.put(data)
+
+    def put_trail(self, card: dict[str, JSONValue], data: bytes, held: Entity | None) -> int:
+        """Keep the trail that ``card`` announces, without what was redacted; gives how many of its texts are withheld.
+
+        ``card`` is told the object and its size, and has a mark in the place of such a text. ``held`` is what stands of the session.
+        """
+        from periplus.trail import TextObject, Withheld, open_parts, withhold
+
+        readers = open_parts(data)
+        known = set(self._told_again(readers[0], held)) if len(readers) == 1 and held is not None else set()
+
+        def is_known(_index: int, value: OperandValue) -> bool:
+            return value in known or (isinstance(value, TextObject) and self.is_out(value.sha256))
+
+        values = [reader.string(at) for reader in readers for at in range(len(reader.strings))]
+        count = sum(is_known(0, one) for one in values if not isinstance(one, Withheld))
+        if count:
+            data = withhold(data, is_known)
+            _mask(card, {one for one in known if isinstance(one, str)}, held)
+        card["object"], card["bytes"] = self._objects.put(data).hex(), len(data)
+        return count
+
+    def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
+        """The texts of a trail that the one which is held of its session withholds, and which were in it."""
+        from periplus.trail import TrailReader
+        from periplus.trail.identity import entry_salt
+        from periplus.trail.layout import FORM_WITHHELD
+
+        try:
+            old = TrailReader(self._objects.get(bytes.fromhex(str(held.value.get("object", "")))))
+            source = bytes.fromhex(str(held.value.get("source_sha256", "")))
+        except (PeriplusError, ValueError):
+            return  # lost or damaged, or no plain trail: doctor tells
+        if not old.strings.is_redacted or not source:
+            return
+        secret = self._project.trail_secret(source)
+        wanted = [at for at, form in enumerate(old.strings.forms) if form == FORM_WITHHELD]
+        if any(one.salt not in (None, entry_salt(secret, at)) for at, one in enumerate(old.strings.entries())):
+            return  # another clone made it, and nobody but that one can tell
+        commitments = old.commitments()
+        table = [_committed(reader, at) for at in range(len(reader.strings))]
+        tries = 0
+        for at in wanted:
+            salt, commitment = entry_salt(secret, at), commitments[32 * at : 32 * at + 32]
+            for place in (at, *range(len(table))):  # what was said before stands where it stood
+                tries += 1
+                if place < len(table) and hashing.sha256(salt + table[place]).digest() == commitment:
+                    yield reader.string(place)
+                    break
+                if tries > _TRIES_MAX:
+                    return
+
+
+def _committed(reader: TrailReader, at: int) -> bytes:
+    """What the commitment of a string is made over, behind its salt: see the format of trails, Identity."""
+    from periplus.trail import TextObject
+
+    value = reader.string(at)
+    if isinstance(value, str):
+        return b"\0" + value.encode()
+    if isinstance(value, TextObject):
+        return b"\1" + value.sha256 + value.length.to_bytes(8, "big")
+    return b""  # a digest is no text
+
+
+def _mask(card: dict[str, JSONValue], texts: set[str], held: Entity | None) -> None:
+    title = card.get("title")
+    if title in texts and held is not None:
+        card["title"] = held.value.get("title", MASK)
+    for name, value in card.items():
+        if isinstance(value, str) and value in texts:
+            card[name] = MASK
+        elif isinstance(value, list):
+            card[name] = [MASK if one in texts else one for one in value]
