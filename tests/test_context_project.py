@@ -15,6 +15,7 @@ from context_contract import ContextContract
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError
 from periplus.context.compress import compress
+from periplus.context.depot import LocalPeer
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.record import encode, prepare
 from periplus.journal import Writer
@@ -473,6 +474,33 @@ def test_a_secret_leaves_the_contexts_and_what_stands_on_them(tmp_path):
     with opened(tmp_path) as project:
         assert commit(project, "and on")
         assert problems(project) == []
+
+
+def test_what_was_redacted_does_not_come_back_by_a_transfer_or_from_what_gc_parked(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    with made(tmp_path / "one") as one, made(tmp_path / "other") as other:
+        root = commit(one, TOLD, "x" * 5_000 + TOLD)
+        sender, taker = LocalPeer(one.contexts.library), LocalPeer(other.contexts.library)
+        names = [row.digest for row in sender.listing(root, [])]
+        sent = list(dict(sender.objects(names)).items())
+        assert taker.keep(sent) == len(sent)
+        taker.adopt(root)
+        other.contexts.set_ref("main", root)
+        done = other.redact(secret=TOLD, reason="told in confidence")
+        gone = dict(sent).keys() & set(done.objects)
+        assert gone
+        with pytest.raises(RefusedError) as caught:
+            taker.keep([pair for pair in sent if pair[0] in gone])
+        assert "would bring back what was redacted here" in str(caught.value)
+        shelf = other.contexts.library.shelf
+        for digest in gone:  # as a process put it there that stood still meanwhile
+            shelf.parked.put(one.journal.objects.get(digest))
+            assert not shelf.has(digest)
+        held = {
+            digest for digest in other.journal.objects.digests() if TOLD.encode() in other.journal.objects.get(digest)
+        }
+        assert held == set()
 
 
 def test_a_ref_that_went_apart_is_merged_before_it_is_redacted(tmp_path):

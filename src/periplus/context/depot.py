@@ -88,7 +88,7 @@ class LocalPeer:
                     raise FormatError(f"object {digest.hex()} came with other bytes than its own")
                 if not record.is_of_contexts(data):
                     raise FormatError(f"object {digest.hex()} is none of contexts")  # nothing would ever clear it away
-                source.put(data)
+                source.take(data)
                 count += 1
         finally:
             source.settle()  # also of a transfer that was cut off: what came is kept

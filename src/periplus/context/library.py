@@ -76,6 +76,10 @@ _T = TypeVar("_T")
 class ObjectShelf(ObjectSource, Protocol):
     """Objects of which those put last may be lost at a power cut until ``settle`` has returned."""
 
+    def take(self, data: bytes) -> bytes:
+        """As ``put``, of what another store sent. Raises RefusedError for what was redacted here."""
+        ...
+
     def settle(self) -> None:
         """All that was put is on the disk for good when this returns. Raises EnvironmentFailure."""
         ...

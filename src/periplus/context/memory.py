@@ -31,6 +31,9 @@ class MemoryObjects:
         self._objects[digest] = bytes(data)
         return digest
 
+    def take(self, data: bytes) -> bytes:
+        return self.put(data)
+
     def settle(self) -> None:
         """There is nothing that lasts longer."""
 

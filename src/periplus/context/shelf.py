@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from periplus.base.errors import NotFoundError, environment_failure
+from periplus.base import hashing
+from periplus.base.errors import NotFoundError, RefusedError, environment_failure
 from periplus.base.files import Files
 from periplus.objects.store import ObjectStore
 
@@ -22,9 +23,15 @@ _PARKED_TRIES: Final = 64
 
 
 class FolderObjects:
-    """Objects in ``store``, below ``root``. ``parked`` is where gc puts what no ref reaches; None where there is no gc."""
+    """Objects in ``store``, below ``root``. ``parked`` is where gc puts what no ref reaches; None where there is no gc. What was
+    redacted, by ``is_redacted``, is not taken from others, nor brought back from there.
+    """
 
-    def __init__(self, store: ObjectStore, root: str, files: Files, parked: ObjectStore | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, root: str, files: Files, parked: ObjectStore | None = None,
+        is_redacted: Callable[[bytes], bool] = lambda _digest: False,
+    ) -> None:  # fmt: skip
+        self._is_redacted = is_redacted
         self.store = store
         self.parked = parked
         self._root = root
@@ -47,6 +54,16 @@ class FolderObjects:
         digest = self.store.put(data, durable=False)
         self._unsettled.add(digest)
         return digest
+
+    def take(self, data: bytes) -> bytes:
+        """As ``put``, of what another store sent. Raises RefusedError for what was redacted here."""
+        digest = hashing.sha256(data).digest()
+        if not self.store.has(digest) and self._is_redacted(digest):
+            raise RefusedError(
+                f"object {digest.hex()[:16]} would bring back what was redacted here", safe="No ref was moved.",
+                mend="Redact it where it comes from, too.",
+            )  # fmt: skip
+        return self.put(data)
 
     def settle(self) -> None:
         if not self._unsettled and not self._doubtful:
@@ -90,6 +107,8 @@ class FolderObjects:
         if self.parked is None:
             return False
         paths = self.parked.paths_of(digest)
+        if paths and self._is_redacted(digest):
+            return False
         for path in paths:
             try:
                 self._move(path, self.parked, self.store)

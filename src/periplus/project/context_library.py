@@ -52,7 +52,10 @@ class ProjectLibrary(ContextLibrary):
     def __init__(self, project: Project, *, owns: bool = False) -> None:
         journal = project.journal
         parked = ObjectStore(os.path.join(project.root, PARKED_FOLDER, "contexts"), journal.files)
-        self.shelf = FolderObjects(journal.objects, project.root, journal.files, parked)
+        from periplus.project.withholding import Withholding
+
+        withholding = Withholding(project)
+        self.shelf = FolderObjects(journal.objects, project.root, journal.files, parked, withholding.is_out)
         self.table = JournalRefs(journal, project.writer, self.descends)
         self._cache_files = FolderCache(os.path.join(project.root, "cache", "contexts"), journal.files)
         super().__init__(self.shelf, self.table, self._cache_files, journal.clock)

@@ -425,7 +425,7 @@ class Keeping:
                         )  # no collection would clear it away
                     if bench.unreferenced is not None:
                         bench.unreferenced.take(self._share, data, source.has)
-                    source.put(data)
+                    source.take(data)
                     count += 1
                     frames += more_frames
                     size_bytes += more_bytes
