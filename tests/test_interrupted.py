@@ -15,8 +15,10 @@ from types import CodeType
 import pytest
 
 import periplus
+from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.journal.doctor import examine
+from periplus.journal.flush import FlushMap
 from support import WRITER, item, make_store, open_journal
 
 SOURCES = os.path.dirname(periplus.__file__)
@@ -36,7 +38,7 @@ class Interrupts:
         self.at = at
         self.is_raised = False
         self._is_left = False
-        self._places: dict[CodeType, set[int]] = {}
+        self._places: dict[CodeType, dict[int, bool]] = {}
 
     def __enter__(self):
         self._before = sys.gettrace()
@@ -63,17 +65,21 @@ class Interrupts:
         return self._goes_on
 
     def _goes_on(self, frame, event, argument):
-        if event == "opcode" and not self._is_left and frame.f_lasti in self._places_of(frame.f_code):
-            self._look()
-        self._is_left = event == "return"  # a call of Python's own kind ends without a look
+        if event == "opcode":
+            is_always = self._places_of(frame.f_code).get(frame.f_lasti)
+            if is_always or (is_always is False and not self._is_left):
+                self._look()
+        # A call of Python's own kind ends without a look; not so one that C makes, as of a class.
+        self._is_left = event == "return" and frame.f_code.co_name != "__init__"
         return self._goes_on
 
-    def _places_of(self, code: CodeType) -> set[int]:
+    def _places_of(self, code: CodeType) -> dict[int, bool]:
+        """By place: whether there is a look whatever was called."""
         if code not in self._places:
-            places, before = set(), ""
+            places, before = {}, ""
             for one in dis.get_instructions(code):
                 if before in LOOKS:
-                    places.add(one.offset)
+                    places[one.offset] = before == "CALL_FUNCTION_EX"
                 before = one.opname
             self._places[code] = places
         return self._places[code]
@@ -163,3 +169,21 @@ def test_closing_a_lock_that_guards_nothing_waits_for_nobody(tmp_path):
     lock.close()
     assert lock.try_take()
     lock.release()
+
+
+def test_a_map_that_was_being_opened_or_closed_has_all_of_its_parts(tmp_path):
+    at, is_raised = 1, True
+    while is_raised:
+        flush = FlushMap(str(tmp_path / "flush"), "lin_0000000000000000", Files())
+        with Interrupts(at) as found:
+            flush.attach(1, 1, 1)
+            flush.close()
+            flush.attach(1, 1, 1)
+        is_raised = found.is_raised
+        flush.ring()
+        assert not flush.is_anybody_hungry()
+        assert flush.attach(1, 1, 1)[0] > 0
+        assert flush.listen() is not None
+        flush.close()
+        at += 1
+    assert at > 10

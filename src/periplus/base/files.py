@@ -201,8 +201,8 @@ class FolderWatch:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
     def sameness(self) -> Callable[[], bool] | None:
         """Something to ask whether the folder still has the names that were listed last, at less than half the price.

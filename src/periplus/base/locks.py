@@ -300,8 +300,11 @@ class Lock:
 
     def _drop(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = (
+                self._fd,
+                -1,
+            )  # first: behind the call a signal's handler may raise, and the number is another's soon
+            os.close(fd)
 
     def is_current(self) -> bool:
         """Whether the path leads to the file that was locked."""
@@ -353,7 +356,9 @@ class Holding:
         self._mutex: threading.Lock | None = None
 
     def __enter__(self) -> bool:
-        self._mutex, was_in_place = self._lock.take(*self._asked)
+        patience_s, meanwhile, is_in_place = self._asked
+        # Called so, Python looks for signals no more before both are noted; behind a call with * it does.
+        self._mutex, was_in_place = self._lock.take(patience_s, meanwhile, is_in_place)
         return was_in_place
 
     def __exit__(self, *_: object) -> None:

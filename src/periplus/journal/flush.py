@@ -460,11 +460,12 @@ class FlushMap:
                 return self._no_map()
             if status.st_size < _BYTES:  # written, not cut to size: a page without a block could not be stored later
                 self._files.pwrite(self._fd, bytes(_BYTES - status.st_size), status.st_size)
-            self._map = mmap.mmap(self._fd, _BYTES)
+            mapped = mmap.mmap(self._fd, _BYTES)
         except (OSError, ValueError):
             return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
-        self._words = memoryview(self._map).cast("Q")
-        self._bells = [Bell(self._map, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
+        self._words = memoryview(mapped).cast("Q")
+        self._bells = [Bell(mapped, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
+        self._map = mapped  # last, for a signal's handler may raise before: who is mapped has words and bells
         return True
 
     def _no_map(self) -> bool:
@@ -479,19 +480,19 @@ class FlushMap:
         return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
     def _unmap(self) -> None:
+        mapped, self._map = self._map, None  # first, as it is last in _open
         self._words = memoryview(b"")
         for bell in self._bells:
             bell.close()
         self._bells = []
-        if self._map is not None:
+        if mapped is not None:
             try:
-                self._map.close()
+                mapped.close()
             except BufferError:
                 pass  # another thread sleeps on it: it is closed when that one wakes
-            self._map = None
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
 
 def _sealed(value: int, seed: int) -> int:

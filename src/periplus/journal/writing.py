@@ -114,10 +114,11 @@ class SegmentWriter:
 
     def close(self) -> None:
         self._settled = self._left = None
-        for fd in (self._fd, self._mark_fd):
+        fds = (self._fd, self._mark_fd)
+        self._fd = self._mark_fd = -1
+        for fd in fds:
             if fd >= 0:
                 os.close(fd)
-        self._fd = self._mark_fd = -1
         self._flush.close()
 
     def attach(self, end: Position) -> bool:
@@ -453,8 +454,8 @@ class SegmentWriter:
                 there = os.stat(path)
                 if self._segment == segment and self._place == (there.st_dev, there.st_ino):
                     return there.st_size
-                os.close(self._fd)
-                self._fd = -1
+                fd, self._fd = self._fd, -1
+                os.close(fd)
             self._fd = self._files.open(path, os.O_RDWR | os.O_APPEND)
             status = os.fstat(self._fd)
         except OSError as error:
