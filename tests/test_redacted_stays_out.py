@@ -281,8 +281,8 @@ def test_a_repair_does_not_bring_objects_back_from_a_copy(people, tmp_path):
         project.journal.objects.put(PROMPT.encode())  # as a copy has it that was made before
         shutil.copytree(ada.folder / ".periplus" / "objects", tmp_path / "copy" / "objects", dirs_exist_ok=True)
     with opened(bob) as project:
-        other = next(project.journal.objects.digests())
-        project.journal.objects.remove(other)
+        (trail,) = project.journal.entities("trail")
+        project.journal.objects.remove(bytes.fromhex(trail.value["object"]))
     done = bob("doctor", "--repair", "--from", tmp_path / "copy")
     assert "the object is restored from a copy" in done.out  # what is missing otherwise
     assert objects_with(bob) == []
