@@ -833,7 +833,21 @@ WRONG = {
     ],
 }
 
-ABSURD = ["", "\0", "a\0b", "\udcff", "-1", "9" * 30, "x" * 5_000, "/dev/null/x", "\x1b[2J\r\n", "٣", "1e9", "NaN"]
+ABSURD = [
+    "--",
+    "",
+    "\0",
+    "a\0b",
+    "\udcff",
+    "-1",
+    "9" * 30,
+    "x" * 5_000,
+    "/dev/null/x",
+    "\x1b[2J\r\n",
+    "٣",
+    "1e9",
+    "NaN",
+]
 
 # Derived, or a courtesy: what may differ when nothing was changed.
 DERIVED = ("index.sqlite", "index.sqlite-shm", "index.sqlite-wal", "lock", "projection.lock", "flush", "flush.lock")
@@ -1051,6 +1065,7 @@ def test_wrong_options_of_all_commands(place, name):
     right = right_words(place, name)
     place.fails([*right, "--frobnicate"], 2, "--frobnicate")
     place.fails([*right, "--color", "mauve"], 2, "mauve")
+    place.fails([*right, "--color=--"], 2, "'--'")
     for option in ("--store", "--as", "--color"):
         place.fails([*right, option], 2, "expected one argument")
     if name not in ("init", "tour"):

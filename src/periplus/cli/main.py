@@ -161,6 +161,14 @@ class _Parser(argparse.ArgumentParser):
         kind = self.formatter_class
         return (_RawFormatter if kind is argparse.RawDescriptionHelpFormatter else _Formatter)(self.prog)
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
+        """Argparse takes the value of ``--option=--`` for the mark behind which all are words, and gives a list of none."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         from periplus.cli.usage import advice
 
