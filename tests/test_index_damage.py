@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,36 @@ def test_an_entity_that_is_not_what_was_written_is_never_served(root, statement)
     with Project(root / ".periplus", WRITER) as project:
         assert not project.journal.index.is_memory
         assert project.journal.index.counts()["note"] == 30
+
+
+def test_any_page_that_is_damaged_is_told_once_and_the_next_opening_is_whole(tmp_path):
+    """By who opens the store as a library and does nothing but repeat what failed, as the error says."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(60):
+            journal.mutate(lambda t, n=number: t.put("note", item(n), {"text": f"{n} boats" * 20}), WRITER)
+    path = tmp_path / "index.sqlite"
+    shutil.copy2(os.path.join(root, "index.sqlite"), path)
+    whole, kept = path.read_bytes(), segments_of(root)
+    told = 0
+    for page in range(len(whole) // 4096):
+        discard_index(os.path.join(root, "index.sqlite"))
+        with open(os.path.join(root, "index.sqlite"), "wb") as file:
+            file.write(whole[: page * 4096] + b"\xff" * 4096 + whole[(page + 1) * 4096 :])
+        try:
+            with open_journal(root) as journal:
+                assert len(list(journal.entities("note"))) == 60
+        except IndexDamageError:
+            told += 1
+        with open_journal(root) as journal:
+            assert len(list(journal.entities("note"))) == 60
+            assert not journal.index.is_memory
+    assert told > 0
+    assert segments_of(root) == kept
+
+
+def segments_of(root):
+    return {path: path.read_bytes() for path in Path(root, "journal").rglob("*.jsonl")}
 
 
 LOG_CHANGES = {

@@ -97,6 +97,13 @@ class JournalReader:
         self.is_stale = False  # records that are there, or were when they were looked for, are not served
         self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
+        try:
+            self._begin(within_s)
+        except IndexDamageError:  # already where the view begins
+            self._heal_index()
+
+    def _begin(self, within_s: float | None) -> None:
+        """The first view."""
         self._forget()
         if not self._seen and self.lineages():
             self.project()  # there is no index: filling it straight from the files costs less than a view of everything
@@ -119,6 +126,11 @@ class JournalReader:
         if self._writer is not None:
             self._writer.close()
         self.index.close()
+        if self.index.is_damaged and self.index.is_writable and not self.index.is_memory:
+            try:
+                discard_index(self.layout.index)  # whoever opens the store next would meet the same
+            except OSError:
+                pass  # `doctor` says so
         for used in ("_lock", "_projector"):
             if used in self.__dict__:
                 getattr(self, used).close()
