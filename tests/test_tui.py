@@ -213,12 +213,20 @@ def test_a_terminal_is_hung_up_before_its_processes_are_told(monkeypatch, is_tol
         os.close(its)
 
 
-def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell):
-    """Its end of file may be read before its signal is there: here no signal comes, for the terminal controls nobody."""
+@pytest.mark.parametrize("disposition", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell, disposition):
+    """Its end of file may be read before its signal is there: here no signal comes, for the terminal controls nobody.
+
+    Under nohup the signal is ignored.
+    """
     hanging = Hanging()
     with FakeProvider(hanging) as fake:
         use(shell, fake)
-        run = AtTerminal(shell, "run", "--session", "night")
+        before = signal.signal(signal.SIGHUP, disposition)
+        try:
+            run = AtTerminal(shell, "run", "--session", "night")
+        finally:
+            signal.signal(signal.SIGHUP, before)
         run.wait_for("›")
         run.type("look at it")
         assert hanging.begun.wait(60)

@@ -61,7 +61,9 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
                     conversation.stop()
                 except (EOFError, OSError) as error:
                     if is_hung_up(0):
-                        signal.raise_signal(signal.SIGHUP)  # the terminal is gone, and its own signal may come too late
+                        # The terminal is gone. Its own signal may come too late, and who began us may have had it ignored.
+                        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+                        signal.raise_signal(signal.SIGHUP)
                     elif isinstance(error, OSError):
                         raise
                     break
