@@ -153,3 +153,19 @@ def codex_session(path, *, cwd="/home/ada/engine", prompt="Oil the wheels", sess
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps({"timestamp": "2026-02-04T08:00:00.000Z", **row}) + "\n" for row in rows))
     return path
+
+
+def shared_project(folder: Path, *clones: str) -> dict[str, Shell]:
+    """A project of Ada's with a store, in git with the remote ``hub.git``, and ``clones`` of it: a shell in each."""
+    (folder / "home").mkdir()
+    make_repository(folder / "ada")
+    git(folder, "init", "-q", "--bare", "hub.git")
+    git(folder / "ada", "remote", "add", "origin", "../hub.git")
+    shells = {name: Shell(folder / name, folder / "home") for name in ("ada", *clones)}
+    shells["ada"]("init")
+    git(folder / "ada", "add", "-A")
+    git(folder / "ada", "commit", "-q", "-m", "A store")
+    git(folder / "ada", "push", "-q", "origin", "main")
+    for name in clones:
+        git(folder, "clone", "-q", "-b", "main", folder / "hub.git", name)
+    return shells

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import SECRET, Shell, claude_session, git, make_repository
+from cli_support import SECRET, Shell, claude_session, git, shared_project
 from periplus.journal import Writer
 from periplus.project import Project
 
@@ -22,16 +22,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
 @pytest.fixture
 def people(tmp_path):
     """Ada's project in git with a remote, Bob's clone of it, and Eve's other project."""
-    (tmp_path / "home").mkdir()
-    make_repository(tmp_path / "ada")
-    git(tmp_path, "init", "-q", "--bare", "hub.git")
-    git(tmp_path / "ada", "remote", "add", "origin", "../hub.git")
-    shells = {name: Shell(tmp_path / name, tmp_path / "home") for name in ("ada", "bob", "eve")}
-    shells["ada"]("init")
-    git(tmp_path / "ada", "add", "-A")
-    git(tmp_path / "ada", "commit", "-q", "-m", "A store")
-    git(tmp_path / "ada", "push", "-q", "origin", "main")
-    git(tmp_path, "clone", "-q", "-b", "main", tmp_path / "hub.git", "bob")
+    shells = shared_project(tmp_path, "bob")
+    shells["eve"] = Shell(tmp_path / "eve", tmp_path / "home")
     (tmp_path / "eve").mkdir()
     shells["eve"]("init")
     return shells

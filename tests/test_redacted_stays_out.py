@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import Shell, claude_session, git, make_repository
+from cli_support import Shell, claude_session, git, shared_project
 from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.journal.carriers import open_folder
@@ -32,18 +32,7 @@ KEPT = f"Cogs are counted by hand, never {SECRET}. " * 3000  # a payload over wh
 @pytest.fixture
 def people(tmp_path):
     """Three clones of one project, with a git remote."""
-    (tmp_path / "home").mkdir()
-    make_repository(tmp_path / "ada")
-    git(tmp_path, "init", "-q", "--bare", "hub.git")
-    git(tmp_path / "ada", "remote", "add", "origin", "../hub.git")
-    shells = {name: Shell(tmp_path / name, tmp_path / "home") for name in ("ada", "bob", "cleo")}
-    shells["ada"]("init")
-    git(tmp_path / "ada", "add", "-A")
-    git(tmp_path / "ada", "commit", "-q", "-m", "A store")
-    git(tmp_path / "ada", "push", "-q", "origin", "main")
-    for name in ("bob", "cleo"):
-        git(tmp_path, "clone", "-q", "-b", "main", tmp_path / "hub.git", name)
-    return shells
+    return shared_project(tmp_path, "bob", "cleo")
 
 
 def session(tmp_path, *, prompt=PROMPT, contents=CONTENTS, steps=2):
