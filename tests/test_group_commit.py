@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import signal
 import struct
 import threading
@@ -277,6 +278,18 @@ def test_a_map_that_is_none_holds_nobody_up(root, tmp_path, what):
     check_whole(root, 8)
 
 
+def wait_for_sleep(path):
+    """Until a follower has just begun to listen to its bell: he sleeps now, for 2 ms at least."""
+
+    def listened_at():
+        return path.read_bytes()[2048 + 3 * 8 : 2048 + 6 * 8]  # bells 1 and 2: who listens says since when
+
+    before, until = listened_at(), time.monotonic() + 30
+    while listened_at() == before:
+        assert time.monotonic() < until
+        time.sleep(0.0002)
+
+
 @pytest.mark.parametrize("what", ["changed", "cut short", "replaced"])
 def test_a_map_that_is_damaged_under_a_follower_sends_him_to_the_journal(root, what):
     leader, files = GatedFiles(), CountingFiles()
@@ -286,6 +299,7 @@ def test_a_map_that_is_damaged_under_a_follower_sends_him_to_the_journal(root, w
         assert leader.begun.wait(30)
         second = pool.submit(mutated, root, files, put(3, "follows"))
         wait_for_records(root, 3)
+        wait_for_sleep(path)  # what is cut off between a look at the file's size and a look at the map ends the process
         if what == "cut short":
             os.truncate(path, 0)
         elif what == "replaced":
