@@ -98,7 +98,7 @@ def _fold(folder: str) -> Callable[[], object]:
         lineage = os.path.basename(folder)
         with open(_segments(folder)[0], "rb") as file:
             store = decode_header(file.readline())[0].store
-        reader = LineageReader(folder, store, lineage)
+        reader = LineageReader(folder, (store,), lineage)
         fold = Fold(nothing, lambda _, *places: reader.lines_at(*places))
         with without_collector():
             reader.read_blocks(START, lambda segment, block: fold.add(block, lineage, segment))

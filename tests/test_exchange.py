@@ -60,7 +60,7 @@ class Medium:
             return open_folder(os.fspath(self.path), files or Files())
         cache = Path(journal.layout.root, name)
         found = GitCarrier(
-            os.fspath(self.path), os.fspath(cache), place="hub", store=journal.store_id, environment=environment(),
+            os.fspath(self.path), os.fspath(cache), place="hub", stores=journal.stores, environment=environment(),
             clock=SystemClock(),
         )  # fmt: skip
         found.connect()

@@ -186,12 +186,12 @@ def test_lines_lie_where_they_were_asked_for_however_far_apart(data):
                                                         st.sampled_from([1, 500, 98_303, 98_304, 98_305])), max_size=30)):  # fmt: skip
             places.append((at + gap, length))
             at += gap + length
-        found = list(LineageReader(folder, "sto", "lin").lines_at(1, places))
+        found = list(LineageReader(folder, ("sto",), "lin").lines_at(1, places))
         assert found == [content[offset : offset + length] for offset, length in places]
 
 
 def test_lines_of_what_is_no_plain_file_are_the_machines_failure(tmp_path):
-    reader = LineageReader(str(tmp_path), "sto", "lin")
+    reader = LineageReader(str(tmp_path), ("sto",), "lin")
     with pytest.raises(EnvironmentFailure):
         list(reader.lines_at(1, [(0, 1)]))
     os.mkfifo(tmp_path / segment_name(1))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 import signal
 import struct
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

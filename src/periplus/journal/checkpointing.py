@@ -109,7 +109,7 @@ def usable_checkpoints(journal: JournalReader) -> Iterator[UsableCheckpoint]:
         try:
             with _opened(path) as file:
                 header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
-            if (header.store, header.lineage, header.seq) != (journal.store_id, journal.lineage, seq):
+            if (header.lineage, header.seq) != (journal.lineage, seq) or header.store not in journal.stores:
                 continue
             announced = _announcement(journal, header)
             if announced is None or (os.path.getsize(path), announced.root) != (announced.bytes, header.root):

@@ -35,11 +35,12 @@ class Created(NamedTuple):
     is_new: bool
 
 
-def create_store(root: str, files: Files, clock: Clock) -> Created:
+def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> Created:
     """Make a store at ``root``, or finish one that was begun (a fresh clone has the settings but no journal).
 
     Where only its settings are gone, as with a commit of git that does not have them, they are made with the id that its
-    journal has. Idempotent. Raises EnvironmentFailure where the folder cannot be written.
+    journal has. ``store_id`` is the id of a new one, where that is known already. Idempotent. Raises EnvironmentFailure where
+    the folder cannot be written, DamageError where the journal is of another store than the settings name.
     """
     layout = Layout(root)
     layout.refuse_links()
@@ -55,10 +56,16 @@ def create_store(root: str, files: Files, clock: Clock) -> Created:
         if not os.path.exists(layout.ignore):
             write_atomic(files, layout.ignore, IGNORE_TEXT)
         if not os.path.exists(layout.config):
-            write_atomic(files, layout.config, new_settings_text(_id_of_journal(layout) or new_id("str")).encode())
+            write_atomic(
+                files, layout.config, new_settings_text(_id_of_journal(layout) or store_id or new_id("str")).encode()
+            )
         settings = read_settings(layout)
         own = read_lineage(layout)
         is_new = own is None
+        if own is not None and own.store not in settings.store.ids:
+            from periplus.journal.joining import of_another_store
+
+            raise of_another_store(layout, settings.store, own.store)
         if own is None or not is_written_here(layout, own):
             previous = own.lineage if own is not None else ""
             own = mint_lineage(layout, files, clock, settings.store.id, previous=previous)

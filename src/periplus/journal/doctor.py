@@ -53,6 +53,7 @@ _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
+_JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
 
 
@@ -485,10 +486,10 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
     for name, what in odd_places(root):
         yield Problem("warning", what, os.path.join(root, name), mend=_REPAIR)
     found = store_ids_in(journal.layout)
-    if found and journal.store_id not in found:
+    if found and found.isdisjoint(journal.stores):
         yield Problem("error", f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
-                      journal.layout.config, mend=_REPAIR)  # fmt: skip
-    for one in PlainFiles(root, journal.store_id).suspects():
+                      journal.layout.config, mend=_JOIN)  # fmt: skip
+    for one in PlainFiles(root, journal.stores).suspects():
         yield Problem("warning", one.what, os.path.join(root, one.name), mend=_REPAIR)
 
 

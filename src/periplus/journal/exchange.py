@@ -15,7 +15,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["SyncReport", "Transfer", "sign_head", "sync"]
+__all__ = ["SyncReport", "Transfer", "is_of_another", "sign_head", "sync"]
 
 import os
 import tempfile
@@ -112,12 +112,13 @@ def sync(
 
     Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
     """
-    if other.store_id() not in ("", journal.store_id):
+    if is_of_another(other, journal):
         raise RefusedError(
             f"{other.place} is of another project: its store is {other.store_id()}, this one is {journal.store_id}",
             safe="Nothing was changed.",
-            mend="Its memory can come as candidates, to accept or refuse: add --candidates.",
-        )
+            mend="Its memory can come as candidates, to accept or refuse: add --candidates. If both were made for one project: "
+                 "bring its config.toml here by git, then `periplus init --join`.",
+        )  # fmt: skip
     if isinstance(other, FolderCarrier) and os.path.realpath(other.root) == os.path.realpath(journal.layout.root):
         raise UsageError(f"{other.place} is this very store", safe="Nothing was changed.")
     journal.refresh()
@@ -136,6 +137,15 @@ def sync(
         progress(len(held) + number + 1, 2 * len(held))
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
     return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run)
+
+
+def is_of_another(other: Carrier, journal: Journal) -> bool:
+    """Whether what ``other`` holds is of no store that ``journal`` is."""
+    return (
+        bool(other.store_id())
+        and other.store_ids().isdisjoint(journal.stores)
+        and other.store_id() not in journal.stores
+    )
 
 
 class _Run:
@@ -164,6 +174,8 @@ class _Run:
         source = StoreCarrier(self._journal, remembers=not self._dry_run)
         if self._other.needs_heads and lineage != source.written_lineage() and source.head(lineage) is None:
             return  # its owner has not signed what we hold, and nobody else can
+        if not self._other.takes(self._journal.store_of(lineage)):
+            return  # of a store that was joined here; the settings that say so have not come there yet
         if isinstance(self._other, FolderCarrier):
             if not self._dry_run:
                 self._other.prepare(self._journal.store_id)
@@ -181,7 +193,7 @@ class _Run:
             with _staging(target, lineage, dry_run=self._dry_run) as staging:
                 if source.needs_heads and lineage == target.written_lineage() and source.head(lineage) is None:
                     return None  # we stopped before it was complete there, and send the rest now
-                arrival = Arrival(target, source, lineage, self._journal.store_id, staging)
+                arrival = Arrival(target, source, lineage, self._journal.stores, staging)
                 if not source.segments(lineage):
                     return None
                 arrival.examine()
@@ -285,7 +297,7 @@ def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
             if tree.size < entry.record.seq <= size:
                 tree.extend([entry.leaf])
         root = tree.root()
-    head, key = TreeHead(journal.store_id, lineage, size, root.hex()), public_key(journal.layout, lineage)
+    head, key = TreeHead(journal.store_of(lineage), lineage, size, root.hex()), public_key(journal.layout, lineage)
     signature = sign(journal.layout, lineage, head_message(head))
     if remembers and size:
         remember_head(journal, head, signature=signature, key=key)

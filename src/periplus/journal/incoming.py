@@ -19,7 +19,7 @@ from __future__ import annotations
 __all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "objects_of"]
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -77,7 +77,9 @@ class _Part(NamedTuple):
 class Arrival:
     """What ``source`` has of ``lineage`` beyond what the folder ``target`` holds; ``staging`` is a folder for it alone."""
 
-    def __init__(self, target: FolderCarrier, source: Carrier, lineage: str, store: str, staging: str) -> None:
+    def __init__(
+        self, target: FolderCarrier, source: Carrier, lineage: str, stores: Collection[str], staging: str
+    ) -> None:
         self.lineage = lineage
         self.new_bytes = 0
         self.new_records = 0
@@ -88,11 +90,11 @@ class Arrival:
         self._removed: Removed | None = None
         self._target = target
         self._source = source
-        self._store = store
+        self._stores = stores
         self._files = target.files
         self._staging = staging
-        self._reader = LineageReader(target.layout.lineage_folder(lineage), store, lineage)
-        self._staged = LineageReader(staging, store, lineage)
+        self._reader = LineageReader(target.layout.lineage_folder(lineage), stores, lineage)
+        self._staged = LineageReader(staging, stores, lineage)
         self.head: SignedHead | None = None
         self._peer: Peer | None = None
         self._key: bytes | None = None
@@ -238,8 +240,9 @@ class Arrival:
         self.head = source.head(lineage)
         key = source.key(lineage)
         if self.head is not None:
-            if (self.head.head.store, self.head.head.lineage) != (self._store, lineage):
-                raise DamageError(f"the signed head there is of {self.head.head.lineage}")
+            said = self.head.head
+            if said.lineage != lineage or said.store not in self._stores:
+                raise DamageError(f"the signed head there is of {said.lineage} of store {said.store}")
             if not self.head.is_signed():
                 raise DamageError("the signed head there is not signed by the key that it names")
         elif source.needs_heads or self._target.needs_heads:
@@ -514,12 +517,22 @@ class Arrival:
         finally:
             self._files.close(fd)
 
+    def _store(self) -> str:
+        """Which of the stores that were joined the lineage is of."""
+        if self.head is not None:
+            return self.head.head.store
+        if len(self._stores) == 1:
+            return next(iter(self._stores))
+        from periplus.journal.joining import stated_store
+
+        return stated_store(self._target.layout, self.lineage) or next(iter(self._stores))
+
     def _remember(self, head: SignedHead | None) -> None:
         """Pin the owner's key at first sight, and the largest head that held."""
         target = self._target
         if not target.is_store or self._key is None:
             return
-        peer = self._peer or Peer(self.lineage, self._store)
+        peer = self._peer or Peer(self.lineage, self._store())
         seen = peer.seen
         if head is not None and self._covers(head) and head.head.size > (seen.size if seen is not None else 0):
             seen = Seen(head.head.size, head.head.root, head.signature)

@@ -322,13 +322,8 @@ class Journal(JournalReader):
                     raise self._replaced()  # by a copy of it: whoever opens that begins a lineage
                 self._own_place = place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
-        if self._own.store != self.store_id:
-            raise DamageError(
-                f"lineage.json belongs to store {self._own.store}, config.toml says {self.store_id}",
-                path=self.layout.lineage,
-                safe="Nothing was written.",
-                mend="Restore the config.toml that this store was made with.",
-            )
+        if self._own.store not in self.stores:
+            raise self._of_another_store(self._own.store)
         return self._own.lineage
 
     def _replaced(self) -> EnvironmentFailure:

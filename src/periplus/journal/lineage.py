@@ -27,7 +27,7 @@ import errno
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -124,13 +124,13 @@ def write_durable(files: Files, fd: int, lineage: str, end: Position, leaf: byte
 
 
 class LineageReader:
-    """Reads the segments of one lineage in ``folder``; ``store`` and ``lineage`` are checked against each header."""
+    """Reads the segments of one lineage in ``folder``; each header has to name one of ``stores``, and ``lineage``."""
 
-    def __init__(self, folder: str, store: str, lineage: str, watch: FolderWatch | None = None) -> None:
+    def __init__(self, folder: str, stores: Container[str], lineage: str, watch: FolderWatch | None = None) -> None:
         self.folder = folder
         self._watch = watch or FolderWatch(folder)
         self._archive = FolderWatch(os.path.join(folder, ARCHIVE_FOLDER))
-        self.store = store
+        self.stores = stores
         self.lineage = lineage
         self._newest: tuple[list[str], int] = ([], 0)
         self._live_path: tuple[int, str] = (0, "")
@@ -394,7 +394,8 @@ class LineageReader:
                 raise self._damage(error.wrong, first, 0, first) from error
             return Position(first, self._read(first, 0).find(b"\n") + 1, first, ""), error.wrong
         reason = ""
-        if header.segment != 2 or (header.store, header.lineage, header.first_seq) != (self.store, self.lineage, first):
+        is_this = header.segment == 2 and (header.lineage, header.first_seq) == (self.lineage, first)
+        if not is_this or header.store not in self.stores:
             reason = "the segment's header names another store, lineage or seq"
             salvage = False  # then its records are not ours either
         elif first == position.next_seq and position.sum and header.prev != position.sum:

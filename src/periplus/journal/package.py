@@ -45,6 +45,7 @@ from periplus.journal.journal import Journal
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
 from periplus.journal.reading import Progress, no_progress
+from periplus.journal.settings import read_settings
 from periplus.merkle.tree import Tree
 from periplus.objects.packing import is_packed
 from periplus.objects.store import OBJECT_BYTES_MAX
@@ -371,12 +372,15 @@ def _check_heads(place: str, manifest: _Manifest, path: str) -> None:
     named = {head.lineage for head in manifest.heads}
     if not named.issuperset(found) or not {head.lineage for head in manifest.heads if head.size} <= set(found):
         raise FormatError("it holds other lineages than its manifest names", path=path, safe=_UNTOUCHED)
+    try:
+        stores = read_settings(layout).store.ids | {manifest.store}
+    except PeriplusError as error:
+        raise FormatError(f"its settings cannot be read: {error.wrong}", path=path, safe=_UNTOUCHED) from error
     for head in manifest.heads:
         tree = Tree()
         try:
-            for chunk in LineageReader(layout.lineage_folder(head.lineage), manifest.store, head.lineage).read_from(
-                START
-            ):
+            reader = LineageReader(layout.lineage_folder(head.lineage), stores, head.lineage)
+            for chunk in reader.read_from(START):
                 tree.extend([entry.leaf for entry in chunk.entries])
         except PeriplusError as error:
             raise FormatError(f"a segment in it is damaged: {error}", path=path, safe=_UNTOUCHED) from error

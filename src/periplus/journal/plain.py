@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, NewerFormatError, PeriplusError
@@ -88,9 +88,9 @@ def odd_places(root: str) -> Iterator[tuple[str, str]]:
 class PlainFiles:
     """The plain files of the store at ``root``, judged by what its other files say. Reads only."""
 
-    def __init__(self, root: str, store_id: str) -> None:
+    def __init__(self, root: str, stores: Collection[str]) -> None:
         self.layout = Layout(root)
-        self._store_id = store_id
+        self._stores = stores
         self._keys: dict[str, bytes | None] = {}
 
     def names(self) -> list[str]:
@@ -128,10 +128,10 @@ class PlainFiles:
         except DamageError:
             return None
 
-    def is_of(self, store_id: str) -> bool:
-        """Whether the settings here are of that store."""
+    def is_of(self, stores: Iterable[str]) -> bool:
+        """Whether the settings here are of one of those stores."""
         try:
-            return read_settings(self.layout).store.id == store_id
+            return not read_settings(self.layout).store.ids.isdisjoint(stores)
         except PeriplusError:
             return False
 
@@ -188,8 +188,8 @@ class PlainFiles:
             own = parse_lineage(data, self.layout.lineage)
         except DamageError as error:
             return error.wrong
-        if own.store != self._store_id:
-            return f"it belongs to store {own.store}, the settings say {self._store_id}"
+        if own.store not in self._stores:
+            return f"it belongs to store {own.store}, the settings say {' and '.join(self._stores)}"
         if not is_known_lineage(self.layout, own.lineage):
             return f"it names lineage {own.lineage}, of which there is neither a record nor a key"
         return ""
@@ -224,7 +224,7 @@ class PlainFiles:
         peer = _signed_peer(data, lineage)
         if peer is None:
             return "not what is remembered of a lineage"
-        if os.path.isdir(self.layout.lineage_folder(lineage)) and peer.store != self._store_id:
+        if os.path.isdir(self.layout.lineage_folder(lineage)) and peer.store not in self._stores:
             return f"it says that the lineage is of store {peer.store}"
         return self._judge_signed(lineage, peer)
 
@@ -232,7 +232,7 @@ class PlainFiles:
         head = _signed_head(data, lineage)
         if head is None:
             return "not a signed head of this lineage"
-        if head.store != self._store_id:
+        if head.store not in self._stores:
             return f"it says that the lineage is of store {head.store}"
         return self._judge_signed(lineage, head)
 

@@ -140,7 +140,7 @@ class Prover:
                 mend='Write once more; with sync = "mutation" in config.toml that makes them so.' if held else "See `periplus log`.",
             )  # fmt: skip
         if self._signed is None or self._signed.head.size != tree.size:
-            head = TreeHead(journal.store_id, journal.lineage, tree.size, tree.head_root.hex())
+            head = TreeHead(journal.store_of(journal.lineage), journal.lineage, tree.size, tree.head_root.hex())
             signed = _sign(journal, head)
             try:
                 remember_head(journal, head, signature=signed.signature, key=signed.key, tree=tree)

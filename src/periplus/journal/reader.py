@@ -42,7 +42,7 @@ from periplus.journal.reading import (
     sound_object,
 )
 from periplus.journal.segment import Entry, Tail, read_block
-from periplus.journal.settings import LineageFile, Settings, is_written_here, read_lineage, read_settings
+from periplus.journal.settings import LineageFile, Settings, StoreIds, is_written_here, read_lineage, read_settings
 from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.objects.store import ObjectStore
 
@@ -74,6 +74,7 @@ class JournalReader:
         self.clock = clock or SystemClock()
         self.random = random
         self.settings: Settings = read_settings(self.layout)
+        self.stores = StoreIds(self.layout, self.settings.store)
         self.objects = ObjectStore(self.layout.objects, self.files, packing=packing_of(types))
         self.damage: DamageError | None = None
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
@@ -168,6 +169,16 @@ class JournalReader:
     def store_id(self) -> str:
         return self.settings.store.id
 
+    def store_of(self, lineage: str) -> str:
+        """The id that the records of ``lineage`` name: another than ``store_id`` where its store was joined to this one."""
+        if self._own is not None and lineage == self._own.lineage:
+            return self._own.store
+        if not self.settings.store.joined:
+            return self.store_id
+        from periplus.journal.joining import stated_store
+
+        return stated_store(self.layout, lineage) or self.store_id
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def refresh(self, within_s: float | None = None) -> None:
@@ -193,9 +204,16 @@ class JournalReader:
                 if gone is None:
                     self.renew_derived()
                     return
-            self.damage = gone or error
+            own = self._own
+            is_another = own is not None and own.store not in self.stores
+            self.damage = (self._of_another_store(own.store) if is_another and own is not None else gone) or error
             self._forget()
             self._read_on(salvage=True)
+
+    def _of_another_store(self, store: str) -> DamageError:
+        from periplus.journal.joining import of_another_store
+
+        return of_another_store(self.layout, self.settings.store, store)
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
@@ -298,7 +316,7 @@ class JournalReader:
         found = self._readers.get(lineage)
         if found is None:
             folder = self.layout.lineage_folder(lineage)
-            found = self._readers[lineage] = LineageReader(folder, self.store_id, lineage, self.watch(lineage))
+            found = self._readers[lineage] = LineageReader(folder, self.stores, lineage, self.watch(lineage))
         return found
 
     def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:

@@ -130,7 +130,7 @@ def repair(
 def _refuse_other_store(journal: Journal) -> None:
     """Headers are written anew with the store's id: not with one that none of them has."""
     found = store_ids_in(journal.layout)
-    if found and journal.store_id not in found:
+    if found and found.isdisjoint(journal.stores):
         raise DamageError(
             f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
             path=journal.layout.config,
@@ -162,7 +162,9 @@ def _restore_lineage(
         following = segments[number + 1] if number + 1 < len(segments) else 0
         path = reader.path_of(first)
         data = read_whole(path)
-        header = encode_header(Header(RECORD_VERSION, RECORD_VERSION, journal.store_id, lineage, first, before or ""))
+        header = encode_header(
+            Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(lineage), lineage, first, before or "")
+        )
         last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
         look = _look(data, header if before is not None else b"", first, last)
         if look.is_damaged:

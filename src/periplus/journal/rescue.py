@@ -19,7 +19,7 @@ from periplus.journal.creation import IGNORE_TEXT
 from periplus.journal.layout import Layout
 from periplus.journal.plain import PlainFiles, odd_places
 from periplus.journal.segment import decode_header, segment_first_seq
-from periplus.journal.settings import new_settings_text, read_settings
+from periplus.journal.settings import StoreIds, new_settings_text, read_settings
 from periplus.journal.yard import Repair, Yard
 
 _IDENTITY = "journal/lineage.json"
@@ -40,8 +40,8 @@ def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()
         done.append(Repair(f"{what}: it is parked", os.path.join(root, name)))
     copies = [found for source in sources for found in stores_below(source) if not _is_same(found, root)]
     done += _rescue_settings(layout, files, yard, copies)
-    store_id = read_settings(layout).store.id
-    done += _Plain(layout, files, yard, store_id, copies).mend()
+    stores = StoreIds(layout, read_settings(layout).store)
+    done += _Plain(layout, files, yard, stores, copies).mend()
     return done
 
 
@@ -62,8 +62,7 @@ def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]
     found = store_ids_in(layout)
     error: Exception | None = None
     try:
-        stated = read_settings(layout).store.id
-        if len(found) != 1 or stated in found:
+        if len(found) != 1 or not found.isdisjoint(read_settings(layout).store.ids):
             return
     except NewerFormatError:
         raise
@@ -74,30 +73,29 @@ def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]
             f"{layout.root} has no settings that can be read, and no segment that names the store",
             safe="Nothing was changed.",
         ) from error
-    store_id = found.pop()
     if os.path.lexists(layout.config):
         yard.move(layout.config)
-    copied = next((copy for copy in copies if PlainFiles(copy, store_id).is_of(store_id)), None)
+    copied = next((copy for copy in copies if PlainFiles(copy, found).is_of(found)), None)
     if copied is not None:
         write_atomic(files, layout.config, read_plain(Layout(copied).config, 1 << 20))
         yield Repair("the settings are restored from a copy", layout.config)
     else:
-        write_atomic(files, layout.config, new_settings_text(store_id).encode())
+        write_atomic(files, layout.config, new_settings_text(*found).encode())
         yield Repair("the settings are made anew, with the store's id as its segments have it", layout.config)
 
 
 class _Plain:
-    def __init__(self, layout: Layout, files: Files, yard: Yard, store_id: str, copies: list[str]) -> None:
+    def __init__(self, layout: Layout, files: Files, yard: Yard, stores: StoreIds, copies: list[str]) -> None:
         self._layout = layout
         self._files = files
         self._yard = yard
-        self._store_id = store_id
-        found = [PlainFiles(copy, store_id) for copy in copies]
-        self._copies = [copy for copy in found if copy.is_of(store_id)]
+        self._stores = stores
+        found = [PlainFiles(copy, stores) for copy in copies]
+        self._copies = [copy for copy in found if copy.is_of(stores)]
 
     def mend(self) -> Iterator[Repair]:
-        layout, store_id = self._layout, self._store_id
-        held = PlainFiles(layout.root, store_id)
+        layout = self._layout
+        held = PlainFiles(layout.root, self._stores)
         identity = held.read(_IDENTITY)
         if identity is not None and held.judge(_IDENTITY, identity):
             self._yard.move(layout.lineage)
@@ -105,7 +103,7 @@ class _Plain:
                 "an identity that cannot be believed is parked: the next write begins a new lineage", layout.lineage
             )
         yield from self._restore(held, [_IDENTITY])
-        held = PlainFiles(layout.root, store_id)  # whose copy a source is depends on it
+        held = PlainFiles(layout.root, self._stores)  # whose copy a source is depends on it
         names = {name for copy in self._copies for name in copy.names()} | set(held.names())
         yield from self._restore(held, sorted(names - {_IDENTITY}))
 

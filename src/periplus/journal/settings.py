@@ -6,23 +6,29 @@ __all__ = [
     "SEGMENT_BYTES",
     "LineageFile",
     "Settings",
+    "StoreIds",
+    "StoreSettings",
     "SyncPolicy",
     "is_written_here",
+    "joined_line",
     "mint_lineage",
     "new_settings_text",
     "parse_lineage",
+    "parse_settings",
     "read_lineage",
     "read_settings",
     "unknown_tables",
 ]
 
 import os
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from periplus.base.clock import Clock, format_ms
-from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
+from periplus.base.errors import DamageError, NewerFormatError, PeriplusError, UsageError, environment_failure
 from periplus.base.files import Files, generation_of, open_plain, read_plain, write_all
 from periplus.base.ids import is_id, new_id
 from periplus.base.plain_toml import plain_tables
@@ -53,8 +59,15 @@ class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
+    """``joined`` are ids of stores that were made for the same project apart from this one, and are one with it."""
+
     id: str
     format: int
+    joined: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset((self.id, *self.joined))
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -84,10 +97,43 @@ class LineageFile(msgspec.Struct, frozen=True):
     generation: int = 0
 
 
-def new_settings_text(store_id: str) -> str:
+class StoreIds(Collection[str]):
+    """The ids that records of the store at ``layout`` may name, looked up again where one is asked for that was not among them.
+
+    Who has a store open for long learns so that another was joined to it meanwhile.
+    """
+
+    def __init__(self, layout: Layout, settings: StoreSettings) -> None:
+        self._layout = layout
+        self._known = settings.ids
+
+    def __contains__(self, store: object) -> bool:
+        return store in self._known or store in self._again()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._known))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __str__(self) -> str:
+        return " and ".join(self)
+
+    def _again(self) -> frozenset[str]:
+        try:
+            found = read_settings(self._layout).store.ids
+        except PeriplusError:
+            return self._known
+        if not self._known.isdisjoint(found):  # else another store was put in this one's place
+            self._known = found
+        return self._known
+
+
+def new_settings_text(store_id: str, joined: Sequence[str] = ()) -> str:
+    also = joined_line(joined) if joined else ""
     return (
         "# Settings of this project's Periplus store. Kept in git; the journal beside it is not.\n\n"
-        f'[store]\nid = "{store_id}"\nformat = {FORMAT_VERSION}\n\n'
+        f'[store]\nid = "{store_id}"\nformat = {FORMAT_VERSION}\n{also}\n'
         "[journal]\n"
         '# "mutation": every write is on disk before it is acknowledged. "never": the system decides when, and a power\n'
         "# cut may take the last writes with it.\n"
@@ -95,17 +141,32 @@ def new_settings_text(store_id: str) -> str:
     )
 
 
+def joined_line(joined: Sequence[str]) -> str:
+    quoted = ", ".join(f'"{one}"' for one in joined)
+    return f"joined = [{quoted}]\n"
+
+
 def read_settings(layout: Layout) -> Settings:
     """Raises UsageError for a file that a person must mend, NewerFormatError for a store of a later Periplus."""
     try:
         text = read_plain(layout.config, _FILE_BYTES_MAX).decode()
-        settings = msgspec.convert(_tables(text), Settings)
     except OSError as error:
         raise environment_failure(error, "read", layout.config) from error
-    except ValueError as error:  # of the decoding, of tomllib or of msgspec
-        newer = _newer_format(layout.config)
+    except ValueError as error:
+        raise UsageError(f"{layout.config}: {error}", safe="The journal is untouched.",
+                         mend="Mend the file, or restore it from git.") from error  # fmt: skip
+    return parse_settings(layout, text)
+
+
+def parse_settings(layout: Layout, text: str) -> Settings:
+    """What ``text`` says in the place of ``config.toml``; raises as ``read_settings``."""
+    try:
+        settings = msgspec.convert(_tables(text), Settings)
+    except ValueError as error:  # of tomllib or of msgspec
+        newer = _newer_format(layout.config, text)
         if newer is not None:
             raise newer from error
+        _refuse_conflict(layout, text)
         wrong, hint = _in_words(str(error))
         raise UsageError(
             f"{layout.config}: {wrong}", safe="The journal is untouched.",
@@ -122,10 +183,9 @@ def read_settings(layout: Layout) -> Settings:
         raise UsageError(f"{layout.config}: live_segments is not at least 1", safe="The journal is untouched.")
     if not 0 <= settings.reflect.accept_from <= 100:
         raise UsageError(f"{layout.config}: accept_from is not between 0 and 100", safe="The journal is untouched.")
-    if not is_id(settings.store.id):
-        raise UsageError(
-            f"{layout.config}: store.id {settings.store.id!r} is not an id", safe="The journal is untouched."
-        )
+    for name, one in (("id", settings.store.id), *(("joined", one) for one in settings.store.joined)):
+        if not is_id(one):
+            raise UsageError(f"{layout.config}: store.{name} {one!r} is not an id", safe="The journal is untouched.")
     return settings
 
 
@@ -142,7 +202,6 @@ def unknown_tables(layout: Layout) -> list[tuple[str, str]]:
 def _in_words(said: str) -> tuple[str, str]:
     """What msgspec says of a setting, with the setting first, and a hint at what may have been meant."""
     import difflib
-    import re
 
     at = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.DOTALL)
     assert at is not None
@@ -166,11 +225,23 @@ def _tables(text: str) -> dict[str, object]:
     return tomllib.loads(text)
 
 
-def _newer_format(path: str) -> NewerFormatError | None:
-    """A later format may change anything but the line that states it."""
-    import re
+def _refuse_conflict(layout: Layout, text: str) -> None:
+    """Raises UsageError where git has left both sides of a merge in the file."""
+    from periplus.journal.joining import conflict_sides
 
-    found = re.search(r"^format = (\d{1,9})$", read_plain(path, 65_536).decode("utf-8", "replace"), re.MULTILINE)
+    sides = conflict_sides(text)
+    if sides is None:
+        return
+    ids = [found[1] if (found := re.search(r'^id = "(.*)"$', side, re.MULTILINE)) else "" for side in sides]
+    mend = "Settle it as any conflict, then repeat the command."
+    if ids[0] != ids[1]:
+        mend = "Two stores were made for this project: `periplus init --join` makes them one and settles the file."
+    raise UsageError(f"{layout.config}: git has left a conflict in it", safe="The journal is untouched.", mend=mend)
+
+
+def _newer_format(path: str, text: str) -> NewerFormatError | None:
+    """A later format may change anything but the line that states it."""
+    found = re.search(r"^format = (\d{1,9})$", text[:65_536], re.MULTILINE)
     if found is None or int(found[1]) <= FORMAT_VERSION:
         return None
     return _newer(path, int(found[1]))

@@ -470,7 +470,7 @@ class SegmentWriter:
         first = position.next_seq
         journal = self._journal
         header = encode_header(
-            Header(RECORD_VERSION, RECORD_VERSION, journal.store_id, self.lineage, first, position.sum)
+            Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(self.lineage), self.lineage, first, position.sum)
         )
         path = self._path(first)
         if os.path.exists(path) and not in_place:

@@ -123,9 +123,9 @@ def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[st
 
     layout = Layout(root)
     yard = Yard(layout, files, clock)
-    store_id = read_settings(layout).store.id
+    stores = read_settings(layout).store.ids
     found = [os.path.abspath(copy) for source in sources for copy in stores_below(source)]
-    copies = [copy for copy in found if PlainFiles(copy, store_id).is_of(store_id) and copy != root]
+    copies = [copy for copy in found if PlainFiles(copy, stores).is_of(stores) and copy != root]
     mode = MigrationPlaces(root).mode
     try:
         read_mode(root)

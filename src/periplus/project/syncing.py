@@ -16,7 +16,7 @@ from periplus.base.files import Files
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
-from periplus.journal.exchange import SyncReport, Transfer, sync
+from periplus.journal.exchange import SyncReport, Transfer, is_of_another, sync
 from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
@@ -54,7 +54,7 @@ def sync_project(
     """
     tell = progress or (lambda _done, _total: None)
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
-        if candidates and other.store_id() not in ("", project.journal.store_id):
+        if candidates and is_of_another(other, project.journal):
             return _foreign(project, other, dry_run=dry_run, progress=tell)
         report = sync(project.journal, other, references=_going_along, dry_run=dry_run, progress=tell)
     return Synced(report, None)
@@ -126,7 +126,7 @@ def _foreign(project: Project, other: FolderCarrier | GitCarrier, *, dry_run: bo
         layout = Layout(os.path.join(folder, ".periplus"))
         os.makedirs(layout.journal)
         with open(layout.config, "w", encoding="utf-8") as file:
-            file.write(new_settings_text(store))
+            file.write(new_settings_text(store, sorted(other.store_ids() - {store})))
         for lineage in other.lineages():
             pinned = read_peer(journal.layout, lineage)
             if pinned is not None:
@@ -164,7 +164,7 @@ def _carrier(
             name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
             cache = os.path.join(aside if dry_run else os.path.join(project.root, "remotes"), f"{name}.git")
             carrier = GitCarrier(
-                url, cache, place=where, store=project.journal.store_id, environment=environment,
+                url, cache, place=where, stores=project.journal.stores, environment=environment,
                 clock=project.journal.clock, settings=settings,
             )  # fmt: skip
             carrier.connect()

@@ -64,6 +64,14 @@ class Carrier(Protocol):
         """Of which store the copies are; empty where there are none yet."""
         ...
 
+    def store_ids(self) -> frozenset[str]:
+        """All ids of stores that the copies may name: several where stores were joined."""
+        ...
+
+    def takes(self, store: str) -> bool:
+        """Whether records that name this store may be put there: a clone has to know that it was joined to its own."""
+        ...
+
     def written_lineage(self) -> str:
         """The lineage that the place's own writers write: nobody else may touch it. Empty where there are no writers."""
         ...

@@ -11,6 +11,7 @@ __all__ = ["EXCHANGE_FILE", "FolderCarrier", "StoreCarrier", "is_folder_carrier"
 
 import os
 import stat
+from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,7 +29,7 @@ from periplus.journal.carriers.carrier import (
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
-from periplus.journal.settings import read_lineage, read_settings
+from periplus.journal.settings import StoreIds, StoreSettings, read_lineage, read_settings
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
@@ -46,10 +47,19 @@ class ExchangeFile(msgspec.Struct, frozen=True):
     store: str
 
 
+class _AnyStore(Container[str]):
+    """Of whichever store: an exchange folder may serve stores that were joined; who takes from it asks which."""
+
+    def __contains__(self, store: object) -> bool:
+        return True
+
+
 class FolderCarrier:
     """The lineages in the folder ``root``, a store's ``.periplus`` or an exchange folder."""
 
-    def __init__(self, root: str, files: Files, *, store: str, is_store: bool, packing: Packing | None = None) -> None:
+    def __init__(
+        self, root: str, files: Files, *, store: StoreSettings | str, is_store: bool, packing: Packing | None = None
+    ) -> None:
         self.place = root
         self.root = root
         self.files = files
@@ -58,10 +68,17 @@ class FolderCarrier:
         self.needs_heads = not is_store
         self.is_store = is_store
         self.objects = ObjectStore(self.layout.objects, files, packing=packing)
-        self._store = store
+        self._store = store if isinstance(store, str) else store.id
+        self._stores = None if isinstance(store, str) else StoreIds(self.layout, store)
 
     def store_id(self) -> str:
         return self._store
+
+    def store_ids(self) -> frozenset[str]:
+        return frozenset(self._stores or (self._store,) if self._store else ())
+
+    def takes(self, store: str) -> bool:
+        return self._stores is None or store in self._stores
 
     def written_lineage(self) -> str:
         own = read_lineage(self.layout) if self.is_store else None
@@ -121,7 +138,9 @@ class FolderCarrier:
         return self.objects.get(digest)
 
     def reader(self, lineage: str) -> LineageReader:
-        return LineageReader(self.layout.lineage_folder(lineage), self._store, lineage)
+        return LineageReader(
+            self.layout.lineage_folder(lineage), _AnyStore() if self._stores is None else self._stores, lineage
+        )
 
     def head_path(self, lineage: str) -> str:
         return os.path.join(self.layout.lineage_folder(lineage), HEAD_FILE)
@@ -144,7 +163,9 @@ class StoreCarrier(FolderCarrier):
 
     def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
         packing = journal.objects.packing
-        super().__init__(journal.layout.root, journal.files, store=journal.store_id, is_store=True, packing=packing)
+        super().__init__(
+            journal.layout.root, journal.files, store=journal.settings.store, is_store=True, packing=packing
+        )
         self._journal = journal
         self._remembers = remembers
         self._signed: SignedHead | None = None
@@ -181,7 +202,7 @@ def open_folder(path: str, files: Files, packing: Packing | None = None) -> Fold
     path = os.path.abspath(path)
     store = _store_in(path)
     if store is not None:
-        return FolderCarrier(store, files, store=read_settings(Layout(store)).store.id, is_store=True, packing=packing)
+        return FolderCarrier(store, files, store=read_settings(Layout(store)).store, is_store=True, packing=packing)
     exchange = os.path.join(path, EXCHANGE_FILE)
     try:
         found = msgspec.json.decode(_read(exchange, HEAD_BYTES_MAX), type=ExchangeFile)

@@ -17,7 +17,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import IO, TYPE_CHECKING, Final
 
 from periplus.base.clock import Clock
@@ -81,7 +81,7 @@ class GitCarrier:
     needs_heads = True
 
     def __init__(
-        self, url: str, git_dir: str, *, place: str, store: str, environment: Mapping[str, str], clock: Clock,
+        self, url: str, git_dir: str, *, place: str, stores: Collection[str], environment: Mapping[str, str], clock: Clock,
         settings: Iterable[tuple[str, str]] = (),
     ) -> None:  # fmt: skip
         if url.startswith("-"):
@@ -89,7 +89,7 @@ class GitCarrier:
         self.place = place
         self._url = url
         self._git_dir = git_dir
-        self._store = store
+        self._stores = stores
         self._clock = clock
         self._environment = _environment(environment, settings)
         self._tips: dict[str, str] = {}
@@ -120,8 +120,20 @@ class GitCarrier:
     # -- what a carrier is asked -------------------------------------------------------------------------------------
 
     def store_id(self) -> str:
-        stores = [head.head.store for name in self._tips if (head := self._readable_head(name)) is not None]
-        return self._store if self._store in stores or not stores else stores[0]
+        found = self._found_stores()
+        return next(
+            (store for store in found if store in self._stores), found[0] if found else next(iter(self._stores))
+        )
+
+    def _found_stores(self) -> list[str]:
+        return [head.head.store for name in self._tips if (head := self._readable_head(name)) is not None]
+
+    def store_ids(self) -> frozenset[str]:
+        return frozenset(self._found_stores())
+
+    def takes(self, store: str) -> bool:
+        del store  # each lineage has a ref of its own
+        return True
 
     def written_lineage(self) -> str:
         return ""
@@ -129,8 +141,9 @@ class GitCarrier:
     def lineages(self) -> list[str]:
         """Those of the store, and those of which nobody can tell: whoever takes them will say what is wrong."""
         store = self.store_id()
+        wanted = self._stores if store in self._stores else (store,)
         heads = {name: self._readable_head(name) for name in self._tips}
-        return [name for name, head in heads.items() if head is None or head.head.store == store]
+        return [name for name, head in heads.items() if head is None or head.head.store in wanted]
 
     def head(self, lineage: str) -> SignedHead | None:
         blob = self._tree(lineage).get("head.json")

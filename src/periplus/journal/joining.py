@@ -1,0 +1,143 @@
+"""Stores that were made for one project apart from each other, made one.
+
+Two people who both run ``periplus init`` before either has the other's ``config.toml`` have two stores, and git meets two ids when it
+merges. Ids of records, versions and lineages do not depend on the store's, so nothing has to be written anew: the settings name one
+id and, as ``joined``, the others; what names any of them is the project's own. The settings go to everybody by git. See decision 0095.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Joined", "conflict_sides", "join_stores", "of_another_store", "stated_store"]
+
+import os
+import re
+from typing import Final
+
+import msgspec
+
+from periplus.base.errors import DamageError, FormatError, NotAStoreError, PeriplusError, UsageError
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
+from periplus.journal.layout import Layout
+from periplus.journal.segment import decode_header, segment_first_seq
+from periplus.journal.settings import (
+    Settings,
+    StoreSettings,
+    joined_line,
+    parse_settings,
+    read_lineage,
+    read_settings,
+)
+
+_FILE_BYTES_MAX: Final = 1 << 20
+_HEADER_BYTES_MAX: Final = 4096
+_JOINED_MAX: Final = 100
+_STORE_TABLE: Final = re.compile(r"^\[store\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
+
+
+class Joined(NamedTuple):
+    """What the settings say now: ``store_id``, and the ids ``joined`` to it; ``is_new`` is False where they said so before."""
+
+    root: str
+    store_id: str
+    joined: tuple[str, ...]
+    is_new: bool
+
+
+def join_stores(root: str, files: Files) -> Joined:
+    """Have the settings name the store that they name and the one whose records lie here as one.
+
+    Settings that git left in conflict over the id are settled: the smaller id stays, whoever settles it. Idempotent. Raises
+    UsageError where they differ in more than that, NotAStoreError where there is neither settings nor journal.
+    """
+    layout = Layout(root)
+    layout.refuse_links()
+    if not os.path.isfile(layout.config):
+        raise NotAStoreError(
+            f"no settings at {layout.config}", safe="Nothing was changed.", mend="Make a store with `periplus init`."
+        )
+    files.make_folder(layout.journal)
+    with Lock(layout.lock).holding():
+        text = read_plain(layout.config, _FILE_BYTES_MAX).decode()
+        sides = conflict_sides(text)
+        settings = read_settings(layout) if sides is None else _settled(layout, *sides)
+        known = settings.store.ids | _ids_here(layout)
+        if len(known) > _JOINED_MAX:
+            raise UsageError(f"over {_JOINED_MAX} stores", safe="Nothing was changed.")
+        joined = tuple(sorted(known - {settings.store.id}))
+        is_new = sides is not None or joined != settings.store.joined
+        if is_new:
+            table = f'[store]\nid = "{settings.store.id}"\nformat = {settings.store.format}\n'
+            table += joined_line(joined) if joined else ""
+            base = text if sides is None else sides[0]
+            write_atomic(files, layout.config, _STORE_TABLE.sub(table + "\n", base, count=1).encode())
+    return Joined(layout.root, settings.store.id, joined, is_new)
+
+
+def conflict_sides(text: str) -> tuple[str, str] | None:
+    """The two texts that git could not merge, whole; None where there is no conflict in ``text``."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    into = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
+    now: tuple[int, ...] = (0, 1)
+    found = False
+    for line in text.splitlines(keepends=True):
+        mark = line[0] if re.match(r"(<{7}|\|{7}|>{7}) |={7}\s*$", line) else ""
+        if mark:
+            found, now = True, into[mark]
+            continue
+        for side in now:
+            sides[side].append(line)
+    return ("".join(sides[0]), "".join(sides[1])) if found else None
+
+
+def stated_store(layout: Layout, lineage: str) -> str:
+    """The store that the headers of the lineage's segments name; empty where none can be read."""
+    folder = layout.lineage_folder(lineage)
+    for place in (folder, os.path.join(folder, "archive")):
+        try:
+            names = sorted(os.listdir(place))
+        except OSError:
+            continue
+        for name in names:
+            if segment_first_seq(name) is not None:
+                try:
+                    return decode_header(read_plain(os.path.join(place, name), _HEADER_BYTES_MAX))[0].store
+                except (OSError, FormatError):
+                    continue
+    return ""
+
+
+def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> DamageError:
+    """What to say where the journal is of ``store`` and the settings name another."""
+    return DamageError(
+        f"config.toml names store {settings.id}, the journal here is of store {store}",
+        path=layout.config,
+        safe="Every record is still here; nothing was written.",
+        mend="If git brought the settings of a store that somebody else made for this project: `periplus init --join` makes both one. "
+             f'Else restore them: id = "{store}".',
+    )  # fmt: skip
+
+
+def _settled(layout: Layout, ours: str, theirs: str) -> Settings:
+    """The settings of both sides of a conflict, which may differ in the store only."""
+    mend = "Settle what else is in conflict by hand, leave the ids, then repeat the command."
+    try:
+        mine, other = parse_settings(layout, ours), parse_settings(layout, theirs)
+    except PeriplusError as error:
+        raise UsageError(f"{layout.config}: a side of the conflict cannot be read: {error.wrong}",
+                         safe="Nothing was changed.", mend=mend) from error  # fmt: skip
+    if msgspec.structs.replace(mine, store=other.store) != other:
+        raise UsageError(f"{layout.config}: the two sides of the conflict differ in more than the store's id",
+                         safe="Nothing was changed.", mend=mend)  # fmt: skip
+    ids = mine.store.ids | other.store.ids
+    first = min(mine.store.id, other.store.id)
+    store = StoreSettings(first, max(mine.store.format, other.store.format), tuple(sorted(ids - {first})))
+    return msgspec.structs.replace(mine, store=store)
+
+
+def _ids_here(layout: Layout) -> set[str]:
+    from periplus.journal.rescue import store_ids_in  # what a repair asks
+
+    own = read_lineage(layout)
+    return store_ids_in(layout) | ({own.store} if own is not None else set())
