@@ -8,7 +8,7 @@ from typing import Final
 
 # What stands behind `periplus`, by the words of the command.
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "init": ("init", "init --connect"),
+    "init": ("init", "init --connect", "init --join"),
     "connect": ("connect claude-code", "connect --dry-run", "connect --check"),
     "disconnect": ("disconnect", "disconnect claude-code --dry-run"),
     "tour": ("tour", "tour --transcript session.jsonl"),

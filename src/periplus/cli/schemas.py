@@ -59,7 +59,10 @@ import msgspec
 
 
 class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
-    """``agents`` have sessions here that can be imported; ``connected`` were connected now."""
+    """``agents`` have sessions here that can be imported; ``connected`` were connected now.
+
+    ``known_from`` is the branch of git from which the store's id is, ``joined`` are ids of stores that are one with it.
+    """
 
     root: str
     store: str
@@ -67,6 +70,8 @@ class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
     created: bool
     agents: list[str]
     connected: list[str]
+    known_from: str = ""
+    joined: list[str] = []
 
 
 class TakenOut(msgspec.Struct):

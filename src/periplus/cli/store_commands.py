@@ -14,6 +14,7 @@ from periplus.cli.face import Face, visible
 if TYPE_CHECKING:
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import StatusOut
+    from periplus.journal.joining import Joined
     from periplus.journal.yard import Repair
 
 _FILES_SHOWN_MAX: Final = 10
@@ -28,6 +29,8 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         wanted.add_argument(
             "--no-connect", dest="connect", action="store_false", default=None, help="connect none, and do not ask"
         )
+        parser.add_argument("--join", action="store_true",
+                            help="two stores were made for this project: have the settings name both as one")  # fmt: skip
     if command == "doctor":
         parser.add_argument(
             "--repair",
@@ -45,13 +48,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.command == "init":
-        return _init(face, arguments.folder, is_connecting=arguments.connect)
+        return _init(face, arguments.folder, is_connecting=arguments.connect, is_joining=arguments.join)
     if arguments.command == "status":
         return _status(face)
     return _doctor(face, arguments)
 
 
-def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
+def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_joining: bool) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.connect_commands import connect_found
     from periplus.cli.inputs import sessions_of
@@ -65,17 +68,24 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
     if folder and face.store_option is not None:
         raise UsageError("give either a FOLDER or --store", safe="Nothing was changed.")
     store = face.store_option if folder else face.store
+    joined = Project.join(start, store=store) if is_joining else None
     created = Project.init(start, store=store)
     if created.is_new and store is None:
         _tell_of_store_above(face, created.root)
     sessions = sessions_of(os.path.dirname(created.root), face.home)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
     connected = connect_found(face, os.path.dirname(created.root), created.root, is_wanted=is_connecting)
-    result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents, connected)
+    result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents, connected,
+                     created.known_from, list(joined.joined) if joined is not None else [])  # fmt: skip
 
     def lines() -> Iterator[str]:
         yield f"{'Made' if created.is_new else 'Found'} the store {visible(created.root)}"
+        if joined is not None:
+            yield from _joined(joined)
+            return
         yield "  config.toml and entities/ are for git; the journal stays on this machine."
+        if created.known_from:
+            yield f"  It is the store {created.store_id} that the branch {visible(created.known_from)} has: `periplus sync` brings what it knows."
         if agents:
             count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
             yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"
@@ -88,6 +98,16 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None) -> int:
 
     face.emit(result, lines)
     return 0
+
+
+def _joined(joined: Joined) -> Iterator[str]:
+    if not joined.joined:
+        yield f"  Its settings and its records are of one store, {joined.store_id}: there is nothing to join."
+        return
+    others = " and ".join(joined.joined)
+    yield f"  {others} {'is' if len(joined.joined) == 1 else 'are'} one with {joined.store_id}{'' if joined.is_new else ' already'}."
+    yield "Next: git add .periplus/config.toml, commit and push it, so that the other clones know"
+    yield "      periplus sync --with REMOTE, here and there"
 
 
 def _tell_of_store_above(face: Face, root: str) -> None:

@@ -27,12 +27,16 @@ IGNORE_TEXT: Final = b"# Only the settings and the entities are for git; the res
 
 
 class Created(NamedTuple):
-    """``root`` of the store; ``is_new`` is False where it had been made before and nothing was changed."""
+    """``root`` of the store; ``is_new`` is False where it had been made before and nothing was changed.
+
+    ``known_from`` names the branch of git that has the store's settings, where its id was taken from there.
+    """
 
     root: str
     store_id: str
     lineage: str
     is_new: bool
+    known_from: str = ""
 
 
 def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> Created:

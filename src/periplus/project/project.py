@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from periplus.journal.cursors import Reader
     from periplus.journal.doctor import Examination
     from periplus.journal.history import News, Page, RecordFilter
+    from periplus.journal.joining import Joined
     from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
@@ -161,13 +162,20 @@ class Project:
 
     @staticmethod
     def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:
-        """Make the store of the project that ``folder`` belongs to, or just ``store``; idempotent."""
-        root = os.path.abspath(store) if store is not None else project_root(folder)
-        if store is None or os.path.basename(root) != STORE_FOLDER:
-            root = os.path.join(root, STORE_FOLDER)
-        from periplus.journal import create_store
+        """Make the store of the project that ``folder`` belongs to, or just ``store``; idempotent.
 
-        return create_store(root, Files(), clock or SystemClock())
+        Where a branch of its git repository has the settings of a store there, this clone's is that one.
+        """
+        from periplus.project.making import make_store
+
+        return make_store(folder, store, clock or SystemClock())
+
+    @staticmethod
+    def join(folder: str, *, store: str | None = None) -> Joined:
+        """Make the store whose records lie here and the one that the settings name one store; see ``join_stores``."""
+        from periplus.project.making import join
+
+        return join(folder, store)
 
     @staticmethod
     def discard_index(folder: str, *, store: str | None = None) -> None:
