@@ -157,7 +157,7 @@ def _status(face: Face) -> int:
             yield f"copy     lineage {visible(found.lineage)}; before this store was copied or restored {visible(found.previous)}"
         if found.damage:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
-            yield "         What is sound is served, nothing is written. Next: periplus doctor"
+            yield f"         What is sound is served, nothing is written. {visible(found.mend) or 'Next: periplus doctor'}"
         else:
             yield f"state    {paint.good}sound{paint.end}"
         if found.conflicts:
