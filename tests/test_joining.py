@@ -156,7 +156,9 @@ def test_a_clone_without_settings_takes_the_id_that_a_branch_of_its_remote_has(t
     assert found.known_from.startswith("origin/")
     bob("sync", "--with", "origin")
     assert texts(bob) == {"decision: ada chose this"}
-    git(bob.folder, "pull", "-q", "--no-rebase", check=False)  # git keeps what is not its own: the same bytes then
+    git(bob.folder, "add", "-A")
+    git(bob.folder, "commit", "-q", "-m", "the store")
+    git(bob.folder, "pull", "-q", "--no-rebase")
     bob("status")
     assert bob.json("init").known_from == ""
 

@@ -85,7 +85,8 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
             return
         yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if created.known_from:
-            yield f"  It is the store {created.store_id} that the branch {visible(created.known_from)} has: `periplus sync` brings what it knows."
+            yield f"  It is {created.store_id}, the store that the branch {visible(created.known_from)} has. Commit .periplus before you"
+            yield "  merge that branch: git does not write over files that it has not got. `periplus sync` brings what it knows."
         if agents:
             count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
             yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"

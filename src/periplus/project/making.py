@@ -69,7 +69,7 @@ def known_store(root: str) -> KnownStore | None:
         if top.returncode or listed.returncode:
             return None
         path = os.fsencode(os.path.join(os.fsdecode(top.stdout.rstrip(b"\n")), os.path.basename(root), "config.toml"))
-        branches = [line for line in listed.stdout.splitlines() if line]
+        branches = [line for line in listed.stdout.splitlines() if line and not line.endswith(b"/HEAD")]
         asked = b"".join(b"%b:%b\n" % (branch, path) for branch in branches)
         if b"\n" in path or not branches:
             return None
