@@ -14,6 +14,7 @@ from interop_samples import OPENCODE, SAMPLES, as_database
 from interop_support import KEY, Objects, check, named
 from periplus.base.errors import FormatError, UsageError
 from periplus.interop import import_transcript, import_transcripts
+from periplus.interop.opencode_database import Database
 
 
 def take(path):
@@ -160,6 +161,23 @@ def test_changed_bytes_give_an_error_or_a_sound_trail(tmp_path):
             refused += 1
     assert refused > 20
     assert taken > 20
+
+
+@pytest.mark.parametrize("what", ["damaged", "another's"])
+def test_a_database_that_is_refused_is_closed(tmp_path, what):
+    path = as_database(tmp_path, OPENCODE)
+    if what == "damaged":
+        path.write_bytes(path.read_bytes()[:100] + bytes([0xFF]) * (path.stat().st_size - 100))
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TABLE part")
+    kept = []  # errors, and by their tracebacks all that was made on the way
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(FormatError) as caught:
+            Database(os.fspath(path))
+        kept.append(caught)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_links_in_the_folder_are_not_followed(tmp_path):

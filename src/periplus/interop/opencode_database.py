@@ -50,14 +50,20 @@ class Database:
         mode = "mode=ro" if os.path.lexists(path + "-wal") else "mode=ro&immutable=1"
         try:
             self._connection = sqlite3.connect(f"file:{_quoted(os.path.abspath(path))}?{mode}", uri=True)
+        except (sqlite3.Error, ValueError) as error:
+            raise self._refused(error) from error
+        try:
             self._connection.text_factory = bytes
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LINE_BYTES_MAX)
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._check_tables()
-        except (sqlite3.Error, ValueError) as error:
-            raise self._refused(error) from error
+        except BaseException as error:  # nobody has it yet who would close it
+            self._connection.close()
+            if isinstance(error, sqlite3.Error | ValueError):
+                raise self._refused(error) from error
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +98,6 @@ class Database:
         }
         for table, needed in _NEEDED.items():
             if table not in found or not needed <= self._columns(table):
-                self._connection.close()
                 raise FormatError("no sessions in it", path=self.path, safe="Nothing was imported.")
         self._has_sessions = "session" in found and "id" in self._columns("session")
         self._card = [name for name in _COLUMNS if self._has_sessions and name in self._columns("session")]
