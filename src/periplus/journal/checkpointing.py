@@ -144,6 +144,8 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
     """
     from periplus.journal.loading import load_journal
 
+    if not os.path.isdir(journal.layout.journal):
+        return None  # a fresh clone: not even a place for the lock
     with Lock(journal.layout.checkpoint_lock).holding(0.0):
         journal.refresh()
         if journal.damage is not None:

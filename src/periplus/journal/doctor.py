@@ -85,7 +85,7 @@ class _Findings:
     def __init__(self, view: View) -> None:
         self.rebuilt = Index(None, "", NullIndexer(), view)
         self.versions: set[str] = set()
-        self.parents: dict[str, tuple[str, int]] = {}
+        self.parents: dict[str, tuple[str, int, bool]] = {}  # who names it first, and whether that is a record of ours
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
         self.removed_objects: set[str] = set()
@@ -164,6 +164,7 @@ def _check_lineage(
     mark = read_durable(journal.layout.durable)
     is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
     durable_seq = max(mark.seq if mark is not None and is_marked else 0, seen_size(journal.layout, lineage))
+    is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
     segments = reader.segments()
     if not segments and durable_seq:
         yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
@@ -194,9 +195,8 @@ def _check_lineage(
                         entity_of_head(head_of(change, 0))
                     )  # of every version: none of them is ever given up
                     found.versions.add(change.version)
-                    found.parents.update(
-                        dict.fromkeys(set(change.parents) - found.versions, (chunk.path, entry.record.seq))
-                    )
+                    for parent in set(change.parents) - found.versions:
+                        found.parents.setdefault(parent, (chunk.path, entry.record.seq, is_ours))
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)
@@ -301,11 +301,16 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
 
 
 def _check_versions(found: _Findings) -> Iterator[Problem]:
-    for version, (path, seq) in found.parents.items():
-        if version not in found.versions and version in found.before:
+    for version, (path, seq, is_ours) in found.parents.items():
+        if version in found.versions:
+            continue
+        if version in found.before:
             yield Problem("note", f"version {version[:12]} is not held: what came after it was taken from a file", path, -1, seq,
                           "`periplus sync` with where it comes from brings its history.")  # fmt: skip
-        elif version not in found.versions:
+        elif not is_ours:
+            yield Problem("note", f"version {version[:12]}, which another clone went on from, has not come yet", path, -1, seq,
+                          "It comes by `periplus sync` with whoever wrote it, or with a place where that is.")  # fmt: skip
+        else:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
 
 

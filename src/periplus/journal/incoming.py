@@ -198,6 +198,7 @@ class Arrival:
                 files.make_folder(folder)
             if self.emptied_seqs or self._is_removing:  # whoever stops behind this line is followed by one who goes on
                 write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
+                self._discard_index()  # it says where records lie, and what they said
             if self.parts:
                 self._rename(folder)
                 files.sync_folder(layout.journal)
@@ -227,7 +228,8 @@ class Arrival:
                 if held_end(self._reader)[0] != self._reader_start:
                     raise ConflictError(f"{self.lineage} changed while it was copied", safe=_UNTOUCHED,
                                         mend="Repeat the command.")  # fmt: skip
-                for part in self.parts:
+                # What goes on behind ours comes first: there is what says of records that their content was taken out.
+                for part in sorted(self.parts, key=lambda part: part.segment < self._reader_start.segment):
                     self._files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
                 self._files.sync_folder(folder)
         finally:
@@ -483,15 +485,18 @@ class Arrival:
                     named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
         for digest in sorted(self._doomed - named):
             self._target.objects.remove(digest)
+        self._discard_index()  # one that was made meanwhile
+        try:
+            self._files.unlink(self._emptying_path)
+        except OSError as error:
+            raise environment_failure(error, "remove", self._emptying_path) from error
+
+    def _discard_index(self) -> None:
         if self._target.is_store:
             try:
                 discard_index(self._target.layout.index)
             except OSError as error:
                 raise environment_failure(error, "remove the index", self._target.layout.index) from error
-        try:
-            self._files.unlink(self._emptying_path)
-        except OSError as error:
-            raise environment_failure(error, "remove", self._emptying_path) from error
 
     def _write_staged(self, segment: int, data: bytes) -> None:
         path = self._staged_path(segment)

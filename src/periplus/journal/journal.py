@@ -111,6 +111,7 @@ class Journal(JournalReader):
 
     def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
         """Hold the writers' lock, for what changes the journal's files without a mutation."""
+        self._have_folder()
         return self._lock.holding(patience_s)
 
     def roll(self) -> None:
@@ -133,12 +134,7 @@ class Journal(JournalReader):
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool, patience_s: float
     ) -> Receipt:
         """``mutate`` but for what follows from what was written."""
-        if not self._lock.is_open and not os.path.isdir(self.layout.journal):
-            read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
-            self.refresh()
-            if self.damage is not None:  # the journal was taken out of its store
-                raise self.damage
-            self.files.make_folder(self.layout.journal)
+        self._have_folder()
         with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
             if not is_in_place or not self._is_caught_up():
                 self._validate()
@@ -148,6 +144,16 @@ class Journal(JournalReader):
         if self._quick is None or self._quick.token is not self._writer_of(self.lineage).settled_token:
             self._find_quick_way()
         return receipt
+
+    def _have_folder(self) -> None:
+        """The folder that the lock is in: a fresh clone has none before its first write."""
+        if self._lock.is_open or os.path.isdir(self.layout.journal):
+            return
+        read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
+        self.refresh()
+        if self.damage is not None:  # the journal was taken out of its store
+            raise self.damage
+        self.files.make_folder(self.layout.journal)
 
     def close(self) -> None:
         self._drop_quick_way()

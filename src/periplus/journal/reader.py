@@ -37,6 +37,7 @@ from periplus.journal.reading import (
     Progress,
     bytes_behind,
     find_entity,
+    moved_line,
     no_progress,
     sound_line,
     sound_object,
@@ -94,6 +95,7 @@ class JournalReader:
         self._folder = FolderWatch(self.layout.journal)
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
+        self._is_index_old = False  # it was made before a segment was written anew
         self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
         self.is_stale = False  # records that are there, or were when they were looked for, are not served
         self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
@@ -190,7 +192,8 @@ class JournalReader:
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
-        if self.index.is_damaged:
+        if self.index.is_damaged or self._is_index_old:
+            self._is_index_old = False
             self._heal_index()
             return
         try:
@@ -327,7 +330,14 @@ class JournalReader:
 
     def line_at(self, record: IndexedRecord) -> bytes:
         """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
-        return sound_line(self.reader(record.lineage), record)
+        try:
+            return sound_line(self.reader(record.lineage), record)
+        except DamageError:
+            line = moved_line(self.reader(record.lineage), record)
+            if line is None:
+                raise
+            self._is_index_old = True
+            return line
 
     def load_object(self, sha256: str) -> bytes:
         """A payload that a record names. Raises DamageError where its object is missing or damaged."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-__all__ = ["REPLAY_BYTES_PER_S", "Progress", "bytes_behind", "find_entity", "no_progress", "sound_line", "sound_object"]
+__all__ = [
+    "REPLAY_BYTES_PER_S",
+    "Progress",
+    "bytes_behind",
+    "find_entity",
+    "moved_line",
+    "no_progress",
+    "sound_line",
+    "sound_object",
+]
 
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.digests import is_digest_text
-from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.journal.index import IndexedRecord
-from periplus.journal.lineage import LineageReader
+from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.record import decode_line
+from periplus.journal.segment import decode_header, scan
 from periplus.journal.state import Entity
 from periplus.objects.store import ObjectStore
 
@@ -82,6 +92,23 @@ def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:
             mend="Run `periplus doctor`.",
         )
     return line[:-1]
+
+
+def moved_line(reader: LineageReader, record: IndexedRecord) -> bytes | None:
+    """The record's line where it lies now, without its newline; None where its segment has it no more.
+
+    A segment out of which content was taken is written anew, and an index made before it says where its lines were.
+    """
+    try:
+        data = reader.read_at(record.segment, 0, SEGMENT_READ_MAX + 1)
+        header, start = decode_header(data)
+        found = scan(data[start:], base=start, next_seq=header.first_seq, salvage=True)
+    except PeriplusError:
+        return None
+    for entry in found.entries:
+        if entry.record.seq == record.seq and entry.leaf == record.leaf:
+            return data[entry.offset : entry.offset + entry.length - 1]
+    return None
 
 
 def sound_object(objects: ObjectStore, sha256: str) -> bytes:

@@ -309,9 +309,11 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
     ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use.
     """
     from periplus.journal.keys import make_keys, retire_key
+    from periplus.journal.unbegun import park_unbegun
 
     lineage = new_id("lin")
     try:
+        park_unbegun(layout, files, clock, previous)
         files.make_folder(layout.lineage_folder(lineage))
         make_keys(layout, files, lineage)
         # The file names its own inode, so it is made first and filled afterwards, under its temporary name.

@@ -1,0 +1,153 @@
+"""Clones that exchange with each other while their processes are killed, and what such a moment leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.files import Files
+from periplus.journal.carriers import open_folder
+from periplus.journal.checkpointing import make_checkpoint
+from periplus.journal.doctor import examine
+from periplus.journal.exchange import sync
+from periplus.journal.redaction import redact
+from periplus.journal.repair import repair
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+
+SECRET = "correct horse battery staple"
+
+
+def put(number, **fields):
+    return lambda t: t.put("decision", item(number), fields)
+
+
+def clone(root, folder):
+    path = folder / ".periplus"
+    path.mkdir(parents=True)
+    for name in ("config.toml", ".gitignore"):
+        shutil.copy(Path(root, name), path)
+    return os.fspath(path)
+
+
+def exchange(root, other, files=None):
+    with open_journal(root, files) as journal:
+        report = sync(journal, open_folder(os.fspath(other), files or Files()))
+        for error in report.refusals:
+            raise error
+
+
+def problems(root):
+    with open_journal(root) as journal:
+        found = examine(journal)
+        return found.exit_code, [(one.severity, one.what) for one in found.problems]
+
+
+@pytest.fixture
+def ada(tmp_path):
+    return make_store(tmp_path / "ada", SystemClock())
+
+
+def test_a_clone_that_has_written_nothing_has_nothing_to_mend_or_to_compact(ada, tmp_path):
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(bob) as journal:
+        assert make_checkpoint(journal, WRITER) is None
+    with open_journal(bob) as journal:
+        assert repair(journal, WRITER) == []
+    with open_journal(bob) as journal:
+        assert make_checkpoint(journal, WRITER) is None
+        assert journal.mutate(put(1, text="the first"), WRITER).first_seq == 1
+    assert problems(bob) == (0, [])
+
+
+def test_what_another_clone_went_on_from_may_come_later(ada, tmp_path):
+    """Bob had it from ada, and cleo has it from bob alone, who gives away only what he wrote himself."""
+    bob, cleo = (clone(ada, tmp_path / name) for name in ("bob", "cleo"))
+    with open_journal(ada) as journal:
+        journal.mutate(put(1, text="ada's"), WRITER)
+    exchange(bob, ada)
+    with open_journal(bob) as journal:
+        journal.mutate(put(1, text="bob's"), WRITER)
+        own = journal.lineage
+    shutil.copytree(Path(bob, "journal", own), Path(cleo, "journal", own))
+    code, found = problems(cleo)
+    assert code == 0
+    assert [severity for severity, _ in found] == ["note"]
+    assert "has not come yet" in found[0][1]
+    exchange(cleo, ada)
+    assert problems(cleo) == (0, [])
+
+
+def test_a_parent_of_our_own_that_is_gone_is_an_error(ada, tmp_path):
+    """What a record of our own names was held when it was written."""
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(ada) as journal:
+        journal.mutate(put(1, text="ada's"), WRITER)
+        theirs = journal.lineage
+    exchange(bob, ada)
+    with open_journal(bob) as journal:
+        journal.mutate(put(1, text="bob's"), WRITER)
+    shutil.rmtree(Path(bob, "journal", theirs))
+    Path(bob, "index.sqlite").unlink()
+    code, found = problems(bob)
+    assert code == 3
+    assert any("is a parent, but no record holds it" in what for _, what in found)
+
+
+def test_an_index_from_before_a_redaction_arrived_is_no_damage(ada, tmp_path):
+    """Whoever opens the store between the renames of an arrival makes one; what it says of places is of the past."""
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(ada) as journal:
+        journal.mutate(put(0, text=SECRET), WRITER)
+        journal.mutate(put(1, text="first", a=1, b=1), WRITER)
+        journal.roll()
+    exchange(bob, ada)
+    with open_journal(ada) as journal:
+        journal.mutate(put(1, text="first", a=2, b=1), WRITER)
+    with open_journal(bob) as journal:
+        journal.mutate(put(1, text="first", a=1, b=2), WRITER)
+    exchange(bob, ada)
+    shutil.copy(Path(bob, "index.sqlite"), tmp_path / "before")
+    with open_journal(ada) as journal:
+        redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
+    exchange(bob, ada)
+    for path in Path(bob).glob("index.sqlite*"):
+        path.unlink()
+    shutil.copy(tmp_path / "before", Path(bob, "index.sqlite"))
+    with open_journal(bob) as journal:
+        receipt = journal.mutate(
+            lambda t: t.put("decision", item(1), {**t.get("decision", item(1)).value, "c": 3}), WRITER
+        )
+        assert receipt.record_count == 1
+        assert journal.damage is None
+        assert journal.get("decision", item(1)).value == {"text": "first", "a": 2, "b": 2, "c": 3}
+        journal.refresh()
+    assert not any(SECRET.encode() in path.read_bytes() for path in Path(bob).rglob("*") if path.is_file())
+    assert problems(bob) == (0, [])
+
+
+def test_stops_in_the_making_of_a_lineage_leave_nothing_behind(ada, tmp_path):
+    at = 0
+    while True:
+        bob = clone(ada, tmp_path / f"bob{at}")
+        try:
+            with open_journal(bob, StoppingFiles(at)) as journal:
+                journal.mutate(put(1, text="the first"), WRITER)
+                break
+        except Stop:
+            pass
+        with open_journal(bob) as journal:
+            journal.mutate(put(1, text="the second"), WRITER)
+            own = journal.lineage
+        lineages = {path.name for path in Path(bob, "journal").glob("lin_*")}
+        assert lineages == {own}
+        keys = {path.name for path in Path(bob, "journal", "keys").iterdir() if path.suffix != ".tmp"}
+        assert keys == {"trail", f"{own}.private", f"{own}.public"}
+        with open_journal(bob) as journal:
+            repair(journal, WRITER)
+        assert problems(bob) == (0, []), at
+        at += 1
+    assert at > 20
