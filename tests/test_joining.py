@@ -10,6 +10,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.clock import SystemClock
+from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.journal import create_store
 from periplus.journal.carriers import open_folder
@@ -297,7 +298,8 @@ def test_another_project_stays_another(pair):
 def test_joining_is_idempotent_and_keeps_the_rest_of_the_settings(pair):
     one, two = pair
     config = Path(one, "config.toml")
-    text = "# ours\n" + config.read_text() + 'segment_bytes = 70000\n\n[types.thing]\nprefix = "thi"\n'
+    begun = config.read_text().replace("[store]\n", "[store]  # of this project\n# never change this:\n")
+    text = "# ours\n" + begun + 'segment_bytes = 70000\n\n[types.thing]\nprefix = "thi"\n'
     config.write_text(text)
     before = config.read_bytes()
     alone = join_stores(one, Files())
@@ -310,6 +312,20 @@ def test_joining_is_idempotent_and_keeps_the_rest_of_the_settings(pair):
     again = join_stores(two, Files())
     assert (again.is_new, again.joined) == (False, first.joined)
     assert Path(two, "config.toml").read_bytes() == kept
+
+
+def test_ids_that_are_written_otherwise_are_left_to_the_person(pair):
+    one, two = pair
+    store = read_settings(Layout(one)).store.id
+    config = Path(two, "config.toml")
+    config.write_text(f'store.id = "{store}"\nstore.format = 2\n')
+    before = config.read_bytes()
+    with pytest.raises(UsageError) as caught:
+        join_stores(two, Files())
+    assert "joined = [" in caught.value.mend
+    assert config.read_bytes() == before
+    config.write_text(f'store = {{format = 2, id = "{store}", joined = ["{read_lineage(Layout(two)).store}"]}}\n')
+    assert not join_stores(two, Files()).is_new
 
 
 def conflict(ours: str, theirs: str, style: str) -> str:

@@ -33,6 +33,8 @@ from periplus.journal.settings import (
 _FILE_BYTES_MAX: Final = 1 << 20
 _HEADER_BYTES_MAX: Final = 4096
 _JOINED_MAX: Final = 100
+_ID_LINE: Final = re.compile(r"^id[ \t]*=[^\n]*\n", re.MULTILINE)
+_JOINED_LINE: Final = re.compile(r"^joined[ \t]*=[ \t]*\[[^\]]*\][^\n]*\n", re.MULTILINE)
 _STORE_TABLE: Final = re.compile(r"^\[store\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
 
 
@@ -68,10 +70,10 @@ def join_stores(root: str, files: Files) -> Joined:
         joined = tuple(sorted(known - {settings.store.id}))
         is_new = sides is not None or joined != settings.store.joined
         if is_new:
-            table = f'[store]\nid = "{settings.store.id}"\nformat = {settings.store.format}\n'
-            table += joined_line(joined) if joined else ""
-            base = text if sides is None else sides[0]
-            write_atomic(files, layout.config, _STORE_TABLE.sub(table + "\n", base, count=1).encode())
+            wanted = msgspec.structs.replace(settings, store=msgspec.structs.replace(settings.store, joined=joined))
+            write_atomic(
+                files, layout.config, _with_store(layout, text if sides is None else sides[0], wanted).encode()
+            )
     return Joined(layout.root, settings.store.id, joined, is_new)
 
 
@@ -117,6 +119,24 @@ def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> Dam
         mend="If git brought the settings of a store that somebody else made for this project: `periplus init --join` makes both one. "
              f'Else restore them: id = "{store}".',
     )  # fmt: skip
+
+
+def _with_store(layout: Layout, text: str, wanted: Settings) -> str:
+    """``text`` with the ids of ``wanted``, and nothing else changed. Raises UsageError where that takes a person."""
+    store = wanted.store
+    lines = f'id = "{store.id}"\n' + (joined_line(store.joined) if store.joined else "")
+
+    def renewed(table: re.Match[str]) -> str:
+        return _ID_LINE.sub(lines, _JOINED_LINE.sub("", table[0]), count=1)
+
+    found = _STORE_TABLE.sub(renewed, text, count=1)
+    try:
+        if parse_settings(layout, found) == wanted:
+            return found
+    except PeriplusError:
+        pass
+    raise UsageError(f"{layout.config}: the ids in it are not written as Periplus writes them",
+                     safe="Nothing was changed.", mend=f"Write into [store]: {' '.join(lines.splitlines())}")  # fmt: skip
 
 
 def _settled(layout: Layout, ours: str, theirs: str) -> Settings:
