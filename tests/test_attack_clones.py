@@ -151,3 +151,56 @@ def test_stops_in_the_making_of_a_lineage_leave_nothing_behind(ada, tmp_path):
         assert problems(bob) == (0, []), at
         at += 1
     assert at > 20
+
+
+def test_who_forwards_waits_for_a_head_that_covers_the_redaction(ada, tmp_path):
+    """Bob has it from ada's folder, her head is from before: he can give the exchange folder neither the stub nor more."""
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(ada) as journal:
+        journal.mutate(put(0, text=SECRET), WRITER)
+    exchange(ada, tmp_path / "meeting")
+    with open_journal(ada) as journal:
+        journal.mutate(put(0, text="none"), WRITER)
+        redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
+    exchange(bob, ada)
+    exchange(bob, tmp_path / "meeting")
+    assert any(SECRET.encode() in path.read_bytes() for path in (tmp_path / "meeting").rglob("*.jsonl"))
+    exchange(ada, tmp_path / "meeting")
+    assert not any(SECRET.encode() in path.read_bytes() for path in (tmp_path / "meeting").rglob("*.jsonl"))
+    exchange(bob, tmp_path / "meeting")
+    assert problems(ada) == problems(bob) == (0, [])
+
+
+def test_a_redaction_that_arrives_and_is_stopped_is_told_as_that(ada, tmp_path):
+    """Wherever it stops: nothing acknowledged counts as damaged, what is left is named, and the next sync ends it."""
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(ada) as journal:
+        journal.mutate(put(0, text=SECRET), WRITER)
+        journal.mutate(lambda t: t.put("note", item(0, "not"), {"text": SECRET + "n" * 70_000}), WRITER)
+        journal.mutate(put(1, text="first", a=1), WRITER)
+        journal.roll()
+        journal.mutate(put(1, text="second", a=1), WRITER)
+    exchange(bob, ada)
+    with open_journal(ada) as journal:
+        redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
+    at, told = 0, 0
+    while True:
+        root = os.fspath(shutil.copytree(Path(bob).parent, tmp_path / f"bob{at}") / ".periplus")
+        try:
+            exchange(root, ada, StoppingFiles(at))
+            break
+        except Stop:
+            pass
+        with open_journal(root) as journal:
+            assert journal.damage is None
+        code, found = problems(root)
+        assert code == (
+            1 if Path(root).glob("journal/*/emptying") and any("redacted elsewhere" in what for _, what in found) else 0
+        )
+        assert "error" not in {severity for severity, _ in found}
+        told += code
+        exchange(root, ada)
+        assert not any(SECRET.encode() in path.read_bytes() for path in Path(root).rglob("*") if path.is_file())
+        assert not list(Path(root).glob("journal/*/emptying"))
+        at += 1
+    assert told > 2

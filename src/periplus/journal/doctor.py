@@ -133,7 +133,7 @@ def examine(
         problems += _check_marks(journal)
         problems += _check_checkpoints(journal, found)
         problems += _check_versions(found)
-        problems += _check_stubs(found)
+        problems += _check_stubs(journal, found)
         entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
         problems += _check_objects(journal, found, read, progress)
         is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
@@ -314,9 +314,13 @@ def _check_versions(found: _Findings) -> Iterator[Problem]:
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
 
 
-def _check_stubs(found: _Findings) -> Iterator[Problem]:
+def _check_stubs(journal: Journal, found: _Findings) -> Iterator[Problem]:
+    stopped = {one for one in journal.lineages() if os.path.lexists(journal.layout.emptying_file(one))}
+    for lineage in sorted(stopped):
+        yield Problem("warning", "a sync was stopped at taking out what was redacted elsewhere: some of it may still be here",
+                      journal.layout.emptying_file(lineage), mend="Repeat the sync: it goes on with it.")  # fmt: skip
     for key, (path, offset) in found.stubs.items():
-        if key not in found.audited:
+        if key not in found.audited and key[0] not in stopped:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
 

@@ -197,6 +197,8 @@ class _Run:
                 if not source.segments(lineage):
                     return None
                 arrival.examine()
+                if arrival.awaits_head:
+                    return None  # its owner has not signed what says so, and nobody else can
                 if arrival.new_records and lineage == target.written_lineage():
                     if direction == "out":
                         return None  # its owner is at it and ahead of what it told us

@@ -103,6 +103,7 @@ class Arrival:
         self.parts: list[_Part] = []
         self.end = self.position
         self._has_stubs = False
+        self.awaits_head = False  # the owner's head is from before it said what was taken out: nothing is to be had yet
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +114,8 @@ class Arrival:
             limit, required = self._limits()
             if self._stage() and (limit is None or limit >= self.position.next_seq or self._has_stubs):
                 self._verify(limit, required)
-            self._check_roots()
+            if not self.awaits_head:
+                self._check_roots()
         except DamageError as error:
             raise self._refused(error) from error
 
@@ -219,7 +221,7 @@ class Arrival:
 
     @property
     def _emptying_path(self) -> str:
-        return os.path.join(self._target.layout.lineage_folder(self.lineage), "emptying")
+        return self._target.layout.emptying_file(self.lineage)
 
     def _rename(self, folder: str) -> None:
         lock = Lock(self._target.layout.lock)
@@ -354,7 +356,7 @@ class Arrival:
     def _verify(self, limit: int | None, required: int) -> None:
         if limit is not None:
             limit = max(limit, self._reader_start.next_seq - 1)  # nothing that we hold is given up
-        end = self.position
+        end, is_cut = self.position, False
         tail: Entry | None = None
         for chunk in self._staged.read_from(self.position, required):
             taken = [entry for entry in chunk.entries if limit is None or entry.record.seq <= limit]
@@ -370,7 +372,8 @@ class Arrival:
                 end = Position(chunk.segment, tail.offset + tail.length, tail.record.seq + 1, tail.leaf[:8].hex())
                 self.parts.append(_Part(chunk.segment, chunk.size))
                 self.new_records += sum(entry.record.seq >= self._reader_start.next_seq for entry in taken)
-            if not is_whole:
+            is_cut = not is_whole
+            if is_cut:
                 break
         if tail is not None and tail.record.txn is not None and tail.record.txn[0] != tail.record.txn[1]:
             raise DamageError("the head covers half a batch", seq=tail.record.seq)
@@ -380,14 +383,14 @@ class Arrival:
         before = {self._reader_start.segment: self._reader_start.offset}
         self.new_bytes = sum(max(0, part.size - before.get(part.segment, 0)) for part in self.parts)
         if self._has_stubs:
-            self._check_stubs()
+            self._check_stubs(is_cut=is_cut)
 
     def _look_for_removed(self, entry: Entry) -> None:
         gone = {one for one in removed_objects(entry, self.lineage) if self._target.objects.has(one)}
         self._doomed |= gone
         self._is_removing |= bool(gone)
 
-    def _check_stubs(self) -> None:
+    def _check_stubs(self, *, is_cut: bool) -> None:
         at = ""
 
         def entries() -> Iterator[Entry]:
@@ -397,7 +400,9 @@ class Arrival:
                 yield entry
 
         strangers = unaudited(entries(), self.lineage, lambda entry: _line(at, entry))
-        if strangers:
+        if strangers and is_cut:
+            self.awaits_head = True
+        elif strangers:
             seq = strangers[0].record.seq
             raise DamageError(f"the content of record {seq} was taken out and no record says so", seq=seq)
 

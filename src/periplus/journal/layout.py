@@ -86,6 +86,10 @@ class Layout:
     def tree_folder(self, lineage: str) -> str:
         return os.path.join(self.tree, lineage)
 
+    def emptying_file(self, lineage: str) -> str:
+        """There while content is removed that was taken out of the lineage elsewhere; the next sync goes on with it."""
+        return os.path.join(self.lineage_folder(lineage), "emptying")
+
     def peer_file(self, lineage: str) -> str:
         return os.path.join(self.peers, f"{lineage}.json")
 
