@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["Connection", "IndexDamageError", "connect"]
+__all__ = ["Connection", "IndexDamageError", "WrongThreadError", "connect"]
 
 import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
-from periplus.base.errors import DamageError
+from periplus.base.errors import DamageError, UsageError
 
 _BUSY_S: Final = 5.0
 # Of a changed schema, of a changed text, of a changed declaration of the full text.
@@ -22,6 +22,17 @@ class IndexDamageError(DamageError, sqlite3.DatabaseError):
     """The index is not what was written. All in it is derived: the next look at the journal builds it anew."""
 
     sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+class WrongThreadError(UsageError, sqlite3.ProgrammingError):
+    """A store that was opened is used by another thread than that which opened it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a journal is used by the thread that opened it, and this is another",
+            safe="Nothing was changed.",
+            mend="Open the store once more in each thread: any number of them may write to it at once.",
+        )
 
 
 class _Cursor(sqlite3.Cursor):
@@ -64,10 +75,7 @@ class Connection(sqlite3.Connection):
     def has_row(self, query: str, values: Sequence[object]) -> bool:
         """Whether ``query`` finds anything: for half the price of ``execute``, of which a cursor and two calls are the half."""
         try:
-            cursor = self._spare.pop()
-        except IndexError:
-            cursor = super().cursor()
-        try:
+            cursor = self._spare.pop() if self._spare else super().cursor()
             found = cursor.execute(query, values).fetchall()  # all, for a row that is left would hold the snapshot
         except sqlite3.DatabaseError as error:
             raise self.told(error) from error
@@ -85,6 +93,8 @@ class Connection(sqlite3.Connection):
     def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
         """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
         code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
+        if said.startswith("SQLite objects created in a thread"):
+            return WrongThreadError()
         is_damage = (
             code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             or code == sqlite3.SQLITE_IOERR_SHORT_READ

@@ -46,7 +46,11 @@ OVERLAY_RECORDS_MAX: Final = 2_000
 
 
 class Journal(JournalReader):
-    """Open with ``Journal(root, types, …)``; close when done (also a context manager)."""
+    """Open with ``Journal(root, types, …)``; close when done (also a context manager).
+
+    It belongs to the thread that opened it: another gets WrongThreadError, a UsageError. Any number of threads and processes
+    may open one each and use them at once.
+    """
 
     def mutate(
         self,
@@ -65,6 +69,7 @@ class Journal(JournalReader):
         Raises what ``fn`` raises, LockTimeoutError, DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
+        self._check_thread()
         if key:
             if not key.isascii():
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
@@ -111,11 +116,13 @@ class Journal(JournalReader):
 
     def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
         """Hold the writers' lock, for what changes the journal's files without a mutation."""
+        self._check_thread()
         self._have_folder()
         return self._lock.holding(patience_s)
 
     def roll(self) -> None:
         """Begin a new segment: what was written so far lies in files that nobody writes to any more."""
+        self._check_thread()
         with self._lock.holding():
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
@@ -156,6 +163,7 @@ class Journal(JournalReader):
         self.files.make_folder(self.layout.journal)
 
     def close(self) -> None:
+        self._check_thread()
         self._drop_quick_way()
         super().close()
 

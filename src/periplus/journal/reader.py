@@ -13,6 +13,7 @@ from __future__ import annotations
 __all__ = ["JournalReader", "place_of"]
 
 import os
+from _thread import get_ident
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -27,6 +28,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.journal.connection import WrongThreadError
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
@@ -68,6 +70,7 @@ class JournalReader:
         progress: Progress = no_progress,
         within_s: float | None = None,
     ) -> None:
+        self._thread = get_ident()
         self.layout = Layout(root)
         self.layout.refuse_links()
         self.types = types
@@ -119,6 +122,11 @@ class JournalReader:
             self._forget()
             self._read_on(salvage=True)
 
+    def _check_thread(self) -> None:
+        """Raises WrongThreadError. What two threads did at once would end one's view in the middle of the other's."""
+        if get_ident() != self._thread:
+            raise WrongThreadError
+
     def __enter__(self) -> Self:
         return self
 
@@ -126,6 +134,8 @@ class JournalReader:
         self.close()
 
     def close(self) -> None:
+        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it."""
+        self._check_thread()
         if self._writer is not None:
             self._writer.close()
         self.index.close()
@@ -189,6 +199,7 @@ class JournalReader:
         What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
         are never served stale are not bound by it.
         """
+        self._check_thread()
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
@@ -369,6 +380,7 @@ class JournalReader:
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
+        self._check_thread()
         if self.index.is_replaced():  # what the file that is gone says of the segments need no longer be so
             self._forget()
             self.refresh()

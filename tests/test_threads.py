@@ -1,0 +1,126 @@
+"""Threads of one process: a journal each, and one that is handed to another thread."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from periplus.base.errors import UsageError
+from periplus.journal.connection import WrongThreadError
+from periplus.journal.cursors import Reader
+from periplus.journal.doctor import examine
+from periplus.journal.follow import follow
+from support import WRITER, item, make_store, open_journal
+
+
+def put(number, text):
+    return lambda t: t.put("note", item(number, "not"), {"text": text})
+
+
+def in_thread(work):
+    """What ``work`` raises in a thread of its own, or None."""
+    raised = []
+
+    def run():
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    return raised[0] if raised else None
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda journal: journal.mutate(put(1, "of another thread"), WRITER),
+        lambda journal: journal.mutate(put(1, "of another thread"), WRITER, key="with-a-key"),
+        lambda journal: journal.get("note", item(1, "not")),
+        lambda journal: journal.get("decision", item(77)),
+        lambda journal: list(journal.entities()),
+        lambda journal: journal.refresh(),
+        lambda journal: journal.project(),
+        lambda journal: journal.roll(),
+        lambda journal: journal.writing(),
+        lambda journal: Reader(journal, "me").look(),
+        lambda journal: next(follow(journal, {}, wait=lambda _: True)),
+        lambda journal: journal.close(),
+    ],
+    ids=[
+        "mutate",
+        "with a key",
+        "get",
+        "get none",
+        "entities",
+        "refresh",
+        "project",
+        "roll",
+        "writing",
+        "cursor",
+        "follow",
+        "close",
+    ],
+)
+def test_another_thread_is_told_and_nothing_happens(tmp_path, use):
+    with open_journal(make_store(tmp_path)) as journal:
+        for number in range(4):
+            journal.mutate(put(number, "of the first thread"), WRITER, project=False)
+        files = len(os.listdir("/proc/self/fd"))
+        error = in_thread(lambda: use(journal))
+        assert isinstance(error, WrongThreadError)
+        assert isinstance(error, UsageError)
+        assert isinstance(error, sqlite3.ProgrammingError)
+        assert "each thread" in error.mend
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert journal.mutate(put(9, "goes on"), WRITER).first_seq == 5
+        assert journal.get("note", item(1, "not")).value == {"text": "of the first thread"}
+
+
+def test_threads_with_a_journal_each_lose_nothing_and_leave_nothing_open(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:  # what a process opens once and keeps is opened
+        journal.mutate(put(0, "first"), WRITER)
+    files = len(os.listdir("/proc/self/fd"))
+    said: list[tuple[int, str]] = []
+    seen: list[int] = []
+
+    def write(name):
+        for part in range(3):
+            with open_journal(root) as journal:
+                for number in range(8):
+                    key = f"{name}-{part}-{number}"
+                    receipt = journal.mutate(put(number, key), WRITER, key=key, project=number % 3 == 0)
+                    said.append((receipt.first_seq, key))
+
+    def watch():
+        with open_journal(root) as journal:
+            for found in follow(journal, {}, wait=threading.Event().wait, timeout_s=60):
+                seen.extend(row.seq for row in found.records)
+                if len(seen) > 4 * 24:
+                    return
+
+    errors: list[BaseException | None] = []
+    works = [*(lambda name=name: write(name) for name in "abcd"), watch]
+    threads = [threading.Thread(target=lambda work=work: errors.append(in_thread(work))) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(90)
+    assert errors == [None] * 5
+    assert len(os.listdir("/proc/self/fd")) == files
+    with open_journal(root) as journal:
+        keys = {entry.record.seq: entry.record.key for _, entry in journal.entries(journal.lineage)}
+        assert sorted(keys) == list(range(1, 98))
+        assert all(keys[seq] == key for seq, key in said)
+        assert len(said) == 96
+        assert seen == sorted(keys)
+        assert examine(journal).exit_code == 0
+    assert Path(root).is_dir()
