@@ -88,10 +88,72 @@ def test_host_device_and_inode_each_tell_a_copy(original, field):
     own = json.loads(path.read_text())
     if field == "generation" and not own[field]:
         pytest.skip("the file system does not tell an inode from a later one of its number")
-    path.write_text(json.dumps(own | {field: "elsewhere" if field == "host" else own[field] + 1}))
+    other = {"host": "elsewhere", "boot": "another start"} if field == "host" else {field: own[field] + 1}
+    path.write_text(json.dumps(own | other))
     with open_journal(original) as journal:
         assert journal.copied_from == own["lineage"]
         assert journal.mutate(put(0, "changed"), WRITER).lineage != own["lineage"]
+
+
+@pytest.mark.parametrize("what", ["the same", "another inode", "no generation", "another generation", "no boot"])
+def test_another_name_of_the_machine_is_no_other_machine_as_long_as_it_runs(original, what):
+    """As a container sees a folder of its host, or a laptop whose name follows its network."""
+    path = Path(original, "journal/lineage.json")
+    own = json.loads(path.read_text())
+    if not own["generation"]:
+        pytest.skip("the file system does not tell an inode from a later one of its number")
+    changed = {
+        "another inode": {"inode": own["inode"] + 1},
+        "no generation": {"generation": 0},
+        "another generation": {"generation": own["generation"] ^ 1},
+        "no boot": {"boot": ""},
+    }
+    path.write_text(json.dumps(own | {"host": "elsewhere"} | changed.get(what, {})))
+    with open_journal(original) as journal:
+        receipt = journal.mutate(put(0, "changed"), WRITER)
+        assert (receipt.lineage == own["lineage"]) is (what == "the same")
+
+
+def may_name_a_machine():
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(["unshare", "--uts", "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a machine's name is changed by root only")
+def test_containers_of_one_machine_write_one_store_together(tmp_path, original):
+    if (
+        not json.loads(Path(original, "journal/lineage.json").read_text())["generation"]
+        or shutil.which("unshare") is None
+    ):
+        pytest.skip("needs unshare, and a file system that tells an inode from a later one of its number")
+    writer = tmp_path / "writer.py"
+    writer.write_text(WRITES)
+    own = lineage_of(original)
+    processes = [
+        subprocess.Popen(
+            ["unshare", "--uts", sys.executable, writer, original, name],
+            env=os.environ | {"PYTHONPATH": os.fspath(Path(__file__).parent)},
+        )
+        for name in ("box1", "box2")
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    with open_journal(original) as journal:
+        assert journal.lineage == own
+        assert journal.end().next_seq - 1 == 5 + 2 * 20
+        assert not [problem for problem in examine(journal).problems if problem.severity == "error"]
+
+
+WRITES = """
+import socket, sys
+from support import WRITER, item, open_journal
+root, name = sys.argv[1:]
+socket.sethostname(name)
+for number in range(20):
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("decision", item(100 + number), {"text": name}), WRITER)
+"""
 
 
 def test_a_folder_renamed_on_its_own_file_system_is_no_copy(tmp_path, original):

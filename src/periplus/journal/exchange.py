@@ -15,7 +15,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["SyncReport", "Transfer", "is_of_another", "sign_head", "sync"]
+__all__ = ["SyncReport", "Transfer", "is_of_another", "sign_head", "sign_left", "sync"]
 
 import os
 import tempfile
@@ -23,15 +23,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol, TypeAlias
 
-from periplus.base.errors import NotFoundError, PeriplusError, RefusedError, UsageError, environment_failure
-from periplus.base.files import Files
+from periplus.base.errors import (
+    DamageError,
+    NotFoundError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import Files, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
+from periplus.journal.carriers.carrier import encode_head
 from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.incoming import Arrival, References, objects_of
 from periplus.journal.journal import Journal
-from periplus.journal.keys import public_key, sign
+from periplus.journal.keys import public_key, sign, sign_as_left
 from periplus.journal.lineage import START
 from periplus.journal.removed import removed_objects
 from periplus.journal.tiles import LineageTree
@@ -182,16 +190,19 @@ class _Run:
             transfer = self._carried(self._other, source, lineage, "out")
             if transfer is not None:
                 self.transfers.append(transfer)
-        elif lineage == source.written_lineage() and lineage not in self._refused:
+        elif lineage not in self._refused and (lineage == source.written_lineage() or lineage in source.left):
             try:
-                self.transfers.append(self._pushed(self._other, source, lineage))
+                transfer = self._pushed(self._other, source, lineage)
             except PeriplusError as error:
-                self.transfers.append(Transfer(lineage, "out", refused=error))
+                transfer = Transfer(lineage, "out", refused=error)
+            if transfer is not None:
+                self.transfers.append(transfer)
 
     def _carried(self, target: FolderCarrier, source: Carrier, lineage: str, direction: Direction) -> Transfer | None:
         try:
             with _staging(target, lineage, dry_run=self._dry_run) as staging:
-                if source.needs_heads and lineage == target.written_lineage() and source.head(lineage) is None:
+                is_ours = isinstance(target, StoreCarrier) and lineage in (target.written_lineage(), *target.left)
+                if source.needs_heads and is_ours and source.head(lineage) is None:
                     return None  # we stopped before it was complete there, and send the rest now
                 arrival = Arrival(target, source, lineage, self._journal.stores, staging)
                 if not source.segments(lineage):
@@ -218,10 +229,13 @@ class _Run:
         return Transfer(lineage, direction, count, last - count + 1 if count else 0, last if count else 0,
                         arrival.new_bytes, *taken, held=last)  # fmt: skip
 
-    def _pushed(self, outlet: Outlet, source: StoreCarrier, lineage: str) -> Transfer:
+    def _pushed(self, outlet: Outlet, source: StoreCarrier, lineage: str) -> Transfer | None:
+        """None where it is not for us to say more: whoever goes on with a lineage that was left here has said it."""
         head = source.head(lineage)
         assert head is not None
         known = outlet.head(lineage)
+        if lineage != source.written_lineage() and known is not None and known.head.size > head.head.size:
+            return None
         size, before = head.head.size, known.head.size if known is not None else 0
         cuts: dict[int, int] = {}
         changed: list[int] = []
@@ -304,6 +318,29 @@ def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
     if remembers and size:
         remember_head(journal, head, signature=signature, key=key)
     return SignedHead(1, head, key.hex(), signature.hex())
+
+
+def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = True) -> SignedHead | None:
+    """The signed head of the first ``size`` records of a lineage that was written here and left: what had been acknowledged.
+
+    Nobody may be there any more who signs it: a container that is gone, a machine with another name. Its owner, where there is
+    one, has these records too. None where they are not held, or there is no key.
+    """
+    tree = Frontier()
+    try:
+        for _, entry in journal.entries(lineage):
+            if tree.size < entry.record.seq <= size:
+                tree.extend([entry.leaf])
+        if not tree.size:
+            return None
+        head = TreeHead(journal.store_of(lineage), lineage, tree.size, tree.root().hex())
+        signed = SignedHead(1, head, public_key(journal.layout, lineage).hex(),
+                            sign_as_left(journal.layout, lineage, head_message(head)).hex())  # fmt: skip
+    except (NotFoundError, DamageError):
+        return None
+    if remembers:
+        write_atomic(journal.files, StoreCarrier(journal).head_path(lineage), encode_head(signed))
+    return signed
 
 
 @contextmanager

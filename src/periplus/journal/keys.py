@@ -13,16 +13,20 @@ __all__ = [
     "public_of_private",
     "retire_key",
     "sign",
+    "sign_as_left",
     "trail_key",
     "verify_signature",
 ]
 
 import hashlib
 import os
+from typing import Final
 
 from periplus.base.errors import DamageError, NotFoundError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal.layout import Layout
+
+_RETIRED: Final = ".retired"
 
 
 def make_keys(layout: Layout, files: Files, lineage: str) -> None:
@@ -52,7 +56,7 @@ def retire_key(layout: Layout, files: Files, lineage: str) -> None:
     """Put the private key of ``lineage`` out of use: whoever copied the store must not sign in the owner's name."""
     path = _private_path(layout, lineage)
     if os.path.lexists(path):
-        files.replace(path, path + ".retired")
+        files.replace(path, path + _RETIRED)
 
 
 def public_key(layout: Layout, lineage: str) -> bytes:
@@ -70,6 +74,14 @@ def sign(layout: Layout, lineage: str, message: bytes) -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(_read_key(_private_path(layout, lineage))).sign(message)
+
+
+def sign_as_left(layout: Layout, lineage: str, message: bytes) -> bytes:
+    """As ``sign``, with the key of a lineage that was written here and left: for what its owner had acknowledged by then."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = _read_key(_private_path(layout, lineage) + _RETIRED)
+    return Ed25519PrivateKey.from_private_bytes(private).sign(message)
 
 
 def public_of_private(key: bytes) -> bytes:

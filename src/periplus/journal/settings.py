@@ -37,6 +37,7 @@ from periplus.journal.layout import FORMAT_VERSION, Layout
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
 SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one batch beyond it still less than what a reader takes
 _FILE_BYTES_MAX: Final = 1 << 20
+_LEFT_MAX: Final = 1_000
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
 
 
@@ -83,8 +84,10 @@ class LineageFile(msgspec.Struct, frozen=True):
     """``lineage.json``: the sequence of records that this clone, and it alone, writes.
 
     ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told; ``generation`` tells
-    the inode from a later one of its number, 0 where the file system does not say. ``previous`` is the lineage that this
-    clone wrote before it was copied or restored, empty where there was none.
+    the inode from a later one of its number, 0 where the file system does not say. ``boot`` is the start of the machine in which
+    it was made: whoever sees that very file in the same is on the same machine, whatever its name is there. ``previous`` is the lineage that this
+    clone wrote before it was copied or restored, empty where there was none. ``left`` has for every lineage that was written
+    here and left how many of its records were known to be durable then.
     """
 
     lineage: str
@@ -95,6 +98,8 @@ class LineageFile(msgspec.Struct, frozen=True):
     inode: int
     previous: str = ""
     generation: int = 0
+    left: dict[str, int] = {}
+    boot: str = ""
 
 
 class StoreIds(Collection[str]):
@@ -290,15 +295,19 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
     """
     try:
         status = os.stat(layout.lineage, follow_symlinks=False)
-        if (os.uname().nodename, status.st_dev, status.st_ino) != (own.host, own.device, own.inode):
+        if (status.st_dev, status.st_ino) != (own.device, own.inode):
             return False
+        is_same_name = os.uname().nodename == own.host
         if not own.generation:
-            return True
+            return is_same_name
         fd = open_plain(layout.lineage)
         try:
-            return generation_of(fd) in (0, own.generation)
+            generation = generation_of(fd)
         finally:
             os.close(fd)
+        if is_same_name:
+            return generation in (0, own.generation)
+        return generation == own.generation and own.boot not in ("", "unknown") and Files().boot_id() == own.boot
     except OSError as error:
         raise environment_failure(error, "look at", layout.lineage) from error
 
@@ -306,7 +315,8 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
 def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
     """A lineage of this clone's own, with its keys; the caller holds the lock.
 
-    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use.
+    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use: it signs once
+    more, the records that were durable by now.
     """
     from periplus.journal.keys import make_keys, retire_key
     from periplus.journal.unbegun import park_unbegun
@@ -314,6 +324,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
     lineage = new_id("lin")
     try:
         park_unbegun(layout, files, clock, previous)
+        left = _left(layout, previous)
         files.make_folder(layout.lineage_folder(lineage))
         make_keys(layout, files, lineage)
         # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
@@ -330,6 +341,8 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
                 inode=status.st_ino,
                 previous=previous,
                 generation=generation_of(fd),
+                left=left,
+                boot=files.boot_id(),
             )
             write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
             files.sync(fd)
@@ -344,3 +357,18 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
     except OSError as error:
         raise environment_failure(error, "write", layout.lineage) from error
     return found
+
+
+def _left(layout: Layout, previous: str) -> dict[str, int]:
+    """``LineageFile.left`` of the lineage that follows ``previous``."""
+    from periplus.journal.lineage import read_durable
+
+    try:
+        own = read_lineage(layout)
+    except DamageError:
+        own = None
+    left = dict(own.left) if own is not None else {}
+    mark = read_durable(layout.durable)
+    if previous and mark is not None and mark.lineage == previous:
+        left[previous] = mark.seq
+    return dict(list(left.items())[-_LEFT_MAX:])
