@@ -33,7 +33,9 @@ VALUES = st.sampled_from([1, 2, "x", None, {"$dec": "1.5"}])
 ELEMENTS = st.lists(st.sampled_from(["a", "b", "c", {"k": 1}]), unique_by=str, max_size=3)
 MAPS = st.dictionaries(st.sampled_from(["p", "q"]), st.one_of(VALUES, st.dictionaries(st.just("r"), VALUES)))
 PAYLOADS = st.fixed_dictionaries(
-    {}, optional={"plain": VALUES, "list": ELEMENTS, "tags": st.one_of(ELEMENTS, ELEMENTS, VALUES), "map": MAPS}
+    {},
+    optional={"plain": VALUES, "list": ELEMENTS, "tags": st.one_of(ELEMENTS, ELEMENTS, VALUES), "map": MAPS}
+    | {"object": VALUES, "size": st.one_of(VALUES, MAPS)},
 ).map(lambda value: orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
 
 

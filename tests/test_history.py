@@ -542,6 +542,16 @@ def test_what_says_when_it_was_last_so_stands_in_no_undos_way():
     assert take_out(made, made, before, rules) == before
 
 
+def test_of_fields_that_are_one_value_none_goes_back_where_another_changed_one():
+    rules = MergeRules(groups=(frozenset({"state", "reason"}),))
+    before, made = {"text": "a", "state": "doing", "reason": ""}, {"text": "b", "state": "blocked", "reason": "no key"}
+    with pytest.raises(Exception, match="changed since: reason, state"):
+        take_out({**made, "state": "done"}, made, before, rules)
+    assert take_out({**made, "n": 1}, made, before, rules) == {**before, "n": 1}
+    only_text = {**before, "text": "b"}
+    assert take_out({**made, "state": "done"}, only_text, before, rules) == {**made, "state": "done", "text": "a"}
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, max_size=6), st.lists(STEP, min_size=1, max_size=6))
 def test_undoing_the_last_session_restores_what_was_and_undoing_that_brings_it_back(before, last):

@@ -15,6 +15,7 @@ from periplus.memory import MEMORY_TYPES, TYPES, Memory
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.lifecycle import change_state, evolve, link, merge, split, update
 from periplus.memory.links import linked, open_entities
+from periplus.memory.types import memory_types
 from periplus.project import Project
 from support import WRITER, Stop, StoppingFiles
 
@@ -351,3 +352,12 @@ def test_relations_are_said_once_and_superseding_changes_the_other(project):
         link(project.journal, WRITER, one.item_id, "likes", other.item_id)
     with pytest.raises(UsageError, match="to itself"):
         link(project.journal, WRITER, one.item_id, "references", one.item_id)
+
+
+@pytest.mark.parametrize("row", TYPES, ids=lambda row: row.name)
+def test_a_field_merges_in_one_way(row):
+    """A group names fields that there are, and none of another group, of a set, or of those whose latest value holds."""
+    rules = memory_types()[row.name].rules
+    ways = [*rules.groups, rules.sets & row.fields, rules.latest & row.fields]
+    assert sum(map(len, ways)) == len(frozenset().union(*ways))
+    assert frozenset().union(*rules.groups) <= row.fields | {"unreadable_lines"}

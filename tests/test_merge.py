@@ -25,7 +25,8 @@ from periplus.journal.record import version_id
 from periplus.journal.state import Head, head_of
 from support import WRITER, check_nothing, item, make_store
 
-RULES = MergeRules(frozenset({"tags"}), frozenset({"updated"}))
+GROUP = frozenset({"object", "size"})
+RULES = MergeRules(frozenset({"tags"}), frozenset({"updated"}), (GROUP,))
 TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, rules=RULES)}
 
 
@@ -86,6 +87,18 @@ def merged(base, *values):
         pytest.param(({"a": 1}, {"a": 2}), [{"a": 1}, {"a": 3}], {"a": 3}, {}, id="crossed, one changed"),
         pytest.param(({"tags": ["a"]}, {"tags": ["b"]}), [{"tags": ["b"]}, {"tags": ["c", "a"]}, {"tags": ["a", "d"]}],
                      {"tags": ["b", "c", "a", "d"]}, {}, id="crossed sets"),
+        pytest.param({"object": 1, "size": 1}, [{"object": 2, "size": 1}, {"object": 1, "size": 1, "a": 1}],
+                     {"a": 1, "object": 2, "size": 1}, {}, id="a group that one changed"),
+        pytest.param({"object": 1, "size": 1}, [{"object": 2, "size": 1}, {"object": 1, "size": 2}], {"object": 2, "size": 1},
+                     {"object": [2, 1], "size": [1, 2]}, id="two fields of a group are no two changes"),
+        pytest.param({"object": 1, "size": 1}, [{"object": 1, "size": 1}, {"size": 2}, {"object": 3, "size": 2}], {"size": 2},
+                     {"object": ["(absent)", 3]}, id="a field of a group removed, and the base is no rival"),
+        pytest.param({"object": 1, "size": 1}, [{"object": 2, "size": 2}, {"object": 2, "size": 2}], {"object": 2, "size": 2}, {},
+                     id="the same change of a group"),
+        pytest.param({}, [{"size": {"p": 1}}, {"size": {"q": 1}}, {}], {"size": {"p": 1}}, {"size": [{"p": 1}, {"q": 1}]},
+                     id="a map in a group is not merged"),
+        pytest.param(({"object": 1}, {"size": 1}), [{"object": 1}, {"size": 1}], {"object": 1},
+                     {"object": [1, "(absent)"], "size": ["(absent)", 1]}, id="crossed groups, nobody changed"),
         pytest.param({"updated": "1"}, [{"updated": "2"}, {"updated": "3"}], {"updated": "3"}, {}, id="the latest time"),
         pytest.param({"updated": "1"}, [{}, {"updated": "3"}], {"updated": "3"}, {}, id="a latest time removed"),
         pytest.param({"updated": "1"}, [{"updated": 2}, {"updated": 3}], {"updated": 2}, {"updated": [2, 3]},
@@ -118,13 +131,13 @@ class Fold:
         below = [self.ancestors(key, parent) for parent in node.parents] if node else []
         return {version}.union(*below)
 
-    def entities(self):
+    def entities(self, rules=RULES):
         found = {}
         for key in {key_of(one) for one in self.changes.values()}:
             mine = [one for one in self.changes.values() if key_of(one) == key]
             named = {parent for one in mine for parent in one.parents}
             heads = [head_of(one, self.node(*key, one.version).rev) for one in mine if one.version not in named]
-            found[key] = entity_of(heads, RULES, self)
+            found[key] = entity_of(heads, rules, self)
         return found
 
 
@@ -219,6 +232,39 @@ def test_no_value_of_a_head_is_lost(base, payloads, random):
                 assert all(part in entity.value.get("tags", []) or part in ground["tags"] for part in value)
             else:
                 assert isinstance(value, dict), (name, value)
+
+
+@given(histories())
+def test_a_group_is_shown_as_one_head_has_it(changes):
+    """Of a head that changed it, if any did; the other heads that changed it to something else are all listed."""
+    fold = Fold(first_of_each_version(changes))
+    for entity in fold.entities().values():
+        if len(entity.heads) == 1 or entity.deleted:
+            continue
+        key = (entity.item_type, entity.item_id)
+        live = [payload for head in entity.heads if (payload := fold.payload(*key, head))]
+        of_heads = [group_of(orjson.loads(payload)) for payload in live]
+        assert group_of(entity.value) in of_heads
+        common = set.intersection(*(fold.ancestors(key, head) for head in entity.heads))
+        if not common:
+            changed = {orjson.dumps(one) for one in of_heads if one}
+            assert not changed or orjson.dumps(group_of(entity.value)) in changed
+            is_told = any(conflict.path[:1] in (("object",), ("size",)) for conflict in entity.conflicts)
+            assert is_told == (len(changed) > 1)
+
+
+def group_of(value):
+    return {name: value[name] for name in sorted(GROUP & set(value))}
+
+
+@given(histories())
+def test_what_is_in_no_group_merges_as_if_there_were_none(changes):
+    with_group, without = Fold(first_of_each_version(changes)), Fold(first_of_each_version(changes))
+    plain = without.entities(RULES._replace(groups=()))
+    for key, entity in with_group.entities().items():
+        assert {**entity.value, **dict.fromkeys(GROUP)} == {**plain[key].value, **dict.fromkeys(GROUP)}
+        others = [one for one in entity.conflicts if one.path[:1] not in {(name,) for name in GROUP}]
+        assert others == [one for one in plain[key].conflicts if one.path[:1] not in {(name,) for name in GROUP}]
 
 
 def put(number, **fields):

@@ -142,6 +142,37 @@ def test_it_leaves_the_copies_though_no_record_was_emptied(people, tmp_path, whe
         assert SECRET.encode() not in subprocess.run(command, check=True, capture_output=True).stdout
 
 
+@pytest.mark.parametrize("order", [("ada", "bob", "ada"), ("bob", "ada", "bob")])
+def test_a_card_that_one_redacted_and_another_imported_anew_is_of_one_of_them(people, tmp_path, order):
+    """Merged field by field it was a mixture: the digest of the trail that grew, the object of the one that was redacted."""
+    ada, bob = people["ada"], people["bob"]
+    bob("trail", "import", session(tmp_path))
+    for who in (bob, ada, bob):
+        who("sync", "--with", "../stick")
+    redact(bob)
+    ada("trail", "import", session(tmp_path, contents=(*CONTENTS, "COGS = 14\n"), steps=3))
+    for name in (*order, *order):
+        people[name]("sync", "--with", "../stick")
+    shown = []
+    for who in (ada, bob):
+        with opened(who) as project:
+            (card,) = project.trails()
+            heads = [json.loads(head.payload) for head in project.journal.heads_of("trail", card.item_id)]
+            told = ("digest", "object", "bytes", "counts", "source_sha256")
+            assert len(heads) == 2
+            assert [card.value[name] for name in told] in [[head[name] for name in told] for head in heads]
+            assert {"digest", "object", "bytes"} <= set(card.conflict_names)
+            shown.append(card)
+        assert not [one for one in problems(who) if "digest" in one]
+        assert "`periplus trail import` of its session ends it" in who("show", card.item_id).out
+    assert shown[0] == shown[1]
+    bob("trail", "import", session(tmp_path, contents=(*CONTENTS, "COGS = 14\n"), steps=3))
+    with opened(bob) as project:
+        (card,) = project.trails()
+        assert (card.is_in_conflict, len(card.heads)) == (False, 1)
+    assert objects_with(bob) == []
+
+
 def audit_of(journal):
     with open_journal(journal) as found:
         return set(taken_out(found))

@@ -209,6 +209,8 @@ def _facts(row: MemoryType) -> Iterator[tuple[str, str]]:
     sets = sorted(row.sets & set(row.schema.__struct_fields__))
     if sets:
         yield "merged by element where clones wrote apart", ", ".join(sets)
+    for group in sorted(map(sorted, row.groups)):
+        yield "one value where clones wrote apart", ", ".join(group)
     for one in row.cascades:
         into, states = " or ".join(sorted(one.into)), " or ".join(sorted(one.states))
         which = (

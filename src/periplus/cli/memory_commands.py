@@ -361,8 +361,19 @@ def _ends(entity: Entity, conflict: ConflictOut) -> str:
     """What ends a conflict, with what to type."""
     if entity.item_type == "context_ref":
         return "`periplus context merge` ends it"
+    if entity.item_type == "trail":
+        return "`periplus trail import` of its session ends it"
+    from periplus.memory.types import MEMORY_TYPES
+
     field = conflict.path[0] if conflict.path else "text"
-    said = f"state {entity.item_id} STATE" if field == "state" else f"set {entity.item_id} {visible(field)}=VALUE"
+    row = MEMORY_TYPES.get(entity.item_type)
+    is_one = row is not None and any({field, "state"} <= group for group in row.groups)  # a state and why it is so
+    with_reason = " --reason TEXT" if is_one and row is not None and "reason" in row.fields else ""
+    said = (
+        f"state {entity.item_id} STATE{with_reason}"
+        if field == "state" or is_one
+        else f"set {entity.item_id} {visible(field)}=VALUE"
+    )
     return f"the next write settles it: periplus {said}"
 
 

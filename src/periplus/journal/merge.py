@@ -6,6 +6,8 @@ Heads are compared with their nearest common ancestors: the versions that all of
 such version descends from (several, where histories crossed). A value is *changed* in a head if none of these has it.
 
 * no head differs, or all that changed agree: that value;
+* fields that their type declares to be one value (a group) are that: who changed one of them changed them all, and what is
+  shown of them is of one head, never a mixture;
 * several different values: of a set its elements are merged one by one, of a map its keys, by the same rules; of a field
   that says when something was last so, the latest;
 * anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 __all__ = ["History", "Node", "entity_of", "merge_payloads", "nearest_common_ancestors"]
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
@@ -170,13 +172,40 @@ class _Merger:
         maps = [value if isinstance(value, dict) else {} for value in values]
         grounds = [base if isinstance(base, dict) else {} for base in bases]
         merged: dict[str, JSONValue] = {}
+        grouped: dict[str, list[int]] = {} if path else self._rivals_of_groups(maps, grounds)
         for name in sorted(set().union(*maps)):
-            value = self.merge(
-                (*path, name), [one.get(name, _ABSENT) for one in maps], [one.get(name, _ABSENT) for one in grounds]
+            of_heads = [one.get(name, _ABSENT) for one in maps]
+            value = (
+                self._of_group(name, of_heads, grouped[name])
+                if name in grouped
+                else self.merge((*path, name), of_heads, [one.get(name, _ABSENT) for one in grounds])
             )
             if not isinstance(value, _Absent):
                 merged[name] = value
         return merged
+
+    def _rivals_of_groups(
+        self, maps: Sequence[Mapping[str, JSONValue]], grounds: Sequence[Mapping[str, JSONValue]]
+    ) -> dict[str, list[int]]:
+        """For each field of a group the heads that changed the group, all where none did; the first is the one that is shown."""
+        found: dict[str, list[int]] = {}
+        for group in self._rules.groups:
+            texts = [_encoded(_part(one, group)) for one in maps]
+            held = {_encoded(_part(one, group)) for one in grounds}
+            changed = [number for number, text in enumerate(texts) if text not in held]
+            found |= dict.fromkeys(group, changed or list(range(len(maps))))
+        return found
+
+    def _of_group(self, name: str, values: Sequence[_Value], rivals: Sequence[int]) -> _Value:
+        texts = {number: _encoded(values[number]) for number in rivals}
+        if len(set(texts.values())) > 1:
+            shown = tuple(_value_of(self._heads[number], text) for number, text in texts.items())
+            self.conflicts.append(Conflict((name,), shown))
+        return values[rivals[0]]
+
+
+def _part(value: Mapping[str, JSONValue], names: Iterable[str]) -> dict[str, JSONValue]:
+    return {name: value[name] for name in names if name in value}
 
 
 def _merge_sets(values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:

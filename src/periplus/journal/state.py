@@ -42,11 +42,13 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 class MergeRules(NamedTuple):
     """Top-level fields that do not merge as any other: ``sets`` are arrays that merge by element, other arrays merge as one
-    value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict.
+    value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict. The fields of
+    each of ``groups`` are one value: all that is shown of them is of one head. A field is in at most one of all these.
     """
 
     sets: frozenset[str] = frozenset()
     latest: frozenset[str] = frozenset()
+    groups: tuple[frozenset[str], ...] = ()
 
 
 class EntityType(NamedTuple):

@@ -286,10 +286,14 @@ def _take_out_names(
 ) -> list[str]:
     """Take the change out of ``now``, in place; gives the paths where others changed the same."""
     clashes: list[str] = []
+    held = _held_groups(now, made, before, rules)
     for name in sorted({*made, *before}):
         old, new, there = _bytes(before, name), _bytes(made, name), _bytes(now, name)
         if old in (new, there) or (name in rules.latest and there != new):
             continue  # as it was, or said again since
+        if name in held:
+            clashes.append(path + name)
+            continue
         if there == new:
             if old is None:
                 del now[name]
@@ -308,6 +312,19 @@ def _take_out_names(
         else:
             clashes.append(path + name)
     return clashes
+
+
+def _held_groups(
+    now: Mapping[str, JSONValue], made: Mapping[str, JSONValue], before: Mapping[str, JSONValue], rules: MergeRules
+) -> frozenset[str]:
+    """The fields of the groups that were changed since to something that is neither what was made nor what was before."""
+    return frozenset(
+        name
+        for group in rules.groups
+        if any(_bytes(now, one) != _bytes(made, one) for one in group)
+        and any(_bytes(now, one) != _bytes(before, one) for one in group)
+        for name in group
+    )
 
 
 def _is_list(value: JSONValue) -> bool:

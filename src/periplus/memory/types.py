@@ -72,7 +72,8 @@ class MemoryType(NamedTuple):
     which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
     goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
     ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
-    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says.
+    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. The fields of each of ``groups``
+    are one value where clones wrote apart: what is shown of them is of one clone.
     """
 
     name: str
@@ -95,6 +96,7 @@ class MemoryType(NamedTuple):
     own: frozenset[str] = frozenset()
     own_schema: Mapping[str, JSONValue] | None = None
     is_recalled: bool = True
+    groups: tuple[frozenset[str], ...] = ()
 
     @property
     def schema(self) -> type[msgspec.Struct]:
@@ -131,7 +133,29 @@ _WORK_STATES: Final = _states(
 _WORK_ENDED: Final = frozenset({"done", "dropped"})
 _WORK_OPEN: Final = frozenset({"todo", "doing", "blocked", "review"})
 _WORK_FIELDS: Final = COMMON_FIELDS | {"priority", "assignee", "depends_on", "reason"}
+_STATE_AND_REASON: Final = frozenset({"state", "reason"})
 _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depends_on"})
+
+_PROPOSED: Final = frozenset(
+    {"source_store", "source_lineage", "item_type", "item_id", "version", "rev", "payload", "why", "subject"}
+)
+_SKILL: Final = frozenset({"name", "description", "body", "rule", "commands", "wording"})
+_TRAIL: Final = frozenset(
+    {
+        "digest",
+        "object",
+        "bytes",
+        "source_sha256",
+        "counts",
+        "skipped",
+        "unknown",
+        "unreadable_lines",
+        "masked",
+        "started",
+        "ended",
+        "status",
+    }
+)  # what is told of the bytes of a trail
 
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
@@ -142,11 +166,13 @@ UNSEARCHED: Final = frozenset(
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
 TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", "Agent", False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
-               frozenset({"capabilities"}), transitions=_states("active > retired; retired > active")),
+               frozenset({"capabilities"}), transitions=_states("active > retired; retired > active"),
+               groups=(frozenset({"run", "step"}),)),
     MemoryType(CANDIDATE, "cnd", "Candidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "proposed memory, of another project or of reflection, to accept or refuse",
                transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
-               old_states={"open": "pending", "refused": "rejected"}),
+               old_states={"open": "pending", "refused": "rejected"},
+               groups=(_STATE_AND_REASON | {"accepted_as"}, _PROPOSED)),
     MemoryType("claim", "clm", "Claim", False, "held", frozenset({"released", "expired"}), 0, "who works on which paths now",
                transitions=_states("waiting > held released expired; held > released expired; released >; expired >"),
                touchable=frozenset({"text", "tags"}),
@@ -154,7 +180,8 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
     MemoryType("constraint", "con", "Constraint", True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
-    MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset()),
+    MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset(),
+               groups=(frozenset({"target", "previous"}),)),
     MemoryType("decision", "dec", "Decision", True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"}),
@@ -176,22 +203,26 @@ TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("plan", "pln", "Plan", True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
                cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",
-               stale_when=ANCHORED, linked=frozenset({"state"})),
+               stale_when=ANCHORED, linked=frozenset({"state"}), groups=(_STATE_AND_REASON,)),
     MemoryType("run", "run", "RunCard", False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
-               frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >")),
+               frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >"),
+               groups=(frozenset({"state", "status", "trail", "digest"}),)),
     MemoryType("session", "ses", "Session", False, "open", frozenset({"sealed"}), 0, "who worked when",
                frozenset(), transitions=_states("open > sealed; sealed > open"),
                touchable=frozenset({"model", "title", "seen", "trail"}), linked=frozenset({"state", "name", "agent"}),
-               cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held", "waiting"}), "released"),)),
+               cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held", "waiting"}), "released"),),
+               groups=(frozenset({"state", "ended"}),)),
     MemoryType(SKILL_CANDIDATE, "skc", "SkillCandidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "a skill that sessions of the agent suggest, for a person to accept", frozenset({"turns"}),
-               transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"})),
+               transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
+               groups=(_STATE_AND_REASON | {"accepted_as"}, _SKILL)),
     MemoryType("step", "stp", "Step", False, "todo", _WORK_ENDED, 80, "a piece of a plan, for one agent", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"place"},
                cascades=(Cascade(_WORK_ENDED | {"review"}, "claim", "step", frozenset({"held"}), "released"),),
-               replaced_state="dropped", stale_when=ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True),
+               replaced_state="dropped", stale_when=ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True,
+               groups=(_STATE_AND_REASON,)),
     MemoryType("trail", "trl", "TrailCard", False, "", frozenset(), 100, "the record of one agent run, or of git history",
-               frozenset()),
+               frozenset(), groups=(_TRAIL,)),
     MemoryType("trap", "trp", "Trap", True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do", transitions=_RULE_STATES,
                touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED),
@@ -247,7 +278,7 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
     return {
         row.name: EntityType(
-            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST),
+            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST, row.groups),
             row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
         )
         for row in TYPES

@@ -231,7 +231,8 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
-        if held is None or held.deleted or is_later(card, held.value):
+        settles = held is not None and held.is_in_conflict and card["digest"] == held.value.get("digest")
+        if held is None or held.deleted or settles or is_later(card, held.value):
             summary = f"trail: {card['title'] or session}"
             transaction.put("trail", item_id, card, action="import", summary=summary)
 
