@@ -156,6 +156,26 @@ class FaultyFiles(Files):
             self._at("make_folder", what=path)
         super().make_folder(path, mode)
 
+    def open_at(self, folder, name, flags, mode=0o644):
+        self._at("open", makes=bool(flags & os.O_CREAT), what=name)
+        return super().open_at(folder, name, flags, mode)
+
+    def replace_at(self, source_folder, source, target_folder, target):
+        self._at("replace", what=source)
+        super().replace_at(source_folder, source, target_folder, target)
+
+    def unlink_at(self, folder, name):
+        self._at("unlink", what=name)
+        super().unlink_at(folder, name)
+
+    def make_folder_at(self, folder, name, mode=0o755):
+        self._at("make_folder", what=name)
+        super().make_folder_at(folder, name, mode)
+
+    def remove_folder_at(self, folder, name):
+        self._at("remove_folder", what=name)
+        super().remove_folder_at(folder, name)
+
 
 SECTOR = 512
 
@@ -322,6 +342,12 @@ class PowerFiles(Files):
             return
         self.names[target] = inode
         self.changes.append((target, source, inode))
+
+    def link(self, source, target):
+        self._count()
+        super().link(source, target)
+        self.names[target] = inode = self.names[source]
+        self.changes.append((target, "", inode))
 
     def _folder_moved(self, source: str, target: str) -> None:
         for path in [path for path in self.names if path.startswith(source + "/")]:

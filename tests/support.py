@@ -123,10 +123,20 @@ class StoppingFiles(Files):
             raise Stop
         super().touch(path, time_ms)
 
+    def link(self, source, target):
+        if self._count(f"link {os.path.basename(target)}"):
+            raise Stop
+        super().link(source, target)
+
     def unlink(self, path):
         if self._count("unlink"):
             raise Stop
         super().unlink(path)
+
+    def make_folder(self, path, mode=0o755):
+        if not os.path.isdir(path) and self._count(f"make_folder {os.path.basename(path)}"):
+            raise Stop
+        super().make_folder(path, mode)
 
     def remove_folder(self, path):
         if self._count("remove_folder"):

@@ -238,6 +238,38 @@ def test_a_full_disk(tmp_path):
         subprocess.run(["umount", os.fspath(disk)], check=True)
 
 
+# Everything that may be open is taken but for a few, after what every command imports was imported.
+HARDLY_ANY = """
+import os, resource, sys
+import periplus.cli.main
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
+sys.exit(periplus.cli.main.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+def test_hardly_a_descriptor_is_left(store):
+    """From so few that nothing can be opened to enough: done, or refused in one error, and whoever is refused can find out."""
+    codes = set()
+    for few in (4, 8, 12, 15, 32):
+        before = texts(store)
+        words = [sys.executable, "-c", HARDLY_ANY, f"{few}", "remember", f"Thing with {few}"]
+        done = subprocess.run(words, cwd=store.folder, env=store.environment(), capture_output=True, text=True)
+        codes.add(done.returncode)
+        after = texts(store)
+        assert after[: len(before)] == before
+        if done.returncode == 0:
+            assert after == [*before, f"Thing with {few}"]
+            continue
+        told = done.stderr.splitlines()
+        assert (done.returncode, len(told), done.stdout) == (3, 2, ""), done
+        assert "Too many open files" in told[0]
+        assert "Nothing that was acknowledged is lost" in told[1]
+        assert after == before or "periplus log" in told[1], "it is there, and nobody says that it may be"
+    assert codes == {0, 3}
+    assert store.json("doctor").sound
+
+
 def test_output_that_cannot_be_written(store):
     with open("/dev/full", "wb") as full:
         process = store.start("log", stdout=full, stderr=subprocess.PIPE)

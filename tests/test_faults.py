@@ -176,6 +176,12 @@ def test_a_segment_that_the_disk_does_not_give_is_named(many):
     assert str(path) in done.stdout + done.stderr
     assert "Input/output error" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    shown = command("log")
+    assert shown.returncode == 0
+    assert "Input/output error" in shown.stderr
+    with open_journal(many) as journal:
+        lost = sum(segment == int(path.name[:12]) for segment, _ in journal.entries(journal.lineage))
+        assert len(shown.stdout.splitlines()) == journal.end().next_seq - 1 - lost
 
 
 # -- 14 to 17: small disks, closed disks -------------------------------------------------------------------------------
@@ -333,6 +339,9 @@ def test_an_empty_newest_segment_has_no_records(many):
 @pytest.mark.parametrize("how", ["empty", "missing"])
 def test_a_segment_that_is_empty_or_gone_is_named(many, which, how):
     path = segments(many)[which]
+    with open_journal(many) as journal:
+        held = [(segment, entry.record.seq) for segment, entry in journal.entries(journal.lineage)]
+    rest = [seq for segment, seq in held if segment != int(path.name[:12])]
     if how == "empty":
         path.write_bytes(b"")
     else:
@@ -343,6 +352,8 @@ def test_a_segment_that_is_empty_or_gone_is_named(many, which, how):
     assert damage.seq is not None
     assert [one.name for one in segments(many)] == before, "nothing is renumbered"
     with open_journal(many) as journal:
+        assert [entry.record.seq for _, entry in journal.entries(journal.lineage, salvage=True)] == rest
+        assert set(told(journal)) == {item(seq - 1) for seq in rest}, "the rest is served, before it and behind it"
         found = examine(journal)
         assert any(int(path.name[:12]) in (problem.seq, problem.seq + 1) or path.name in problem.path
                    for problem in found.problems if problem.severity == "error")  # fmt: skip

@@ -1,7 +1,7 @@
 """The power goes while a store is written: any part of what no sync covered is there, in any order, torn anywhere.
 
 Two ways: a file layer that knows what was synced writes down thousands of disks that might be left (always a sample,
-``PERIPLUS_POWER_SEEDS`` sets how many); and real file systems in loop devices, copied while writers run and mounted
+``PERIPLUS_POWER_DISKS`` sets how many); and real file systems in loop devices, copied while writers run and mounted
 again, where that is permitted.
 """
 
@@ -208,7 +208,7 @@ def device(image, folder, *options):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
 def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
-    """The image is copied while four processes write, as the disk would be found; what they had acknowledged by then is
+    """The image is copied while sixteen processes write, as the disk would be found; what they had acknowledged by then is
     in the copy."""
     if os.getuid() != 0 or shutil.which(f"mkfs.{kind}") is None:
         pytest.skip(f"needs root and mkfs.{kind}")
@@ -222,7 +222,7 @@ def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
         with Journal(root, TYPES) as journal:
             lineage = journal.lineage
         code = WRITING.format(paths=paths, root=root)
-        said = [(tmp_path / f"said{number}").open("w+b") for number in range(4)]
+        said = [(tmp_path / f"said{number}").open("w+b") for number in range(16)]
         writers = [subprocess.Popen([sys.executable, "-c", code], stdout=file) for file in said]
         cuts = []
         try:

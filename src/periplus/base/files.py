@@ -34,6 +34,7 @@ from periplus.base.errors import RefusedError, environment_failure
 TEMPORARY_SUFFIX: Final = ".tmp"
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
+_BLOCK_BYTES: Final = 4096  # what a bad sector takes with it: a page of the cache
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
@@ -249,11 +250,13 @@ class FolderWatch:
         return self._names
 
 
-def read_plain(path: str, bytes_max: int, offset: int = 0) -> bytes:
-    """At most ``bytes_max`` bytes of the file from ``offset`` on. Raises OSError."""
+def read_plain(
+    path: str, bytes_max: int, offset: int = 0, *, read: Callable[[int, int, int], bytes] | None = None
+) -> bytes:
+    """At most ``bytes_max`` bytes of the file from ``offset`` on, by ``read`` instead of ``read_at``. Raises OSError."""
     fd = open_plain(path)
     try:
-        return read_at(fd, min(bytes_max, max(os.fstat(fd).st_size - offset, 0)), offset)
+        return (read or read_at)(fd, min(bytes_max, max(os.fstat(fd).st_size - offset, 0)), offset)
     finally:
         os.close(fd)
 
@@ -298,6 +301,22 @@ def read_at(fd: int, wanted: int, offset: int) -> bytes:
         offset += len(piece)
         wanted -= len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def read_around(fd: int, wanted: int, offset: int) -> bytes:
+    """As ``read_at``, with zeros in place of every block that the disk does not give back. Raises OSError otherwise."""
+    pieces = []
+    end = min(offset + wanted, os.fstat(fd).st_size)
+    while offset < end:
+        size = min(_BLOCK_BYTES - offset % _BLOCK_BYTES, end - offset)
+        try:
+            pieces.append(read_at(fd, size, offset))
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            pieces.append(bytes(size))
+        offset += size
+    return b"".join(pieces)
 
 
 def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:

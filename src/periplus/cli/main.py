@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = ["ALONE", "COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", "main", "make_parser", "run"]
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -114,6 +115,8 @@ ALONE: Final[dict[str, str]] = {
     ),
     "inbox": "mail",
 }
+# What is imported late may be what no descriptor is left for, behind a write that was durable by then.
+_MEND_FILES: Final = "Raise the limit (ulimit -n). If this was to write, `periplus log` says whether it has."
 _OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
 
 
@@ -260,7 +263,8 @@ def _told(error: Exception) -> PeriplusError:
     if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
         wrong = f"the system refused: {error.strerror or error}{place}"
-        return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")
+        mend = _MEND_FILES if error.errno in (errno.EMFILE, errno.ENFILE) else ""
+        return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
     if os.environ.get("PERIPLUS_TRACEBACK"):
         raise error
     told = PeriplusError(

@@ -17,6 +17,7 @@ __all__ = [
     "Chunk",
     "LineageReader",
     "Position",
+    "damage_of",
     "encode_durable",
     "is_unreadable",
     "read_durable",
@@ -34,7 +35,7 @@ from typing import Final
 import msgspec
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NewerFormatError, environment_failure
-from periplus.base.files import Files, FolderWatch, open_plain, read_at, read_plain
+from periplus.base.files import Files, FolderWatch, open_plain, read_around, read_at, read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, Record, decode_line, seal_line, unseal_line
 from periplus.journal.segment import (
@@ -134,6 +135,7 @@ class LineageReader:
         self.lineage = lineage
         self._newest: tuple[list[str], int] = ([], 0)
         self._live_path: tuple[int, str] = (0, "")
+        self._read_at = read_at
 
     def segments(self) -> list[int]:
         """First seqs of the segments, rising, those in the archive too."""
@@ -242,7 +244,7 @@ class LineageReader:
             except (DamageError, EnvironmentFailure) as error:
                 if not salvage or not (isinstance(error, DamageError) or is_unreadable(error)):
                     raise
-                chunk = self._unreadable(first, following, error)
+                chunk = self._read_around(first, following, position, durable_seq, error)
             position = chunk.end
             yield chunk
 
@@ -404,6 +406,26 @@ class LineageReader:
             raise self._damage(reason, first, 0, first)
         return Position(first, start, first, data[start - 19 : start - 3].decode()), reason
 
+    def _read_around(
+        self,
+        first: int,
+        following: int | None,
+        position: Position,
+        durable_seq: int,
+        error: DamageError | EnvironmentFailure,
+    ) -> Chunk:
+        """What the disk gives of a segment that it does not give as a whole, the places between told with its error."""
+        self._read_at = read_around
+        try:
+            chunk = self._read_segment(first, following, position, durable_seq, salvage=True)
+        except (DamageError, EnvironmentFailure):
+            return self._unreadable(first, following, error)
+        finally:
+            self._read_at = read_at
+        if not chunk.entries or not chunk.damages:
+            return self._unreadable(first, following, error)
+        return chunk._replace(damages=[damage._replace(reason=error.wrong) for damage in chunk.damages])
+
     def _unreadable(self, first: int, following: int | None, error: DamageError | EnvironmentFailure) -> Chunk:
         """A segment of which nothing can be had: a bad sector, or something else than a file in its place."""
         last = following - 1 if following is not None else 0
@@ -464,7 +486,7 @@ class LineageReader:
 
         def read(bytes_max: int, offset: int) -> bytes:
             try:
-                return read_at(fd, min(bytes_max, SEGMENT_READ_MAX), max(offset, 0))
+                return self._read_at(fd, min(bytes_max, SEGMENT_READ_MAX), max(offset, 0))
             except OSError as error:
                 raise environment_failure(error, "read", path) from error
 
@@ -477,10 +499,10 @@ class LineageReader:
         path = os.path.join(self.folder, segment_name(segment))
         try:
             try:
-                data = read_plain(path, bytes_max, max(offset, 0))
+                data = read_plain(path, bytes_max, max(offset, 0), read=self._read_at)
             except FileNotFoundError:
                 path = self.archived_path(segment)  # it may move at any moment, and only there
-                data = read_plain(path, bytes_max, max(offset, 0))
+                data = read_plain(path, bytes_max, max(offset, 0), read=self._read_at)
         except OSError as error:
             raise environment_failure(error, "read", path) from error
         if len(data) > SEGMENT_READ_MAX:
@@ -493,6 +515,13 @@ class LineageReader:
 def is_unreadable(error: EnvironmentFailure) -> bool:
     """Whether it is the disk, or what stands in the file's place, and no matter of who asks, or of how much is open."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNREADABLE
+
+
+def damage_of(error: EnvironmentFailure) -> DamageError:
+    """What the disk does not give back is damage like any other. Raises ``error`` where it is a matter of who asks."""
+    if not is_unreadable(error):
+        raise error
+    return DamageError(error.wrong, safe="What else there is stays readable; nothing is written.", mend=_MEND)
 
 
 def _listed(watch: FolderWatch) -> list[int]:

@@ -32,7 +32,7 @@ from periplus.journal.connection import WrongThreadError
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
-from periplus.journal.lineage import START, Chunk, LineageReader, Position, is_unreadable, read_durable
+from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, read_durable
 from periplus.journal.overlay import Added, Overlay
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
@@ -99,6 +99,7 @@ class JournalReader:
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
         self._is_index_old = False  # it was made before a segment was written anew
+        self._is_renewing = False
         self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
         self.is_stale = False  # records that are there, or were when they were looked for, are not served
         self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
@@ -111,16 +112,12 @@ class JournalReader:
     def _begin(self, within_s: float | None) -> None:
         """The first view."""
         self._forget()
-        if not self._seen and self.lineages():
-            self.project()  # there is no index: filling it straight from the files costs less than a view of everything
         try:
+            if not self._seen and self.lineages():
+                self.project()  # no index: filling it straight from the files costs less than a view of everything
             self.refresh(within_s)
         except EnvironmentFailure as error:  # who has begun already may ask again: it may be for a moment only
-            if not is_unreadable(error):
-                raise
-            self.damage = DamageError(error.wrong, safe=error.safe, mend="Run `periplus doctor`.")
-            self._forget()
-            self._read_on(salvage=True)
+            self._salvage(damage_of(error))
 
     def _check_thread(self) -> None:
         """Raises WrongThreadError. What two threads did at once would end one's view in the middle of the other's."""
@@ -213,16 +210,19 @@ class JournalReader:
             raise
         except DamageError as error:
             gone = None
-            if self._is_index_wrong():
+            if not self._is_renewing and self._is_index_wrong():  # else it was not the index
                 gone = self._put_back()
                 if gone is None:
                     self.renew_derived()
                     return
             own = self._own
             is_another = own is not None and own.store not in self.stores
-            self.damage = (self._of_another_store(own.store) if is_another and own is not None else gone) or error
-            self._forget()
-            self._read_on(salvage=True)
+            self._salvage((self._of_another_store(own.store) if is_another and own is not None else gone) or error)
+
+    def _salvage(self, damage: DamageError) -> None:
+        self.damage = damage
+        self._forget()
+        self._read_on(salvage=True)
 
     def _of_another_store(self, store: str) -> DamageError:
         from periplus.journal.joining import of_another_store
@@ -426,8 +426,12 @@ class JournalReader:
     def renew_derived(self) -> None:
         """Throw the index away and build it from the journal's files, which were changed otherwise than by appending."""
         self.discard_index()
-        self.project(patience_s=LOCK_PATIENCE_S)
-        self.refresh()
+        self._is_renewing = True
+        try:
+            self.project(patience_s=LOCK_PATIENCE_S)
+            self.refresh()
+        finally:
+            self._is_renewing = False
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

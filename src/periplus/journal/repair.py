@@ -161,7 +161,7 @@ def _restore_lineage(
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
         path = reader.path_of(first)
-        data = read_whole(path)
+        data = read_whole(path, around=True)
         header = encode_header(
             Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(lineage), lineage, first, before or "")
         )

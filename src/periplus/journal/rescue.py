@@ -62,7 +62,8 @@ def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]
     found = store_ids_in(layout)
     error: Exception | None = None
     try:
-        if len(found) != 1 or not found.isdisjoint(read_settings(layout).store.ids):
+        ids = read_settings(layout).store.ids
+        if len(found) != 1 or not found.isdisjoint(ids):
             return
     except NewerFormatError:
         raise

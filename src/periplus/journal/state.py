@@ -215,6 +215,8 @@ def is_sound_change(record: Record, load: Callable[[str], bytes]) -> bool:
     kind = action_class(record.action)
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return False
+    if not all(map(is_digest_text, record.parents)):
+        raise DamageError("a parent that is no version id", seq=record.seq)
     if record.is_stub:
         return bool(record.version)
     if kind == "state":

@@ -7,11 +7,11 @@ __all__ = ["Repair", "Yard", "read_whole"]
 import os
 
 from periplus.base.clock import Clock, format_ms
-from periplus.base.errors import DamageError, environment_failure
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
+from periplus.base.files import Files, read_around, read_at, read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.layout import PARKED_FOLDER, Layout
-from periplus.journal.lineage import SEGMENT_READ_MAX
+from periplus.journal.lineage import SEGMENT_READ_MAX, is_unreadable
 
 
 class Repair(NamedTuple):
@@ -33,10 +33,25 @@ class Yard:
         self._plans = 0
 
     def park(self, path: str) -> None:
-        """Keep a copy of ``path``, durable before this returns."""
-        data = read_whole(path)
+        """Keep a copy of ``path``, durable before this returns; the file itself, where the disk does not give all of it."""
+        try:
+            data = read_whole(path)
+        except EnvironmentFailure as error:
+            if not is_unreadable(error):
+                raise
+            self._keep(path)
+            return
         if data is not None:
             self._write(self._place(path), data)
+
+    def _keep(self, path: str) -> None:
+        target = self._place(path)
+        try:
+            self._files.make_folder(os.path.dirname(target))
+            self._files.link(path, target)
+            self._files.sync_folder(os.path.dirname(target))
+        except OSError as error:
+            raise environment_failure(error, "park", path) from error
 
     def move(self, path: str) -> None:
         target = self._place(path)
@@ -62,10 +77,13 @@ class Yard:
         write_atomic(self._files, path, data)
 
 
-def read_whole(path: str) -> bytes | None:
-    """The bytes of a segment, or of anything no larger; None where there is no such file."""
+def read_whole(path: str, *, around: bool = False) -> bytes | None:
+    """The bytes of a segment, or of anything no larger; None where there is no such file.
+
+    ``around``: with zeros in place of what the disk does not give back.
+    """
     try:
-        data = read_plain(path, SEGMENT_READ_MAX + 1)
+        data = read_plain(path, SEGMENT_READ_MAX + 1, read=read_around if around else read_at)
     except FileNotFoundError:
         return None
     except OSError as error:
