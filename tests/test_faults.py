@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -25,7 +23,6 @@ from support import WRITER, item, let_everybody_in, make_store, open_journal, se
 from test_attack_journal import child, ended
 from test_journal_damage import acknowledged, put, reset_durable, three
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/faults.md"
 SOURCES = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
 
 
@@ -740,20 +737,3 @@ def test_any_text_comes_back_as_it_was(root, text):
     drop_index(root)
     with open_journal(root) as journal:
         assert told(journal) == {item(1): text}
-
-
-# -- the page ------------------------------------------------------------------------------------------------------------
-
-
-def test_every_fault_is_on_the_page_and_every_test_that_it_names_exists():
-    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", PAGE.read_text(), re.MULTILINE)
-    assert [int(number) for number, *_ in rows] == list(range(1, 41))
-    known = {}
-    for number, _, _, tests in rows:
-        named = re.findall(r"`(test_\w+)::(test_\w+)`", tests)
-        assert named or "not shown" in tests, f"fault {number} has no test"
-        for file, test in named:
-            if file not in known:
-                tree = ast.parse(Path(__file__).with_name(f"{file}.py").read_text())
-                known[file] = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-            assert test in known[file], f"fault {number}: there is no {file}.py::{test}"

@@ -1,0 +1,45 @@
+"""The pages that say which test shows what: each fault and each part of the journal has one, and it is there."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+NAMED = re.compile(r"`(test_\w+)::(\w+)`")
+
+
+@functools.cache
+def functions_of(file):
+    tree = ast.parse(Path(__file__).with_name(f"{file}.py").read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_fault_is_on_the_page_and_every_test_that_it_names_exists():
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", (DOCS / "faults.md").read_text(), re.MULTILINE)
+    assert [int(number) for number, *_ in rows] == list(range(1, 41))
+    for number, _, _, tests in rows:
+        named = NAMED.findall(tests)
+        assert named, f"fault {number} has no test"
+        for file, test in named:
+            assert test in functions_of(file), f"fault {number}: there is no {file}.py::{test}"
+
+
+def test_every_part_of_the_journal_is_shown_by_tests_that_exist():
+    rows = re.findall(r"^\| ([A-Z`].+?) \| (.+?) \|", (DOCS / "journal-evidence.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 22
+    for what, tests in rows:
+        named = NAMED.findall(tests)
+        assert named or "benchmarks.md" in tests, f"nothing shows this: {what}"
+        for file, test in named:
+            assert test in functions_of(file), f"{what}: there is no {file}.py::{test}"
+
+
+def test_every_variable_that_a_page_names_is_one_that_a_test_reads():
+    """So that the longer form is no word on paper."""
+    source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for page in ("faults.md", "journal-evidence.md"):
+        for name in set(re.findall(r"PERIPLUS_\w+", (DOCS / page).read_text())):
+            assert f'"{name}"' in source, f"{page}: nothing reads {name}"
