@@ -15,6 +15,7 @@ from periplus.agent.tools.changes import Change, ChangeLog
 from periplus.agent.tools.edit import EditError, edit_lines
 from periplus.agent.tools.texts import BinaryFileError, decode, encode, split_ends
 from periplus.base.confined import Confined
+from periplus.base.digests import sha256
 from periplus.base.errors import ConflictError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files
 from support import Stop, StoppingFiles
@@ -446,3 +447,56 @@ def test_a_change_that_could_not_be_taken_back_at_once_is_taken_back_before_the_
     again = ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files())
     assert again.recover() == ((), (), ())
     assert again.turns() == ["2"]
+
+
+SECRET_BYTES = b"login = 'zanzibar-horse-battery'\n"
+
+
+def redacting_log(tmp_path):
+    """A log in whose store ``SECRET_BYTES`` were redacted, and the folder."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    gone = sha256(SECRET_BYTES)
+    return work, ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files(), lambda digest: digest == gone)
+
+
+def test_what_was_redacted_is_changed_and_undone_and_kept_on_no_disk(tmp_path):
+    work, log = redacting_log(tmp_path)
+    (work / "a.py").write_bytes(SECRET_BYTES)
+    log.apply("1", [Change("a.py", SECRET_BYTES, b"login = ask()\n"), Change("b.py", None, SECRET_BYTES)])
+    assert log.undo("1").paths == ("a.py", "b.py")
+    assert (work / "a.py").read_bytes() == SECRET_BYTES
+    log.apply("2", [Change("a.py", SECRET_BYTES, b"login = ask()\n")])
+    log.record("3", [Change("c.py", SECRET_BYTES, b"")], {})
+    assert not [one for one in log.objects.digests() if SECRET_BYTES in log.objects.get(one)]
+    assert not [one for one in (tmp_path / "state").rglob("*") if one.is_file() and SECRET_BYTES in one.read_bytes()]
+
+    _, later = redacting_log(tmp_path)
+    with pytest.raises(NotFoundError, match="was redacted, and is kept nowhere"):
+        later.undo("2")
+    assert (work / "a.py").read_bytes() == b"login = ask()\n"
+    assert later.turns() == ["2", "3"]
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_change_of_what_was_redacted_that_was_stopped_is_taken_back_as_far_as_can_be(tmp_path, is_written):
+    work, log = redacting_log(tmp_path)
+    (work / "a.py").write_bytes(SECRET_BYTES)
+    (work / "b.py").write_bytes(b"1")
+    log.apply("1", [Change("a.py", SECRET_BYTES, b"2"), Change("b.py", b"1", SECRET_BYTES)])
+    lines = (tmp_path / "state" / "changes.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "state" / "changes.jsonl").write_bytes(
+        lines[0]
+    )  # as if it had been stopped before the line that ends it
+    if not is_written:
+        (work / "b.py").write_bytes(b"1")
+    _, later = redacting_log(tmp_path)
+    found = later.recover()
+    if is_written:
+        assert (found.finished, found.left) == (("a.py", "b.py"), ())
+        assert (work / "b.py").read_bytes() == SECRET_BYTES
+    else:
+        assert (found.finished, found.left) == ((), ("a.py",))
+        assert (work / "a.py").read_bytes() == b"2"
+        assert (work / "b.py").read_bytes() == b"1"
+    assert later.recover() == type(found)()

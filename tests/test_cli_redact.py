@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -103,3 +104,22 @@ def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_pa
     assert (holds(hub), holds(cache)) == (True, False)
     git(hub, "gc", "-q", "--prune=now")
     assert (holds(hub), holds(cache)) == (False, False)
+
+
+def test_a_v1_folder_that_is_left_alone_is_told_with_the_files_that_hold_it(told, tmp_path):
+    old = tmp_path / "old log"
+    (old / "notes").mkdir(parents=True)
+    for name, text in (("N-1", f"The login is {SECRET}"), ("N-2", "The cache lies")):
+        note = {"id": name, "type": "note", "content": text}
+        (old / "notes" / f"{name}.json").write_text(json.dumps(note))
+    told("migrate", "--from", old, "--to", "dual", "--allow-secret")
+    told("migrate", "--to", "off")
+    found = told.json("redact", "--secret-file", "-", "--reason", "why", stdin=SECRET).not_reached
+    (folder,) = [one for one in found if "v1 folder" in one.where]
+    holders = sorted(str(path.relative_to(old)) for path in old.rglob("*.json") if SECRET in path.read_text())
+    assert "notes/N-1.json" in holders
+    assert folder.where == f"the v1 folder {old}, which is left alone while the migration is off: {', '.join(holders)}"
+    assert f"grep -rlF -f FILE '{old}'" in folder.next
+    for name in holders:
+        (old / name).unlink()
+    assert "v1 folder" not in told("redact", "--secret-file", "-", "--reason", "why", stdin=SECRET, code=1).out

@@ -173,6 +173,22 @@ def test_a_card_that_one_redacted_and_another_imported_anew_is_of_one_of_them(pe
     assert objects_with(bob) == []
 
 
+def test_the_trail_of_a_replay_does_not_bring_it_back(people, tmp_path):
+    bob = people["bob"]
+    bob("trail", "import", session(tmp_path))
+    with opened(bob) as project:
+        (card,) = project.trails()
+        before = tmp_path / "before.trail"
+        before.write_bytes(project.journal.objects.get(bytes.fromhex(card.value["object"])))
+    redact(bob)
+    said = bob.json("trail", "replay", before, "--world", "memory", "--keep")
+    assert (bool(said.kept), said.withheld) == (True, 1)
+    assert "1 text that was redacted stays out" in bob("trail", "replay", before, "--world", "memory", "--keep").out
+    assert objects_with(bob) == []
+    assert bob.json("trail", "verify", said.kept).trails[0].ok
+    assert problems(bob) == []
+
+
 def audit_of(journal):
     with open_journal(journal) as found:
         return set(taken_out(found))

@@ -240,6 +240,7 @@ class AgentSession:
 
     def _open_host(self, memory: Memory, brought: Sequence[Extension], state: str) -> LocalToolHost:
         from periplus.agent.tools import claims_guard
+        from periplus.project.withholding import Withholding
 
         begun, under, index = self._begun, self._begun.under, self._index
         turns = StoredTurns(index, self.log.item_id)
@@ -254,7 +255,7 @@ class AgentSession:
                 guard=under.guard if under is not None else claims_guard(self.project),
                 shared=under.work if under is not None else None, asker=begun.asker,
                 consent=self._consent if begun.approver is not None else None, authorize=self._authorize_inner, note=self.note,
-                allow_network=begun.settings.flag("network"), unread=self.unread,
+                allow_network=begun.settings.flag("network"), unread=self.unread, is_out=Withholding(self.project).is_out,
             )
         )  # fmt: skip
 

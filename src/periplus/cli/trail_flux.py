@@ -55,7 +55,9 @@ def writing_tools(face: Face, secret: bytes | None) -> Iterator[Tools]:
         yield Tools(fixed, None)
         return
     with project:
-        yield Tools(fixed if secret is not None else project.trail_secret, project.journal.objects.put)
+        from periplus.project.withholding import Withholding
+
+        yield Tools(fixed if secret is not None else project.trail_secret, Withholding(project).put)
 
 
 @contextmanager

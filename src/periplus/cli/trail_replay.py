@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.tuples import NamedTuple
-from periplus.cli.face import Face, number, visible
+from periplus.cli.face import Face, counted, number, visible
 from periplus.cli.trail_inputs import named_trail, trail_readers
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _replay(face: Face, arguments: argparse.Namespace, folder: str) -> int:
             report = replay.run(progress)
         finally:
             face.clear_progress()
-        out, kept = _written(face, arguments, original, replay, report, world.name, keeper)
+        out, kept, withheld = _written(face, arguments, original, replay, report, world.name, keeper)
     finally:
         if log is not None:
             log.close()
@@ -161,6 +161,7 @@ def _replay(face: Face, arguments: argparse.Namespace, folder: str) -> int:
             close()
     left_out = list(getattr(world, "left_out", ()))
     result = _result(original, world.name, report, folder if arguments.folder else "", left_out, out, kept)
+    result.withheld = withheld
     face.emit(result, lambda: _lines(face, result, is_temporary=bool(folder) and not arguments.folder))
     return 5 if report.denied else 1 if report.difference_count or report.verdict == "limit" else 0
 
@@ -268,42 +269,47 @@ class _Keeper:
     """Puts what is to be kept into the store, which is opened once and for that alone."""
 
     def __init__(self, face: Face, is_wanted: bool) -> None:  # noqa: FBT001 - one flag, named where it is used
+        from periplus.project.withholding import Withholding
+
         self._face = face
         self._project = face.open() if is_wanted else None
+        self._withholding = Withholding(self._project) if self._project is not None else None
 
     def put(self, data: bytes) -> bytes:
-        assert self._project is not None
-        return self._project.journal.objects.put(data)
+        assert self._withholding is not None
+        return self._withholding.put(data)
 
-    def keep(self, data: bytes) -> str:
+    def keep(self, data: bytes) -> tuple[str, int]:
+        """The trail's id, and how many texts of it are withheld."""
         from periplus.project.replaying import keep_replay
 
         assert self._project is not None
         with self._project:
-            return keep_replay(self._project, data).item_id
+            entity, withheld = keep_replay(self._project, data)
+        return entity.item_id, withheld
 
 
 def _written(
     face: Face, arguments: argparse.Namespace, original: _Original, replay: Replay, report: ReplayReport, world: str,
     keeper: _Keeper,
-) -> tuple[str, str]:  # fmt: skip
-    """Where the replay's trail was written, and its id in the store; empty where neither was asked for."""
+) -> tuple[str, str, int]:  # fmt: skip
+    """Where the replay's trail was written, its id in the store (empty where neither was asked for) and how many texts are withheld there."""
     import hashlib
 
     from periplus.base.files import Files, write_atomic
     from periplus.trail.replay import replay_trail
 
     if not arguments.out and not arguments.keep:
-        return "", ""
+        return "", "", 0
     put = keeper.put if arguments.keep else (lambda data: hashlib.sha256(data).digest())
     data = replay_trail(
         original.readers, original.digest, replay, report, world=world, secret=os.urandom(32), put_text=put
     )  # fmt: skip
-    kept = keeper.keep(data) if arguments.keep else ""
+    kept, withheld = keeper.keep(data) if arguments.keep else ("", 0)
     out = os.path.join(face.cwd, arguments.out) if arguments.out else ""
     if out:
         write_atomic(Files(), out, data)
-    return out, kept
+    return out, kept, withheld
 
 
 def _teller(face: Face) -> Callable[[Call, Did], None]:
@@ -364,4 +370,7 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
     if result.out:
         yield f"Wrote the replay's trail: {visible(result.out)}"
     if result.kept:
+        if result.withheld:
+            is_one = result.withheld == 1
+            yield f"{counted(result.withheld, 'texts')} that {'was' if is_one else 'were'} redacted stay{'s' if is_one else ''} out"
         yield f"Kept the replay's trail: {result.kept}"

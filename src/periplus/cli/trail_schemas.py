@@ -189,7 +189,8 @@ class DifferenceOut(msgspec.Struct):
 
 class TrailReplayOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.replay/1"):
     """``verdict`` is same, diverged, paused or limit; ``states`` counts the steps that were done, would be done, were
-    skipped or denied; ``next`` is the step to go on with; ``differences`` are the first hundred.
+    skipped or denied; ``next`` is the step to go on with; ``differences`` are the first hundred; ``withheld`` counts the texts that
+    the trail that was kept withholds because they were redacted in the store.
     """
 
     trail: str
@@ -207,6 +208,7 @@ class TrailReplayOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.rep
     left_out: list[str]
     out: str
     kept: str
+    withheld: int = 0
 
 
 class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):

@@ -24,6 +24,7 @@ __all__ = [
     "Redaction",
     "Remaining",
     "Target",
+    "files_below",
     "redact",
 ]
 
@@ -114,6 +115,19 @@ class Needle:
 
     def is_in(self, data: bytes) -> bool:
         return any(form in data for form in self.forms)
+
+    def is_in_file(self, path: str) -> bool:
+        """Whether a file, of whatever size, holds the secret; False where it is gone since it was listed."""
+        overlap = max(map(len, self.forms)) - 1
+        offset = 0
+        try:
+            while piece := read_plain(path, _PIECE_BYTES + overlap, offset):
+                if self.is_in(piece):
+                    return True
+                offset += _PIECE_BYTES
+        except OSError:
+            return False
+        return False
 
     def blotted(self, data: bytes) -> bytes:
         """``data``, as long as it was, without the secret."""
@@ -347,7 +361,7 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
 def _rewrite_segments(journal: Journal, targets: dict[int, _Found], needle: Needle | None, progress: Progress) -> None:
     """Every file of our own lineage, live and archived; under the writers' lock, so that none is begun meanwhile."""
     with journal.writing():
-        paths = sorted(_files_below(journal.layout.lineage_folder(journal.lineage)))
+        paths = sorted(files_below(journal.layout.lineage_folder(journal.lineage)))
         for number, path in enumerate(paths):
             progress(number, len(paths))
             data = read_plain(path, SEGMENT_READ_MAX + 1)
@@ -380,7 +394,9 @@ def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> 
 # -- what is left ----------------------------------------------------------------------------------------------------
 
 
-def _files_below(folder: str) -> Iterator[str]:
+def files_below(folder: str) -> Iterator[str]:
+    """The paths of all files in ``folder``. Raises EnvironmentFailure for what cannot be listed."""
+
     def refuse(error: OSError) -> None:
         raise environment_failure(error, "list", error.filename)
 
@@ -408,10 +424,10 @@ def _elsewhere(
     ]
     layout = journal.layout
     foreign = {layout.lineage_folder(name): name for name in journal.lineages() if name != journal.lineage}
-    for path in sorted(_files_below(layout.root)):
+    for path in sorted(files_below(layout.root)):
         if path.startswith((layout.objects + os.sep, *planned)):
             continue
-        if not _is_in_file(needle, path):
+        if not needle.is_in_file(path):
             continue
         owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
         is_index = path.startswith(layout.index)
@@ -424,17 +440,3 @@ def _elsewhere(
         )
         remaining.append(Remaining(path, mend))
     return remaining
-
-
-def _is_in_file(needle: Needle, path: str) -> bool:
-    """Whether a file, of whatever size, holds the secret; False where it is gone since it was listed."""
-    overlap = max(map(len, needle.forms)) - 1
-    offset = 0
-    try:
-        while piece := read_plain(path, _PIECE_BYTES + overlap, offset):
-            if needle.is_in(piece):
-                return True
-            offset += _PIECE_BYTES
-    except OSError:
-        return False
-    return False

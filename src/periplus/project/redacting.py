@@ -5,17 +5,20 @@ from __future__ import annotations
 __all__ = ["redact_project"]
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
-from periplus.journal.redaction import Needle, Redaction, Remaining, redact
+from periplus.journal.redaction import Needle, Redaction, Remaining, files_below, redact
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
     from periplus.project.project import Project
+
+_PATHS_TOLD_MAX: Final = 10
 
 
 def redact_project(
@@ -52,7 +55,8 @@ def redact_project(
 
         _forget_turns(project)
         mark_redaction(project)
-    return done._replace(remaining=[*done.remaining, *_beyond_the_store(project, done)])
+    beyond = [*_beyond_the_store(project, done), *_v1_folder(project, secret)]
+    return done._replace(remaining=[*done.remaining, *beyond])
 
 
 def _forget_turns(project: Project) -> None:
@@ -162,3 +166,27 @@ def _transcripts(project: Project, trails: list[tuple[str, str]]) -> Iterator[Re
                 "Take it out there too: another import leaves out the texts and files that went as a whole and what trail "
                 f"{entity.item_id} withholds, and nothing else.",
             )
+
+
+def _v1_folder(project: Project, secret: str) -> Iterator[Remaining]:
+    """A folder of the notification log that no redaction writes to: the migration is off, and nobody keeps it the same."""
+    from periplus.project.keeper import read_mode
+
+    mode = read_mode(project.root)
+    if mode.mode != "off" or not mode.source or not os.path.isdir(mode.source):
+        return
+    needle = Needle(secret) if secret else None
+    try:
+        held = [path for path in files_below(mode.source) if needle is not None and needle.is_in_file(path)]
+    except PeriplusError:
+        held, needle = [], None  # it cannot be looked through: then it is told as a whole
+    paths = sorted(os.path.relpath(path, mode.source) for path in held)
+    if needle is not None and not paths:
+        return
+    more = f" and {len(paths) - _PATHS_TOLD_MAX:,} more" if len(paths) > _PATHS_TOLD_MAX else ""
+    which = f": {', '.join(paths[:_PATHS_TOLD_MAX])}{more}" if paths else ", where it may stand, too"
+    yield Remaining(
+        f"the v1 folder {mode.source}, which is left alone while the migration is off{which}",
+        f"Take it out of these files by hand (`grep -rlF -f FILE {shlex.quote(mode.source)}` names them, FILE holding the text), or remove the folder; "
+        "another `periplus migrate --to dual` would take it in again.",
+    )

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 
-def keep_replay(project: Project, data: bytes) -> Entity:
-    """Keep the bytes of a replay's trail and say so in the journal; the same bytes again change nothing."""
+def keep_replay(project: Project, data: bytes) -> tuple[Entity, int]:
+    """Keep the bytes of a replay's trail and say so in the journal; the same bytes again change nothing.
+
+    Gives the trail, and how many of its texts are withheld because they were redacted in this store.
+    """
+    from periplus.project.withholding import Withholding
+
     reader = TrailReader(data)
     digest = reader.digest.hex()
     item_id = derived_id("trl", "replay", digest, "")
@@ -26,7 +31,7 @@ def keep_replay(project: Project, data: bytes) -> Entity:
     card: dict[str, JSONValue] = {
         "v": 1,
         "digest": digest,
-        "object": project.journal.objects.put(data).hex(),
+        "object": "",
         "bytes": len(data),
         "format": "replay",
         "agent": "periplus replay",
@@ -45,6 +50,8 @@ def keep_replay(project: Project, data: bytes) -> Entity:
         "files": [],
     }
 
+    withheld = Withholding(project).put_trail(card, data, project.journal.get("trail", item_id))
+
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
         if held is None or held.deleted:
@@ -53,4 +60,4 @@ def keep_replay(project: Project, data: bytes) -> Entity:
     project.journal.mutate(write, project.writer)
     entity = project.journal.get("trail", item_id)
     assert entity is not None
-    return entity
+    return entity, withheld

@@ -80,7 +80,7 @@ def open_servers(room: Room) -> Extension | None:
     )  # fmt: skip
 
     def keep(data: bytes) -> str:
-        return room.session.host.work.changes.objects.put(data).hex()
+        return room.session.host.work.changes.keep(data).hex()
 
     def outputs() -> Outputs:
         kept = room.session.host.outputs

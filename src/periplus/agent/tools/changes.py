@@ -9,6 +9,9 @@ somebody else changed it meanwhile, and those that were written go back to what 
 
 Undoing a turn is one more change, from the digests that its first and last line give for each file, and refused where a file
 is no longer what the turn left.
+
+Bytes that were redacted in the store are no objects here either: they are kept in memory, as long as the process lives. After that
+a turn that began with them cannot be undone, and says so.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 __all__ = ["Change", "ChangeLog", "Recovered", "Undone", "digest_of", "effect_of"]
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +40,7 @@ from periplus.objects import ObjectStore
 _LOG_BYTES_MAX: Final = 256 << 20
 CHANGES_MAX: Final = 2_000
 _NEW_MODE: Final = 0o644
+_WITHHELD_BYTES_MAX: Final = 64 << 20  # of redacted contents in memory
 
 
 class Change(NamedTuple):
@@ -97,10 +101,16 @@ def effect_of(change: Change) -> dict[str, Any]:
 
 
 class ChangeLog:
-    """The changes of one session in ``folder``; the log and the objects lie in ``state``. One process at a time."""
+    """The changes of one session in ``folder``; the log and the objects lie in ``state``. One process at a time.
 
-    def __init__(self, state: str, folder: Confined, files: Files) -> None:
-        self._folder, self._files = folder, files
+    What ``is_out`` says of a digest was redacted, and is kept on no disk.
+    """
+
+    def __init__(
+        self, state: str, folder: Confined, files: Files, is_out: Callable[[bytes], bool] = lambda _digest: False
+    ) -> None:
+        self._folder, self._files, self._is_out = folder, files, is_out
+        self._withheld: dict[bytes, bytes] = {}
         self._path = os.path.join(state, "changes.jsonl")
         self._patches: list[_Patch] = []
         self._done: dict[int, _Done] = {}
@@ -125,7 +135,7 @@ class ChangeLog:
         for change in changes:
             for data in (change.before, change.after):
                 if data is not None:
-                    self.objects.put(data)
+                    self.keep(data)
         patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept, undoes)
         self._append(patch, is_durable=True)
         self._patches.append(patch)
@@ -139,6 +149,16 @@ class ChangeLog:
             raise
         self._finish(patch.number, is_taken_back=False)
 
+    def keep(self, data: bytes, *, durable: bool = True) -> bytes:
+        """Keep bytes as an object, in memory alone if they were redacted; gives their digest. Raises EnvironmentFailure."""
+        digest = sha256(data)
+        if not self._is_out(digest):
+            return self.objects.put(data, durable=durable)
+        self._withheld[digest] = data
+        while sum(map(len, self._withheld.values())) > _WITHHELD_BYTES_MAX and len(self._withheld) > 1:
+            del self._withheld[next(iter(self._withheld))]
+        return digest
+
     def record(self, turn: str, changes: Sequence[Change], modes: Mapping[str, int]) -> None:
         """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did. ``modes`` are
         those before.
@@ -147,7 +167,7 @@ class ChangeLog:
         for change in changes[:CHANGES_MAX]:
             for data in (change.before, change.after):
                 if data is not None:
-                    self.objects.put(data)
+                    self.keep(data)
         kept = tuple(self._file(change, modes.get(change.path)) for change in changes[:CHANGES_MAX])
         patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept)
         self._append(patch, is_durable=True)
@@ -177,11 +197,14 @@ class ChangeLog:
         self._folder.sweep_after(patch.pid, {os.path.dirname(file.path) or "." for file in patch.files})
         now = {file.path: digest_of(self._held(file.path)) for file in patch.files}
         strange = tuple(file.path for file in patch.files if now[file.path] not in (file.before, file.after))
-        if strange:
-            back = self._take_back(patch)
-            return Recovered(taken_back=back, left=strange)
+        lost = [file.path for file in patch.files if now[file.path] == file.before and self._is_lost(file.after)]
+        if strange or lost:
+            no_way = {file.path for file in patch.files if now[file.path] == file.after and self._is_lost(file.before)}
+            back = self._take_back(patch, no_way)
+            return Recovered(taken_back=back, left=(*strange, *sorted(no_way)))
         for file in patch.files:
-            self._put(file.path, self._bytes(file.after), file.mode)
+            data = self._held(file.path) if now[file.path] == file.after else self._bytes(file.after)
+            self._put(file.path, data, file.mode)
         self._finish(patch.number, is_taken_back=False)
         return Recovered(finished=tuple(file.path for file in patch.files))
 
@@ -191,11 +214,19 @@ class ChangeLog:
             self._take_back(self._half)
             self._half = None
 
-    def _take_back(self, patch: _Patch) -> tuple[str, ...]:
+    def _is_lost(self, digest: str | None) -> bool:
+        """Whether these bytes are kept nowhere: they were redacted, and the process that had them has ended."""
+        try:
+            self._bytes(digest)
+        except NotFoundError:
+            return True
+        return False
+
+    def _take_back(self, patch: _Patch, without: Collection[str] = ()) -> tuple[str, ...]:
         back = []
         for file in reversed(patch.files):
             is_changed = file.before != file.after or file.mode not in (None, file.was_mode)
-            if is_changed and digest_of(self._held(file.path)) == file.after:
+            if is_changed and file.path not in without and digest_of(self._held(file.path)) == file.after:
                 self._put(file.path, self._bytes(file.before), file.was_mode)
                 back.append(file.path)
         self._finish(patch.number, is_taken_back=True)
@@ -216,7 +247,7 @@ class ChangeLog:
             return None
 
     def _bytes(self, digest: str | None) -> bytes | None:
-        return None if digest is None else self.objects.get(bytes.fromhex(digest))
+        return None if digest is None else self.content(digest)
 
     # Looking back
 
@@ -233,7 +264,17 @@ class ChangeLog:
 
     def content(self, digest: str) -> bytes:
         """The bytes of a file as it was. Raises NotFoundError."""
-        return self.objects.get(bytes.fromhex(digest))
+        name = bytes.fromhex(digest)
+        held = self._withheld.get(name)
+        if held is not None:
+            return held
+        try:
+            return self.objects.get(name)
+        except NotFoundError as error:
+            if not self._is_out(name):
+                raise
+            raise NotFoundError(f"content {digest[:16]} was redacted, and is kept nowhere", safe="Nothing was changed.",
+                                mend="Put that file back by hand, if it should be as it was.") from error  # fmt: skip
 
     def undo(self, turn: str) -> Undone:
         """Give every file that ``turn`` changed the bytes that it had before. Raises ConflictError, and changes

@@ -61,6 +61,7 @@ class HostParts:
     unread: Unread | None = None
     more: Sequence[Tool] = ()
     files: Files | None = None
+    is_out: Callable[[bytes], bool] = lambda _digest: False
 
 
 def open_host(parts: HostParts) -> LocalToolHost:
@@ -70,7 +71,7 @@ def open_host(parts: HostParts) -> LocalToolHost:
     outputs = Outputs(os.path.join(parts.state, "output"), files)
     work = Workspace(
         parts.root, parts.state, pages=Pages({"output": outputs}, parts.pages), guard=parts.guard, files=files,
-        shared=parts.shared, unread=parts.unread,
+        shared=parts.shared, unread=parts.unread, is_out=parts.is_out,
     )  # fmt: skip
     recovered = work.recover()
     processes = Processes(outputs)

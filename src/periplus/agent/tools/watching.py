@@ -76,7 +76,7 @@ class TreeWatch:
             return tuple(effect_of(change) for change in changes)
 
     def _bytes(self, known: _Known | None) -> bytes | None:
-        return None if known is None else self._work.changes.objects.get(known.digest)
+        return None if known is None else self._work.changes.content(known.digest.hex())
 
     def _look(self) -> dict[str, _Known] | None:
         """Every file that is watched; None, and ``why_not``, where that is too much."""
@@ -112,6 +112,6 @@ class TreeWatch:
             return None
         digest = sha256(data)
         if held is None or held.digest != digest:
-            self._work.changes.objects.put(data, durable=False)
+            self._work.changes.keep(data, durable=False)
         is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < time.time_ns() - _SETTLED_NS
         return _Known(stamp if is_settled else None, digest, status.st_mode & 0o777)

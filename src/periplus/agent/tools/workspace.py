@@ -74,7 +74,8 @@ class Workspace:
     """The folder ``root`` that the agent works in. ``state`` is a folder of the session's own, outside of it or in the store."""
 
     def __init__(self, root: str, state: str, *, pages: Pages | None = None, guard: Guard | None = None,
-                 files: Files | None = None, shared: SharedWork | None = None, unread: Unread | None = None) -> None:  # fmt: skip
+                 files: Files | None = None, shared: SharedWork | None = None, unread: Unread | None = None,
+                 is_out: Callable[[bytes], bool] = lambda _digest: False) -> None:  # fmt: skip
         self.files = files or Files()
         self.unread = unread or Unread()
         self.folder = Confined(root, files=self.files)
@@ -83,7 +84,7 @@ class Workspace:
         self.state = os.path.abspath(state)
         self.pages = pages or Pages()
         self._is_shared = shared is not None
-        self.changes = shared.changes if shared is not None else ChangeLog(self.state, self.folder, self.files)
+        self.changes = shared.changes if shared is not None else ChangeLog(self.state, self.folder, self.files, is_out)
         self.turnstile = shared.turnstile if shared is not None else Turnstile()
         self.turn = shared.turn if shared is not None else "0"
         self._guard = guard
