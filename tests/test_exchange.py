@@ -271,10 +271,8 @@ def test_a_store_put_back_to_an_earlier_state_leaves_its_lineage_and_gets_the_re
     assert state(ada) == state(bob)
 
 
-def test_the_clones_converge_whatever_they_do_in_whatever_order(medium, ada, tmp_path):
-    dice = random.Random(20260131)
-    roots = [ada, *(clone(ada, tmp_path / name) for name in ("bob", "cleo"))]
-    for _ in range(40):
+def converge(medium, roots, dice, steps):
+    for _ in range(steps):
         root = dice.choice(roots)
         if dice.random() < 0.4:
             medium.exchange(root)
@@ -290,9 +288,21 @@ def test_the_clones_converge_whatever_they_do_in_whatever_order(medium, ada, tmp
                 journal.mutate(lambda t, n=number, f=fields: t.put("decision", item(n), f), WRITER)
     for root in (*roots, *roots):
         medium.exchange(root)
-    assert records(roots[0]) == records(roots[1]) == records(roots[2])
-    assert state(roots[0]) == state(roots[1]) == state(roots[2])
-    assert files_of(roots[0]) == files_of(roots[1]) == files_of(roots[2])
+    for held in (records, state, files_of):
+        assert all(held(root) == held(roots[0]) for root in roots)
+
+
+def test_the_clones_converge_whatever_they_do_in_whatever_order(medium, ada, tmp_path):
+    roots = [ada, *(clone(ada, tmp_path / name) for name in ("bob", "cleo"))]
+    converge(medium, roots, random.Random(20260131), 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_any_number_of_clones_converges(exchange_folder, ada, tmp_path, seed):
+    dice = random.Random(f"clones {seed}")
+    roots = [ada, *(clone(ada, tmp_path / f"clone{number}") for number in range(dice.randint(3, 6)))]
+    converge(exchange_folder, roots, dice, 80)
 
 
 def test_what_was_redacted_is_taken_out_of_every_copy(medium, ada, bob):

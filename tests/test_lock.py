@@ -87,6 +87,24 @@ def test_who_waits_goes_on_when_the_holder_is_killed(path, held):
         taken.result()
 
 
+def test_whoever_opens_and_closes_the_file_beside_the_holder_frees_nothing(path):
+    """As a library might that reads every file: a lock of POSIX's own would end there."""
+    with Lock(path).holding():
+        for _ in range(2):
+            Path(path).read_bytes()
+            with open(path, "r+b"):
+                pass
+        with pytest.raises(LockTimeoutError):
+            Lock(path).holding(0.0).__enter__()
+
+        def take():
+            with Lock(path).holding(0.0):
+                pass
+
+        assert ended(forked(take)) == 1
+    assert ended(forked(take)) == 0
+
+
 def test_the_holder_is_named_though_another_wrote_its_name_before(path):
     """Who takes the lock again and again writes its text but once a second, and at once where another's stands there."""
     mine, other = Lock(path), Lock(path)
