@@ -129,6 +129,24 @@ def test_an_index_from_before_a_redaction_arrived_is_no_damage(ada, tmp_path):
     assert problems(bob) == (0, [])
 
 
+class Ended(Files):
+    """The write whose temporary file is parked ends just before."""
+
+    def replace(self, source, target):
+        if "/parked/" in target:
+            os.unlink(source)
+        super().replace(source, target)
+
+
+def test_a_temporary_file_that_goes_while_it_is_parked_is_no_failure(ada):
+    with open_journal(ada) as journal:
+        journal.mutate(put(1, text="first"), WRITER)
+    Path(ada, "journal", ".durable.1.abc.tmp").write_bytes(b"half")
+    with open_journal(ada, Ended()) as journal:
+        assert repair(journal, WRITER) == []
+    assert problems(ada) == (0, [])
+
+
 def test_stops_in_the_making_of_a_lineage_leave_nothing_behind(ada, tmp_path):
     at = 0
     while True:

@@ -187,3 +187,22 @@ def test_a_map_that_was_being_opened_or_closed_has_all_of_its_parts(tmp_path):
         flush.close()
         at += 1
     assert at > 10
+
+
+def test_a_close_that_is_interrupted_anywhere_is_finished_by_the_next(tmp_path):
+    root = make_store(tmp_path)
+    at, is_raised = 1, True
+    with open_journal(root) as journal:  # what a process opens once and keeps is opened
+        journal.mutate(several("first"), WRITER)
+    files = sorted(os.listdir("/proc/self/fd"))
+    while is_raised:
+        journal = open_journal(root)
+        for _ in range(3):
+            journal.mutate(several(f"before {at}"), WRITER)
+        with Interrupts(at) as interrupts:
+            journal.close()
+        is_raised = interrupts.is_raised
+        journal.close()
+        assert sorted(os.listdir("/proc/self/fd")) == files, at
+        at += 1
+    assert at > 20

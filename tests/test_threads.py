@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.journal.connection import WrongThreadError
+from periplus.journal.connection import ClosedError, WrongThreadError
 from periplus.journal.cursors import Reader
 from periplus.journal.doctor import examine
 from periplus.journal.follow import follow
@@ -84,6 +84,31 @@ def test_another_thread_is_told_and_nothing_happens(tmp_path, use):
         assert journal.get("note", item(1, "not")).value == {"text": "of the first thread"}
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda journal: journal.mutate(put(1, "too late"), WRITER),
+        lambda journal: journal.mutate(put(1, "too late"), WRITER, key="with-a-key"),
+        lambda journal: journal.get("note", item(1, "not")),
+        lambda journal: list(journal.entities()),
+    ],
+    ids=["mutate", "with a key", "get", "entities"],
+)
+def test_a_journal_that_was_closed_says_so(tmp_path, use):
+    root = make_store(tmp_path)
+    files = len(os.listdir("/proc/self/fd"))
+    journal = open_journal(root)
+    for number in range(4):
+        journal.mutate(put(number, "of before"), WRITER, project=False)
+    journal.close()
+    with pytest.raises(ClosedError):
+        use(journal)
+    journal.close()
+    assert len(os.listdir("/proc/self/fd")) == files
+    with open_journal(root) as journal:
+        assert journal.end().next_seq == 5
+
+
 def test_threads_with_a_journal_each_lose_nothing_and_leave_nothing_open(tmp_path):
     root = make_store(tmp_path)
     with open_journal(root) as journal:  # what a process opens once and keeps is opened
@@ -124,3 +149,26 @@ def test_threads_with_a_journal_each_lose_nothing_and_leave_nothing_open(tmp_pat
         assert seen == sorted(keys)
         assert examine(journal).exit_code == 0
     assert Path(root).is_dir()
+
+
+def test_a_mark_that_lags_keeps_no_record_from_who_reads(tmp_path):
+    """The leader of a sync marks his own record, and covers those that others wrote meanwhile: the flush map knows."""
+    root = make_store(tmp_path)
+    mark = Path(root, "journal", "durable")
+    with open_journal(root) as journal:
+        journal.mutate(put(1, "the leader's"), WRITER)
+        lagging = mark.read_bytes()
+        for number in range(2, 5):
+            journal.mutate(put(number, "covered"), WRITER)
+    mark.write_bytes(lagging)
+    with open_journal(root) as journal:
+        assert journal.durable_end() == 4
+        found = next(follow(journal, {}, wait=lambda _: True))
+        assert [row.seq for row in found.records] == [1, 2, 3, 4]
+    flush = Path(root, "journal", "flush")
+    data = bytearray(flush.read_bytes())
+    data[88] ^= 1  # a word that is not what was written is not believed
+    flush.write_bytes(data)
+    mark.write_bytes(lagging)
+    with open_journal(root) as journal:
+        assert journal.durable_end() == 1

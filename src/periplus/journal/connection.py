@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Connection", "IndexDamageError", "WrongThreadError", "connect"]
+__all__ = ["ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "connect"]
 
 import sqlite3
 from collections.abc import Sequence
@@ -33,6 +33,13 @@ class WrongThreadError(UsageError, sqlite3.ProgrammingError):
             safe="Nothing was changed.",
             mend="Open the store once more in each thread: any number of them may write to it at once.",
         )
+
+
+class ClosedError(UsageError, sqlite3.ProgrammingError):
+    """A store that was opened is used after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the journal was closed", safe="Nothing was changed.", mend="Open the store anew.")
 
 
 class _Cursor(sqlite3.Cursor):
@@ -95,6 +102,8 @@ class Connection(sqlite3.Connection):
         code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
         if said.startswith("SQLite objects created in a thread"):
             return WrongThreadError()
+        if said.startswith("Cannot operate on a closed database"):
+            return ClosedError()
         is_damage = (
             code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             or code == sqlite3.SQLITE_IOERR_SHORT_READ

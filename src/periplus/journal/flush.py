@@ -24,7 +24,7 @@ aligned store, so that no reader sees half of one.
 
 from __future__ import annotations
 
-__all__ = ["EpochEndedError", "FlushMap", "Told", "Written"]
+__all__ = ["EpochEndedError", "FlushMap", "Told", "Written", "durable_by_map"]
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
 from periplus.base.errors import EnvironmentFailure
-from periplus.base.files import Files
+from periplus.base.files import Files, read_plain
 from periplus.base.locks import HUNGRY_S, Lock
 from periplus.base.tuples import NamedTuple
 
@@ -493,6 +493,31 @@ class FlushMap:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
+    """The highest seq that is durable by the map's file as it is now, for who only reads; 0 where it says nothing.
+
+    A sync covers what others wrote meanwhile, and its leader marks no more than his own: until the next one only the map knows.
+    """
+    try:
+        data = read_plain(path, _BYTES)
+    except OSError:
+        return 0
+    identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
+    if len(data) < _USED or data[: len(identity)] != identity:
+        return 0
+    words = memoryview(data[:_USED]).cast("Q")
+
+    def value(word: int, epoch: int) -> int:
+        seed = _EPOCH if word == _EPOCH else crc_hqx(epoch.to_bytes(6, "little"), word)
+        return words[word] >> 16 if words[word] == _sealed(words[word] >> 16, seed) else -1
+
+    epoch = value(_EPOCH, 0)
+    if epoch <= 0 or value(_SEGMENT, epoch) != segment or value(_POISONED, epoch) != 0:
+        return 0
+    durable = value(_DURABLE, epoch)
+    return durable if 0 < durable <= value(_WRITTEN, epoch) else 0
 
 
 def _sealed(value: int, seed: int) -> int:

@@ -363,6 +363,10 @@ class JournalReader:
         if not self.syncs:
             return held
         found = max(self._marked_seq(), self._mapped_seq()) or self.reader(self.lineage).durable_at(self.end())
+        if found < held:
+            from periplus.journal.flush import durable_by_map
+
+            found = max(found, durable_by_map(self.layout.flush, self.lineage, self.files, self.end().segment))
         self.durable_seq = max(self.durable_seq, min(found, held))
         return self.durable_seq
 

@@ -23,6 +23,7 @@ from periplus.base.canonical import JSONValue, canonical, decode_canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
+    EnvironmentFailure,
     FormatError,
     NotFoundError,
     PeriplusError,
@@ -582,7 +583,12 @@ def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
             for name in sorted(names):
                 if name.endswith(TEMPORARY_SUFFIX):
                     path = os.path.join(folder, name)
-                    yard.move(path)
+                    try:
+                        yard.move(path)
+                    except EnvironmentFailure as error:
+                        if not isinstance(error.__cause__, FileNotFoundError):
+                            raise
+                        continue  # it was of a write that has ended since it was listed
                     yield Repair("a temporary file of a write that did not end is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)

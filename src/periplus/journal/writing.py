@@ -114,11 +114,9 @@ class SegmentWriter:
 
     def close(self) -> None:
         self._settled = self._left = None
-        fds = (self._fd, self._mark_fd)
-        self._fd = self._mark_fd = -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
+        closing = map(os.close, filter((-1).__lt__, (self._fd, self._mark_fd)))
+        self._fd = self._mark_fd = -1  # from here on one call: behind any, a signal's handler may raise
+        list(closing)
         self._flush.close()
 
     def attach(self, end: Position) -> bool:

@@ -197,7 +197,7 @@ class StoreCarrier(FolderCarrier):
         known = super().durable_seq(lineage)
         if known is None or lineage != self._journal.lineage:
             return known
-        return max(known, self._journal.durable_seq)
+        return max(known, self._journal.durable_end())
 
 
 def is_folder_carrier(path: str) -> bool:
