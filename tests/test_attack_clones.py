@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import random
 import shutil
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,3 +225,113 @@ def test_a_redaction_that_arrives_and_is_stopped_is_told_as_that(ada, tmp_path):
         assert not list(Path(root).glob("journal/*/emptying"))
         at += 1
     assert told > 2
+
+
+# -- random histories of three clones, whose processes are killed ------------------------------------------------------
+
+
+def work(step, root, others, dice, name, say):
+    """One command of a clone; what it acknowledged is said."""
+    with open_journal(root) as journal:
+        if step == "write":
+            for number in range(dice.randint(1, 5)):
+                key, chosen = f"{name}-{number}", dice.randrange(5)
+                held = journal.get("decision", item(chosen))
+                fields = {
+                    **(held.value if held is not None else {}),
+                    dice.choice("abc"): dice.randrange(5),
+                    "text": key,
+                }
+                fields["secret"] = f"{SECRET} {dice.randrange(3)}" if dice.random() < 0.2 else ""
+                receipt = journal.mutate(put(chosen, **fields), WRITER, key=key, project=dice.random() < 0.5)
+                say(receipt.lineage, receipt.first_seq, key)
+        elif step == "sync":
+            sync(journal, open_folder(os.fspath(dice.choice(others)), Files()))
+        elif step == "redact" and journal.lineage:
+            redact(journal, WRITER, secret=f"{SECRET} {dice.randrange(3)}", reason="pasted by mistake")
+        elif step == "roll" and journal.lineage:
+            journal.roll()
+        elif step == "compact":
+            make_checkpoint(journal, WRITER)
+        elif step == "repair":
+            repair(journal, WRITER)
+
+
+def in_child(kill_at, *given):
+    """Run ``work`` in a process that is killed at its call of that number into C; gives what was said, and the calls."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status, count = 1, 0
+
+        def counted(frame, event, argument):
+            nonlocal count
+            count += event == "c_call"
+            if count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            sys.setprofile(counted)
+            work(*given, lambda *said: os.write(writer, json.dumps(said).encode() + b"\n"))
+            sys.setprofile(None)
+            os.write(writer, json.dumps(["calls", count, ""]).encode() + b"\n")
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        said = [json.loads(line) for line in pipe]
+    status = os.waitpid(pid, 0)[1]
+    assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL, given
+    return {(lineage, seq): key for lineage, seq, key in said if key}, [seq for what, seq, key in said if not key]
+
+
+def whole(root):
+    with open_journal(root) as journal:
+        journal.project(patience_s=5)
+        assert journal.damage is None
+        keys = {
+            (one, entry.record.seq): entry.record.key for one in journal.lineages() for _, entry in journal.entries(one)
+        }
+        files = {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(root, "entities").rglob("*.json")
+        }
+        return keys, files, [(one.item_id, one.version, one.heads, one.payload) for one in journal.entities()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_random_histories_of_clones_that_are_killed_end_the_same_everywhere(tmp_path, seed):
+    dice = random.Random(seed)
+    ada = make_store(tmp_path / "ada", SystemClock())
+    config = Path(ada, "config.toml")
+    size = f"segment_bytes = {dice.choice([1500, 4000])}\nlive_segments = 1\n"
+    config.write_text(config.read_text().replace("[journal]\n", "[journal]\n" + size) if "[journal]" in config.read_text()
+                      else config.read_text() + "\n[journal]\n" + size)  # fmt: skip
+    roots = [ada, *(clone(ada, tmp_path / name) for name in ("bob", "cleo"))]
+    meeting = tmp_path / "meeting"
+    acknowledged, calls, kills = {}, {}, 0
+    steps = ("write", "sync", "redact", "roll", "compact", "repair")
+    for number in range(80):
+        step, root = dice.choices(steps, (8, 6, 1, 1, 2, 1))[0], dice.choice(roots)
+        others = [meeting, *(one for one in roots if one != root)]
+        kill_at = dice.randint(1, calls.get(step, 2000)) if dice.random() < 0.6 else -1
+        said, counts = in_child(kill_at, step, root, others, random.Random(f"{seed} {number}"), f"{seed}-{number}")
+        assert all(acknowledged.setdefault(at, key) == key for at, key in said.items())
+        acknowledged |= said
+        kills += not counts
+        calls.update((step, count) for count in counts)
+    for number, root in enumerate(roots * 3):
+        in_child(-1, "write" if number < 3 else "repair", root, [], random.Random(number), f"{seed}-last-{number}")
+        exchange(root, meeting)
+    for root in roots:
+        exchange(root, meeting)
+    found = [whole(root) for root in roots]
+    assert found[0] == found[1] == found[2]
+    assert found[0][0].items() >= acknowledged.items()
+    assert kills > 20
+    for root in roots:
+        assert problems(root)[0] == 0
+        for path in [*Path(root).glob("index.sqlite*"), *Path(root, "journal", "checkpoints").glob("*")]:
+            path.unlink()
+        assert whole(root) == found[0]
