@@ -48,7 +48,7 @@ sys.path[:0] = sys.argv[3:]
 from periplus.base.errors import PeriplusError
 from support import WRITER, open_journal
 from test_journal_damage import three
-import importlib, json, orjson, pkgutil, sqlite3, tomllib, periplus.journal
+import ctypes, importlib, json, mmap, orjson, pkgutil, sqlite3, tomllib, periplus.journal
 for module in pkgutil.iter_modules(periplus.journal.__path__, "periplus.journal."):
     importlib.import_module(module.name)  # all that is imported late
 def say(what):
@@ -178,7 +178,7 @@ from pathlib import Path
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
 from test_fault_matrix import OPERATIONS, Place
-import json, orjson, sqlite3, tomllib, zipfile, zlib
+import ctypes, json, mmap, orjson, sqlite3, tomllib, zipfile, zlib
 def say(what):
     try:
         os.write(1, what)

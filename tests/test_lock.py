@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from periplus.base.errors import LockTimeoutError
+from periplus.base.errors import EnvironmentFailure, LockTimeoutError
 from periplus.base.files import Files
 from periplus.base.locks import Lock
 from support import WRITER, item, make_store, open_journal
@@ -173,3 +173,21 @@ def test_a_holder_that_was_stopped_validates_anew_and_readers_never_wait(tmp_pat
         assert journal.mutate(put(3, "goes on"), WRITER).first_seq == 2
     for fd in (reader, writer):
         os.close(fd)
+
+
+def test_a_disk_that_does_not_say_which_file_the_lock_is_keeps_nobody_out_later(tmp_path, monkeypatch):
+    lock, look = Lock(os.fspath(tmp_path / "lock")), os.stat
+
+    def failing(path, **how):
+        if path == lock.path:
+            raise OSError(5, "Input/output error", path)
+        return look(path, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", failing)
+        with pytest.raises(EnvironmentFailure, match="cannot look at the lock"), lock.holding(1):
+            pass
+    with Lock(lock.path).holding(1):
+        pass
+    with lock.holding(1):
+        pass

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from periplus.base.clock import format_ms
-from periplus.base.errors import LockTimeoutError, environment_failure
+from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -275,7 +275,12 @@ class Lock:
             if not self._is_guard:
                 return True
             self._was_in_place = is_in_place is not None and is_in_place()
-            if self._was_in_place or self.is_current():
+            try:
+                is_held = self._was_in_place or self.is_current()
+            except EnvironmentFailure:
+                self._drop()
+                raise
+            if is_held:
                 if time.monotonic() - self._text_s >= _SIGNED_S or self._read_text() != self._text:
                     self._sign()
                 return True
@@ -307,11 +312,13 @@ class Lock:
             os.close(fd)
 
     def is_current(self) -> bool:
-        """Whether the path leads to the file that was locked."""
+        """Whether the path leads to the file that was locked. Raises EnvironmentFailure where nobody can tell."""
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise environment_failure(error, "look at the lock", self._path) from error
         return self._place == (there.st_dev, there.st_ino)
 
     def _sign(self) -> None:
