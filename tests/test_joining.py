@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -208,9 +209,11 @@ def pair(tmp_path):
     return roots
 
 
-def put(journal, text, number=[0]):  # noqa: B006 - a number that is used once in this process
-    number[0] += 1
-    name = item(number[0])
+NUMBERS = itertools.count(1)
+
+
+def put(journal, text):
+    name = item(next(NUMBERS))
     journal.mutate(lambda transaction: transaction.put("decision", name, {"text": text}), WRITER)
     return name
 
