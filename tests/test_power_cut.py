@@ -214,7 +214,7 @@ def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
         pytest.skip(f"needs root and mkfs.{kind}")
     image = tmp_path / "image"
     with image.open("wb") as file:
-        file.truncate({"ext4": 48, "xfs": 320, "btrfs": 128}[kind] << 20)
+        file.truncate({"ext4": 48, "xfs": 320, "btrfs": 1024}[kind] << 20)
     run(f"mkfs.{kind}", "-q", image)
     paths = [os.fspath(Path(__file__).parent), os.fspath(Path(__file__).parents[1] / "src")]
     with device(image, tmp_path / "disk") as disk:
@@ -227,8 +227,7 @@ def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
         cuts = []
         try:
             for number in range(4):
-                wait_for(said[0].name, 40 * (number + 1))
-                acknowledged = [line for file in said for line in Path(file.name).read_text().split("\n")[:-1]]
+                acknowledged = wait_for([Path(file.name) for file in said], 640 * (number + 1))
                 for writer in writers:
                     writer.send_signal(signal.SIGSTOP)
                 copy = tmp_path / f"cut{number}"
@@ -258,8 +257,12 @@ def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
         assert len(acknowledged) > 40
 
 
-def wait_for(path, lines):
+def wait_for(files, least):
+    """The lines of ``files``, once there are ``least`` of them together."""
     until = time.monotonic() + 60
-    while Path(path).read_bytes().count(b"\n") < lines:
+    while True:
+        lines = [line for file in files for line in file.read_text().split("\n")[:-1]]
+        if len(lines) >= least:
+            return lines
         assert time.monotonic() < until, "the writers do not write"
-        time.sleep(0.01)
+        time.sleep(0.05)
