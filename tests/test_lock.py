@@ -87,6 +87,32 @@ def test_who_waits_goes_on_when_the_holder_is_killed(path, held):
         taken.result()
 
 
+@pytest.mark.parametrize("stopped_s", [0.0, 2.6])
+def test_who_was_stopped_while_he_waited_does_not_blame_the_holder(path, held, stopped_s):
+    """As by Ctrl-Z, or where a container with all its writers is paused: the holder stood still, too."""
+    reader, writer = os.pipe()
+
+    def take():
+        with Lock(path).holding(1.2, lambda: os.write(writer, b"x")):
+            pass
+
+    waiter = forked(take)
+    os.read(reader, 1)
+    if stopped_s:
+        os.kill(waiter, signal.SIGSTOP)
+        os.waitpid(waiter, os.WUNTRACED)
+        time.sleep(stopped_s)
+        os.kill(waiter, signal.SIGCONT)
+        time.sleep(0.2)
+        os.kill(held, signal.SIGKILL)
+    assert ended(waiter) == (0 if stopped_s else 1), "who ran all the time has waited for long enough"
+    if not stopped_s:
+        os.kill(held, signal.SIGKILL)
+    assert ended(held) == -signal.SIGKILL
+    for fd in (reader, writer):
+        os.close(fd)
+
+
 def test_whoever_opens_and_closes_the_file_beside_the_holder_frees_nothing(path):
     """As a library might that reads every file: a lock of POSIX's own would end there."""
     with Lock(path).holding():

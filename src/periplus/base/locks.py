@@ -10,7 +10,10 @@ Rules kept here:
   when the holder is another than before, and again when what it says is older than a second;
 * who waits sleeps until the one who gives the lock back rings (``bell``, where there is one), or asks again and again: the
   longer he has waited the more often, so that nobody starves; while the holder stays the same for long, everybody asks
-  less often. Who has waited for HUNGRY_S says so by the bell, and who comes then asks a little later. A ring only saves time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S.
+  less often. Who has waited for HUNGRY_S says so by the bell, and who comes then asks a little later. A ring only saves
+  time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S;
+* patience counts the time in which the waiter ran: where a container is paused or a terminal suspended, the holder
+  stood still with him, and is not called hung for it.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ HUNGRY_S: Final = 0.004
 _YIELD_S: Final = 0.0001
 _STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
 _SIGNED_S: Final = 1.0
+_ABSENT_S: Final = 1.0  # who comes that much later than he wanted to was stopped himself
 _TEXT_BYTES: Final = 200
 
 
@@ -236,7 +240,7 @@ class Lock:
         is_in_place: Callable[[], bool] | None,
     ) -> None:  # fmt: skip
         begun_s = moved_s = work_s = time.monotonic()
-        holder = b""
+        looked_s, pause_s, holder = deadline - patience_s, 0.0, b""
         while True:
             if meanwhile is not None and time.monotonic() >= work_s:
                 meanwhile()
@@ -246,17 +250,20 @@ class Lock:
             if self._try(is_in_place):
                 return
             now_s = time.monotonic()
+            if now_s - looked_s - pause_s >= _ABSENT_S:
+                deadline += now_s - looked_s - pause_s
+            looked_s = now_s
             if now_s >= deadline:
                 raise self._timeout(patience_s)
             if bell is not None and now_s - begun_s >= HUNGRY_S:
                 bell.say_hungry()
             if bell is not None and heard is not None and now_s - begun_s < _TURN_S:
-                bell.sleep(heard, min(_RING_S, deadline - now_s))
-                continue
-            found = self._read_text()
-            if found != holder:
-                holder, moved_s = found, now_s
-            pause_s = min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s)
+                pause_s = min(_RING_S, deadline - now_s)
+            else:
+                found = self._read_text()
+                if found != holder:
+                    holder, moved_s = found, now_s
+                pause_s = min(_pause_s(now_s - begun_s, now_s - moved_s), deadline - now_s)
             if bell is None or heard is None:
                 time.sleep(pause_s)
             else:
