@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import FixedClock
+from periplus.base.disks import file_system_in
 from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, PeriplusError, UsageError
-from periplus.journal.doctor import NETWORK_SYSTEMS, examine, file_system_in
+from periplus.journal.doctor import NETWORK_SYSTEMS, examine
 from periplus.journal.repair import repair
 from periplus.journal.segment import decode_header, scan
 from support import WRITER, item, let_everybody_in, make_store, open_journal, segment_path, settle

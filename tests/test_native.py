@@ -38,7 +38,7 @@ SAME_TESTS = (
 )  # fmt: skip
 JOURNAL_TESTS = (
     "test_quick_way.py", "test_interrupted.py", "test_append_path.py", "test_journal.py", "test_journal_damage.py", "test_group_commit.py",
-    "test_golden_journal.py", "test_two_writers.py", "test_lock.py", "test_storm.py", "test_attack_journal.py",
+    "test_golden_journal.py", "test_nearly_full.py", "test_two_writers.py", "test_lock.py", "test_storm.py", "test_attack_journal.py",
 )  # fmt: skip
 HOSTILE_ROUNDS = 3_000
 LENGTHS = (*range(200), 1_000, 4_096, 70_000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = ["StoredTurns", "TurnIndex"]
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,7 +18,9 @@ from periplus.agent.episode_codec import decode_episode
 from periplus.agent.episodes import Episode
 from periplus.agent.tape.turn_pages import is_over, title_of, turn_text
 from periplus.agent.tape.turns_kept import FoundTurn
+from periplus.base.disks import MapRoom
 from periplus.base.errors import FormatError, PeriplusError
+from periplus.journal.connection import abandon
 from periplus.journal.index import IndexedRecord
 from periplus.journal.record import record_of
 
@@ -47,10 +50,15 @@ class TurnIndex:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._path = project.journal.layout.turns
+        self._room = MapRoom(os.path.dirname(self._path))
+        self._is_file = False
         self._db = self._connect()
 
     def close(self) -> None:
-        self._db.close()
+        if self._is_file and not self._room.is_enough():
+            abandon(self._db)
+        else:
+            self._db.close()
 
     def refresh(self) -> None:
         """Take in what was written since."""
@@ -215,6 +223,10 @@ class TurnIndex:
 
     def _safely(self, ask: Callable[[], T]) -> T:
         """Ask, and once more of a file made anew where this one turns out to be damaged."""
+        if self._is_file and not self._room.is_enough():  # memory serves while the disk is full
+            abandon(self._db)
+            self._db = self._connect()
+            self._follow()
         try:
             return ask()
         except sqlite3.DatabaseError as error:
@@ -234,6 +246,8 @@ class TurnIndex:
                 pass  # not every file of the three is there at all times
 
     def _connect(self) -> sqlite3.Connection:
+        if not self._room.is_enough():
+            return self._opened(":memory:")
         try:
             return self._opened(self._path)
         except sqlite3.DatabaseError:
@@ -259,6 +273,7 @@ class TurnIndex:
         except sqlite3.Error:
             db.close()
             raise
+        self._is_file = path == self._path
         return db
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "connect"]
+__all__ = ["ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "abandon", "connect"]
 
 import sqlite3
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -124,3 +125,20 @@ class Connection(sqlite3.Connection):
 def connect(path: str, *, uri: bool = False) -> Connection:
     """A connection whose statements are transactions of their own unless one is begun. Raises sqlite3.Error."""
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=Connection)
+
+
+def abandon(db: sqlite3.Connection) -> None:
+    """Close ``db`` without bringing its log into the file, for which there is no room: see ``base.disks``. The next who opens it does.
+
+    Python tells SQLite so from 3.12 on. Before, all that helps is that nobody ever closes it: the process that ends
+    lets go of it, and of its locks.
+    """
+    if sys.version_info >= (3, 12):
+        db.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        db.close()
+        return
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))

@@ -13,7 +13,6 @@ __all__ = [
     "References",
     "Severity",
     "examine",
-    "file_system_in",
     "no_references",
 ]
 
@@ -23,6 +22,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
 from periplus.base.digests import is_digest_text
+from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, read_plain
 from periplus.base.tuples import NamedTuple
@@ -477,10 +477,13 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
-    kind = _file_system(layout.root)
+    kind = file_system_of(layout.root)
     if kind in NETWORK_SYSTEMS:
         yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",
                       layout.root)  # fmt: skip
+    if not is_room_for_maps(layout.root):
+        yield Problem("note", f"the disk ({kind or 'of an unknown kind'}) is nearly full: index and files of entities are not kept up until it "
+                      "has room again, and commands on a large store take longer", layout.root, mend="Free some space.")  # fmt: skip
     if journal.copied_from:
         yield Problem("note", f"this store was copied, moved or restored: the next write begins a lineage of its own; {journal.copied_from} "
                       "stays as it is", layout.lineage)  # fmt: skip
@@ -510,22 +513,3 @@ def _check_lock(journal: Journal) -> Iterator[Problem]:
     if holder is not None and journal.clock.now_ms() - holder.since_ms > _LONG_HELD_S * 1000:
         yield Problem("warning", f"the writers' lock is held by {holder.text}: nobody else can write", journal.layout.lock,
                       mend="See what that process does; the lock ends with it.")  # fmt: skip
-
-
-def _file_system(path: str) -> str:
-    """The type of the file system that ``path`` lies on, where the system tells it; else nothing."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            return file_system_in(file.read(), os.path.realpath(path))
-    except OSError:
-        return ""
-
-
-def file_system_in(mountinfo: str, path: str) -> str:
-    """The same by what ``/proc/self/mountinfo`` says (proc(5))."""
-    best = ("", "")
-    for fields in map(str.split, mountinfo.splitlines()):
-        point = fields[4].replace("\\040", " ")
-        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
-            best = (point, fields[fields.index("-") + 1])
-    return best[1]

@@ -36,6 +36,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
+from periplus.base.disks import MapRoom
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import Files, read_plain
 from periplus.base.locks import HUNGRY_S, Lock
@@ -102,6 +103,7 @@ class FlushMap:
         self._files = files
         self._identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
         self._lock = Lock(path, is_guard=False)
+        self._room = MapRoom(os.path.dirname(path))
         self._fd = -1
         self._map: mmap | None = None
         self._words: memoryview = memoryview(b"")
@@ -443,14 +445,23 @@ class FlushMap:
     # -- the file ----------------------------------------------------------------------------------------------------
 
     def is_mapped(self) -> bool:
-        """Whether there is a map whose file is still whole: touching what was cut off would end the process."""
+        """Whether there is a map whose file is still whole: touching what was cut off would end the process, as would writing
+        to it where the disk has no room left.
+        """
         try:
-            return self._map is not None and os.lseek(self._fd, 0, os.SEEK_END) >= _BYTES
+            is_whole = self._map is not None and os.lseek(self._fd, 0, os.SEEK_END) >= _BYTES
         except OSError:
             return False
+        return is_whole and self._room.is_enough()
+
+    def has_room(self) -> bool:
+        """Whether the disk has room for what is written to the map."""
+        return self._room.is_enough()
 
     def _open(self) -> bool:
         self._unmap()
+        if not self._room.is_enough():
+            return False
         import mmap
 
         try:

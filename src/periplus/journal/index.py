@@ -26,8 +26,9 @@ import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from periplus.base.disks import is_room_for_maps
 from periplus.base.tuples import NamedTuple
-from periplus.journal.connection import Connection, IndexDamageError, connect
+from periplus.journal.connection import Connection, IndexDamageError, abandon, connect
 from periplus.journal.index_file import (
     INDEX_VERSION,
     Indexer,
@@ -119,7 +120,7 @@ class Index:
         self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
         self._path = path
         self.is_memory = path is None
-        self.is_writable = path is None or os.access(os.path.dirname(path), os.W_OK)
+        self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
             self.db = self._in_memory()
         else:
@@ -128,7 +129,14 @@ class Index:
         self._inode = 0 if self._path is None else inode_of(self._path)
 
     def close(self) -> None:
-        self.db.close()
+        if self.is_cramped():
+            abandon(self.db)
+        else:
+            self.db.close()
+
+    def is_cramped(self) -> bool:
+        """Whether the disk has no room any more for the memory by which its file is shared: see ``base.disks``."""
+        return self._path is not None and self.is_writable and not is_room_for_maps(os.path.dirname(self._path))
 
     def is_replaced(self) -> bool:
         """Whether another process threw the file away since it was opened: what we read of it is of the past."""
@@ -363,7 +371,7 @@ class Index:
         """After a write that failed for want of space: the file goes, for the journal to have it, and memory serves."""
         if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or self._path is None:
             return
-        self.db.close()
+        self.close()
         try:
             discard_index(self._path)
         except OSError:
@@ -571,3 +579,7 @@ def _joined(parents: tuple[str, ...]) -> str:
 
 def _split(text: object) -> tuple[str, ...]:
     return tuple(str(text).split(",")) if text else ()
+
+
+def _may_write(folder: str) -> bool:
+    return os.access(folder, os.W_OK) and is_room_for_maps(folder)

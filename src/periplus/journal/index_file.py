@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from typing import Final, Protocol
 
+from periplus.base.disks import is_room_for_maps
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
@@ -150,7 +151,10 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
         from urllib.parse import quote
 
         # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
-        how = "" if os.path.exists(path + "-wal") else "&immutable=1"
+        is_complete = not os.path.exists(path + "-wal")
+        if not is_complete and not is_room_for_maps(os.path.dirname(path)):
+            return None
+        how = "&immutable=1" if is_complete else ""
         db = connect(f"file:{quote(path)}?mode=ro{how}", uri=True)
     else:
         db = connect(path)

@@ -216,7 +216,9 @@ class Journal(JournalReader):
         own, appender = self._own, self._writer
         if own is None or own.lineage != way.lineage or appender is None or appender.known_writer is not writer:
             return False
-        return not (self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors)
+        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
+            return False
+        return way.has_room()
 
     def _is_all_done(self, way: QuickWay) -> bool:
         """Whether nothing follows from a mutation: no roll, no work for the index, nobody who is to be told."""

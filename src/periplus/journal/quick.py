@@ -55,6 +55,7 @@ class QuickWay:
             lock.path, lock.place, flush.path, flush.place, found.fd, found.segment, found.path, found.place,
             found.mark_fd, found.folders, writer.lineage, bytes_max, who, command, (Added, Position, Receipt),
         )  # fmt: skip
+        self.has_room = flush.has_room  # for the map that this writes to as well
         self._bytes_max = bytes_max
         self._heads: tuple[Writer | None, bytes, bytes] = (None, b"", b"")
         _made().add(self)

@@ -385,7 +385,8 @@ class JournalReader:
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
         self._check_thread()
-        if self.index.is_replaced():  # what the file that is gone says of the segments need no longer be so
+        if self.index.is_replaced() or self.index.is_cramped():
+            # What a file that is gone says of the segments need no longer be so.
             self._forget()
             self.refresh()
         if self.damage is not None:
@@ -523,7 +524,7 @@ class JournalReader:
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
-        if self.index.is_replaced():
+        if self.index.is_replaced() or self.index.is_cramped():
             self.index.close()
             self.index = self._open_index()
         self.index.end()

@@ -20,6 +20,7 @@ import stat
 from collections.abc import Sequence
 from typing import Any, Final
 
+from periplus.base.disks import is_room_for_maps
 from periplus.base.errors import UsageError, environment_failure
 
 NEAR_MAX: Final = 30
@@ -120,7 +121,7 @@ class Meaning:
     def _of_documents(self, path: str, db: sqlite3.Connection) -> tuple[Any, Any]:
         """The numbers of documents, and their vectors as the rows of a matrix."""
         try:
-            own = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            own = _connect(path)
             try:
                 return self._kept_up(own)
             finally:
@@ -177,6 +178,13 @@ class Meaning:
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """A connection to the index. Raises sqlite3.OperationalError, also where its log could not be mapped into memory."""
+    if not is_room_for_maps(os.path.dirname(path)):
+        raise sqlite3.OperationalError("no room is left for the log's map")
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
 
 
 def _digest(tensors: str, tokens: str) -> str:
