@@ -78,7 +78,7 @@ def test_an_identity_that_cannot_be_read(shell):
 
 def test_wrong_input(shell):
     shell.fails("doctor", "--from", ".", code=2, wrong="--from goes with --repair")
-    shell.fails("doctor", "--repair", "--from", "absent", code=2, wrong="'absent' is not a folder")
+    shell.fails("doctor", "--repair", "--from", "absent", code=2, wrong="'absent' is neither a folder nor")
 
 
 def test_no_store_at_all(shell):

@@ -775,6 +775,8 @@ WRONG = {
         (["--markdown", ""], 2, "is empty"),
         (["x.zip", "--markdown", "book"], 2, "exclude each other"),
         (["--force"], 2, "is for --markdown"),
+        (["--damaged", "--markdown", "book"], 2, "is for a file"),
+        (["{file}", "--damaged"], 5, "is there already"),
     ],
     "import": [
         ([], 2, "required: FILE"),
@@ -787,6 +789,8 @@ WRONG = {
         (["{package}", "{project}"], 5, "has a store"),
         (["{package}", "{project}/.periplus"], 5, "is a store, or lies in one"),
         (["{package}", "{project}/.periplus/x"], 5, "is a store, or lies in one"),
+        (["{file}", "{folder}", "--damaged"], 2, "{file}"),
+        (["{package}", "{project}", "--damaged"], 5, "has a store"),
     ],
     "sync": [
         ([], 2, "required: --with"),
@@ -828,7 +832,8 @@ WRONG = {
     "hook": [([], 2, "required: EVENT"), (["Stop", "again"], 2, "unrecognized arguments: again")],
     "doctor": [
         (["--from", "{folder}"], 2, "--from goes with --repair"),
-        (["--repair", "--from", "{absent}"], 2, "is not a folder"),
+        (["--repair", "--from", "{absent}"], 2, "is neither a folder nor"),
+        (["--repair", "--from", "{file}"], 2, "not an exported store"),
         (["--fix"], 2, "unrecognized arguments: --fix"),
     ],
 }

@@ -14,7 +14,8 @@ from cli_support import Shell, claude_session, fill
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files
-from periplus.journal.package import MANIFEST, import_store
+from periplus.journal.package import MANIFEST
+from periplus.journal.unpacking import import_store
 from periplus.project import Project
 from support import Stop, StoppingFiles
 
@@ -66,6 +67,20 @@ def test_the_same_store_gives_the_same_bytes(shell):
         project.export(os.fspath(shell.folder / "a.zip"))
         project.export(os.fspath(shell.folder / "b.zip"))
     assert (shell.folder / "a.zip").read_bytes() == (shell.folder / "b.zip").read_bytes()
+
+
+@pytest.mark.parametrize("gone", [(), ("durable",), ("durable", "flush")])
+@pytest.mark.parametrize("sync", ["mutation", "never"])
+def test_all_that_was_acknowledged_is_in_it_whoever_says_that_it_is_durable(shell, tmp_path, sync, gone):
+    config = shell.folder / ".periplus/config.toml"
+    config.write_text(config.read_text().replace('sync = "mutation"', f'sync = "{sync}"'))
+    shell("remember", "the last note about the engine", "--type", "note")
+    for name in gone:
+        (shell.folder / ".periplus/journal" / name).unlink(missing_ok=True)
+    done = shell.json("export", "store.zip")
+    assert done.records == 14
+    shell("import", "store.zip", tmp_path / "other")
+    assert told(shell, tmp_path / "other") == told(shell, shell.folder)
 
 
 def writer():

@@ -96,7 +96,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "verify": ("verify record-12.proof", "verify record-12.proof --key key.public"),
     "redact": ('redact --secret-file key.txt --reason "leaked" --dry-run',),
     "migrate": ("migrate", "migrate --from notes --to dual --dry-run"),
-    "export": ("export", "export --markdown docs/memory"),
+    "export": ("export", "export --markdown docs/memory", "export left.zip --damaged"),
     "import": ("import shop-periplus.zip --dry-run", "import shop-periplus.zip ../shop"),
     "sync": ("sync --with ../other-clone --dry-run", "sync --with origin"),
     "inbox list": ("inbox list",),

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from periplus.cli.face import Face, counted, plain, visible
 
 if TYPE_CHECKING:
+    from periplus.cli.schemas import PackageOut
     from periplus.journal.package import Packed
+
+_SHOWN_MAX = 20
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -30,6 +33,11 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="what the project knows as a folder of Markdown instead, for people; the same call renews it",
         )
         add("--force", action="store_true", help="with --markdown: over its files that somebody changed, too")
+        add(
+            "--damaged",
+            action="store_true",
+            help="of a damaged store, write what is left; the file says what is missing (exit code 3 where anything is)",
+        )
         return
     add("file", metavar="FILE", help="a file that `periplus export` wrote")
     add(
@@ -39,6 +47,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         help="the folder of the project that gets the store, made where there is none (default: this one)",
     )
     add("--dry-run", action="store_true", help="verify the file, make nothing of it")
+    add(
+        "--damaged",
+        action="store_true",
+        help="take what was left of a damaged store, too: what is made of it misses the same until "
+        "`doctor --repair --from` brings it (exit code 3)",
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -52,13 +66,19 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--force is for --markdown", safe="Nothing was written.", mend="A file that is there is never replaced."
         )
-    return _export(face, arguments.file)
+    return _export(face, arguments.file, damaged=arguments.damaged)
 
 
 def _markdown(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.schemas import MarkdownOut
 
+    if arguments.damaged:
+        raise UsageError(
+            "--damaged is for a file, not for --markdown",
+            safe="Nothing was written.",
+            mend="Leave it out: pages are made of what can be read.",
+        )
     if arguments.file is not None or not arguments.markdown:
         wrong = "a file and --markdown exclude each other" if arguments.file is not None else "--markdown is empty"
         raise UsageError(wrong, safe="Nothing was written.", mend="Write: periplus export --markdown DIR")
@@ -77,33 +97,68 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _export(face: Face, name: str | None) -> int:
+def _export(face: Face, name: str | None, *, damaged: bool) -> int:
     from periplus.cli.inputs import check_target
-    from periplus.cli.schemas import PackageOut
 
     if name and not os.path.lexists(os.path.join(face.cwd, name)):
         check_target(os.path.join(face.cwd, name))
     with face.open() as project:
         path = os.path.join(face.cwd, name or f"{os.path.basename(project.folder) or 'project'}-periplus.zip")
-        packed = project.export(path, progress=face.progress("exporting"))
+        packed = project.export(path, damaged=damaged, progress=face.progress("exporting"))
     face.clear_progress()
     size = os.path.getsize(path)
-    result = PackageOut(path, packed.store_id, packed.files, packed.records, packed.objects, packed.bytes, size)
+    result = _document(path, packed)
 
     def lines() -> Iterator[str]:
         import shlex
 
-        yield f"Wrote {visible(path)} ({size:,} bytes): {_told(packed)}, verified"
-        yield f"Elsewhere: periplus import {visible(shlex.quote(os.path.basename(path)))} FOLDER"
+        how = "verified" if packed.is_whole else "as far as they are left"
+        yield f"Wrote {visible(path)} ({size:,} bytes): {_told(packed)}, {how}"
+        yield from _lost(face, packed)
+        file = visible(shlex.quote(os.path.basename(path)))
+        if not packed.is_whole:
+            yield f"With another copy: periplus doctor --repair --from {file}, there"
+        yield f"Elsewhere: periplus import{'' if packed.is_whole else ' --damaged'} {file} FOLDER"
         yield "  Private keys stay here: whoever imports it writes a lineage of his own."
 
     face.emit(result, lines)
-    return 0
+    return 0 if packed.is_whole else 3
+
+
+def _document(path: str, packed: Packed) -> PackageOut:
+    from periplus.cli.schemas import FlawOut, MissingOut, PackageOut
+
+    missing = [
+        MissingOut(one.lineage, one.first_seq, one.last_seq, one.path, one.offset, one.why) for one in packed.missing
+    ]
+    flaws = [FlawOut(one.what, one.path, one.offset) for one in packed.flaws]
+    return PackageOut(
+        path,
+        packed.store_id,
+        packed.files,
+        packed.records,
+        packed.objects,
+        packed.bytes,
+        os.path.getsize(path),
+        missing,
+        flaws,
+    )
+
+
+def _lost(face: Face, packed: Packed) -> Iterator[str]:
+    """What a file that holds the rest of a damaged store has not got."""
+    paint = face.palette
+    for one in packed.missing[:_SHOWN_MAX]:
+        yield f"{paint.bad}missing{paint.end}  {visible(str(one))}: {visible(one.why)} ({visible(one.path)}, byte {one.offset:,})"
+    if len(packed.missing) > _SHOWN_MAX:
+        yield f"         and {len(packed.missing) - _SHOWN_MAX:,} more ranges: --json"
+    if packed.flaws:
+        count = len(packed.flaws)
+        yield f"         {count:,} thing{'s' * (count != 1)} that `periplus doctor` found {'is' if count == 1 else 'are'} named in the file"
 
 
 def _import(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.inputs import check_file
-    from periplus.cli.schemas import PackageOut
     from periplus.project import Project
 
     folder = os.path.normpath(os.path.join(face.cwd, plain(arguments.folder or ".", "FOLDER")))
@@ -112,28 +167,32 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     made = _make_folder(folder)
     is_kept = False
     try:
-        packed = Project.import_from(path, folder, dry_run=arguments.dry_run, progress=face.progress("importing"))
+        packed = Project.import_from(
+            path, folder, dry_run=arguments.dry_run, damaged=arguments.damaged, progress=face.progress("importing")
+        )
         is_kept = not arguments.dry_run
     finally:
         if not is_kept:
             _remove_folders(made)
     face.clear_progress()
-    result = PackageOut(
-        path, packed.store_id, packed.files, packed.records, packed.objects, packed.bytes, os.path.getsize(path)
-    )
+    result = _document(path, packed)
 
     def lines() -> Iterator[str]:
         count = _told(packed)
-        if arguments.dry_run:
+        if arguments.dry_run and not packed.is_whole:
+            yield f"what is left of a damaged store, as the file says: {count}; nothing was made of it"
+            yield from _lost(face, packed)
+        elif arguments.dry_run:
             yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
         else:
             if made:
                 yield f"Made the folder {visible(folder)}"
             yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every one verified"
-            yield "Next: periplus status"
+            yield from _lost(face, packed)
+            yield "Next: periplus status" if packed.is_whole else "Next: periplus doctor --repair --from COPY"
 
     face.emit(result, lines)
-    return 0
+    return 0 if packed.is_whole else 3
 
 
 def _make_folder(folder: str) -> list[str]:

@@ -18,6 +18,7 @@ __all__ = [
     "EntityOut",
     "ErrorOut",
     "FindingOut",
+    "FlawOut",
     "GapOut",
     "HeadOut",
     "HitOut",
@@ -28,6 +29,7 @@ __all__ = [
     "LogOut",
     "MendedOut",
     "MigrateOut",
+    "MissingOut",
     "OriginOut",
     "PackageOut",
     "ProblemOut",
@@ -421,8 +423,30 @@ class ProblemOut(msgspec.Struct):
     next: str
 
 
+class MissingOut(msgspec.Struct):
+    """Records that a file has not got: their seqs, the file of the store that had them, where in it, and why not."""
+
+    lineage: str
+    first_seq: int
+    last_seq: int
+    path: str
+    offset: int
+    why: str
+
+
+class FlawOut(msgspec.Struct):
+    """What else was wrong with a damaged store when what is left of it was written; ``offset`` −1 where it has none."""
+
+    what: str
+    path: str
+    offset: int
+
+
 class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
-    """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself."""
+    """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself.
+
+    ``missing`` and ``flaws`` are of what is left of a damaged store.
+    """
 
     path: str
     store: str
@@ -431,6 +455,8 @@ class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
     objects: int
     bytes: int
     size: int
+    missing: list[MissingOut]
+    flaws: list[FlawOut]
 
 
 class MarkdownOut(msgspec.Struct, tag_field="schema", tag="periplus.markdown/1"):

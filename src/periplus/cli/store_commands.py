@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import StatusOut
     from periplus.journal.joining import Joined
@@ -43,7 +45,8 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="make a checkpoint now, and move segments that it makes redundant to the archive",
         )
         parser.add_argument("--from", dest="sources", metavar="PATH", action="append", default=[],
-                            help="with --repair: a folder that may hold copies, such as a backup or another clone (repeat for more)")  # fmt: skip
+                            help="with --repair: a folder that may hold copies, such as a backup or another clone, or a file of "
+                            "`periplus export` (repeat for more)")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -191,17 +194,47 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
 
 
 def _doctor(face: Face, arguments: argparse.Namespace) -> int:
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        return _examine(face, arguments, _sources(face, arguments, stack))
+
+
+def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> list[str]:
+    """The folders that --from names; a file that was exported lies unpacked in one until ``stack`` ends."""
+    from periplus.base.errors import UsageError
+
+    if arguments.sources and not arguments.repair:
+        raise UsageError("--from goes with --repair", safe="Nothing was changed.")
+    found = []
+    for source in arguments.sources:
+        path = os.path.join(face.cwd, source)
+        if os.path.isfile(path):
+            from periplus.base.places import project_root
+            from periplus.journal.unpacking import unpacked
+
+            beside = os.path.dirname(os.path.abspath(face.store)) if face.store else project_root(face.cwd)
+            path = stack.enter_context(unpacked(path, beside, progress=face.progress("unpacking")))
+            face.clear_progress()
+        elif not os.path.isdir(path):
+            raise UsageError(
+                f"--from {source!r} is neither a folder nor a file of `periplus export`", safe="Nothing was changed."
+            )
+        found.append(path)
+    return found
+
+
+def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> int:
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
 
-    rescued = _rescued(face, arguments)
+    rescued = _rescued(face, arguments, sources)
     try:
         opened = face.open()
     except PeriplusError as error:
         _add_hook_notes(face, error)
         raise
     with opened as project:
-        sources = [os.path.join(face.cwd, source) for source in arguments.sources]
         repaired = project.repair(sources=sources, progress=face.progress("repairing")) if arguments.repair else []
         made = project.compact() if arguments.compact else None
         found = project.examine(face.progress("checking"))
@@ -273,20 +306,12 @@ def _add_hook_notes(face: Face, error: PeriplusError) -> None:
         error.safe = f"{error.safe} Hooks of agents met it, too, and kept silent; the last: {what} ({where}).".strip()
 
 
-def _rescued(face: Face, arguments: argparse.Namespace) -> list[Repair]:
+def _rescued(face: Face, arguments: argparse.Namespace, sources: list[str]) -> list[Repair]:
     """With --repair, what had to be mended before the store could be opened at all."""
-    from periplus.base.errors import UsageError
-
     if not arguments.repair:
-        if arguments.sources:
-            raise UsageError("--from goes with --repair", safe="Nothing was changed.")
         return []
-    missing = [source for source in arguments.sources if not os.path.isdir(os.path.join(face.cwd, source))]
-    if missing:
-        raise UsageError(f"--from {missing[0]!r} is not a folder", safe="Nothing was changed.")
     from periplus.project import Project
 
-    sources = [os.path.join(face.cwd, source) for source in arguments.sources]
     return Project.rescue(face.cwd, store=face.store, sources=sources)
 
 

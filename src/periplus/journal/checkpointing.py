@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -103,13 +103,17 @@ def checkpoint_files(journal: JournalReader) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
-def usable_checkpoints(journal: JournalReader) -> Iterator[UsableCheckpoint]:
-    """Those that count, the newest first; one that is damaged or was never announced is skipped."""
+def usable_checkpoints(journal: JournalReader, lineages: Collection[str] = ()) -> Iterator[UsableCheckpoint]:
+    """Those that count, the newest first; one that is damaged or was never announced is skipped.
+
+    Those of our own lineage, but for who names others.
+    """
     for seq, path in checkpoint_files(journal):
         try:
             with _opened(path) as file:
                 header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
-            if (header.lineage, header.seq) != (journal.lineage, seq) or header.store not in journal.stores:
+            is_of_these = header.lineage in (lineages or (journal.lineage,))
+            if not is_of_these or header.seq != seq or header.store not in journal.stores:
                 continue
             announced = _announcement(journal, header)
             if announced is None or (os.path.getsize(path), announced.root) != (announced.bytes, header.root):

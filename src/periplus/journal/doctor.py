@@ -40,6 +40,7 @@ from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
+from periplus.journal.stated import incomplete_lineages
 from periplus.journal.stub import AuditedRecord, audited_by, audited_record, objects_removed_by
 from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
@@ -286,7 +287,7 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
 
 
 def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
-    usable = {one.path for one in usable_checkpoints(journal)}
+    usable = {one.path for one in usable_checkpoints(journal, [journal.lineage, *incomplete_lineages(journal)])}
     for seq, path in checkpoint_files(journal):
         if path in usable:
             continue

@@ -278,10 +278,12 @@ class LineageReader:
         return Chunk(end.segment, path, list(block.entries()), end, None, [], [], status.st_size, status.st_ino)
 
     def _check_continues(self, position: Position, firsts: list[int], durable_seq: int) -> None:
-        if not firsts and durable_seq:
-            raise self._damage("every segment is missing", 1, 0, 1)
+        if not firsts and durable_seq and not self.segments():
+            raise self._damage(f"every segment is missing, records 1 to {durable_seq}", 1, 0, 1)
         if position.segment and (not firsts or firsts[0] != position.segment):
-            raise self._damage("the segment is missing", position.segment, 0, position.next_seq)
+            last = firsts[0] - 1 if firsts else max(position.next_seq - 1, durable_seq)
+            what = f", records {position.segment} to {last}" if last >= position.segment else ""
+            raise self._damage(f"the segment is missing{what}", position.segment, 0, position.segment)
         if not position.segment and firsts and firsts[0] != 1:
             raise self._damage(f"missing: the first segment found begins at seq {firsts[0]}", 1, 0, 1)
 

@@ -46,10 +46,11 @@ def load_journal(
     Gives type and id of every entity. Raises DamageError where the journal is not sound.
     """
     from periplus.journal.checkpointing import usable_checkpoints
+    from periplus.journal.stated import incomplete_lineages
 
     if not is_whole:
-        for usable in usable_checkpoints(journal):
-            if usable.header.seq > limits.get(journal.lineage, usable.header.seq):
+        for usable in usable_checkpoints(journal, [journal.lineage, *incomplete_lineages(journal)]):
+            if usable.header.seq > limits.get(usable.header.lineage, usable.header.seq):
                 continue
             try:
                 return _load(journal, index, limits, usable, is_for_heads=is_for_heads)

@@ -32,7 +32,7 @@ _LINEAGE: Final = r"lin_[0-9a-z]{16}"
 _FILE_BYTES_MAX: Final = 1 << 20
 _HELD: Final = re.compile(
     rf"\.gitignore|journal/lineage\.json|journal/keys/({_LINEAGE}\.(public|private|private\.retired)|trail)"
-    rf"|journal/peers/{_LINEAGE}\.json|journal/{_LINEAGE}/head\.json|cursors/[a-z0-9][a-z0-9._-]*\.json"
+    rf"|journal/peers/{_LINEAGE}\.json|journal/{_LINEAGE}/(head|missing)\.json|cursors/[a-z0-9][a-z0-9._-]*\.json"
 )
 # A name that only a file has: what stands there and is no file has taken its place.
 _FILE_NAME: Final = re.compile(
@@ -52,8 +52,13 @@ class Suspect(NamedTuple):
 
 
 def seen_size(layout: Layout, lineage: str) -> int:
-    """How many records the lineage had in the largest signed head that was seen of it; a head not so signed counts not."""
-    sizes = [0]
+    """How many records the lineage had in the largest signed head that was seen of it; a head not so signed counts not.
+
+    Also what the store was made with, where that was what is left of another.
+    """
+    from periplus.journal.partial import missing_size
+
+    sizes = [missing_size(layout, lineage)]
     for name, read in (
         (f"journal/peers/{lineage}.json", _signed_peer),
         (f"journal/{lineage}/head.json", _signed_head),
@@ -148,6 +153,12 @@ class PlainFiles:
             return self._judge_key(base, data)
         if folder == "journal/peers":
             return self._judge_peer(base.removesuffix(".json"), data)
+        if base == "missing.json":
+            from periplus.journal.partial import parse_missing
+
+            return (
+                "" if parse_missing(data, os.path.basename(folder)) else "not what an import wrote of what is missing"
+            )
         if base == "head.json":
             return self._judge_head(os.path.basename(folder), data)
         return self._judge_cursor(data)

@@ -591,9 +591,9 @@ class JournalReader:
         return True
 
     def _to_read(self, *, is_listed: bool) -> list[str]:
-        """Each lineage that is there or was; ``is_listed``: who asks has looked at the folder just now."""
+        """Each lineage that is there or was, ours in any case; ``is_listed``: who asks has looked at the folder just now."""
         listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
-        return sorted({*listed, *self._seen})
+        return sorted({*listed, *self._seen, self.lineage} - {""})
 
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
         """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
@@ -675,8 +675,15 @@ class JournalReader:
             self._tail = chunk.tail
 
     def _find_own(self) -> LineageFile | None:
-        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own."""
-        found = read_lineage(self.layout)
+        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own.
+
+        Also where it cannot be read who does: that is kept in ``damage``.
+        """
+        try:
+            found = read_lineage(self.layout)
+        except DamageError as error:  # what else there is can be read all the same; writes are refused
+            self.damage = self.damage or error
+            found = None
         is_own = found is None or is_written_here(self.layout, found)
         self.copied_from = "" if found is None or is_own else found.lineage
         return found if is_own else None

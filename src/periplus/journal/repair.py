@@ -11,7 +11,6 @@ from __future__ import annotations
 __all__ = ["repair"]
 
 import os
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -38,10 +37,12 @@ from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
 from periplus.journal.incoming import Lender, References
+from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
-from periplus.journal.lineage import read_durable, write_durable
+from periplus.journal.lineage import START, read_durable, write_durable
 from periplus.journal.mending import Known, Mended, Restored, restore_segment
+from periplus.journal.partial import MISSING_FILE, Gaps
 from periplus.journal.plain import seen_size
 from periplus.journal.projection import FILE_BYTES_MAX, has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
@@ -50,6 +51,7 @@ from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
 from periplus.journal.state import Head, change_of, entity_of_head, head_of
+from periplus.journal.stated import incomplete_lineages
 from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record, make_stub
 from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
@@ -107,7 +109,7 @@ def repair(
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources], journal.objects.packing)
-    rows = _IndexRows(journal.layout.index)
+    rows = IndexRows(journal.layout.index)
     try:
         with journal.writing():
             for lineage in journal.lineages():
@@ -120,6 +122,7 @@ def repair(
     if done or journal.damage is None:  # what is lost for good may be in the index only
         journal.damage = None
         journal.renew_derived()
+    done += _park_statements(journal, yard)
     if journal.damage is None:
         done += _audit_lost(journal, writer)
         done += _renew_mark(journal)
@@ -144,7 +147,7 @@ def _refuse_other_store(journal: Journal) -> None:
 
 
 def _restore_lineage(
-    journal: Journal, lineage: str, copies: Copies, rows: _IndexRows, yard: Yard, progress: Progress
+    journal: Journal, lineage: str, copies: Copies, rows: IndexRows, yard: Yard, progress: Progress
 ) -> Iterator[Repair]:
     reader = journal.reader(lineage)
     durable = _known_last(journal, lineage)
@@ -209,6 +212,18 @@ def _stub_again(line: bytes, record: Record, leaf: bytes, lineage: str, load: Ca
     return make_stub(line, leaf, change.version if change is not None else "")[:-1]
 
 
+def _park_statements(journal: Journal, yard: Yard) -> Iterator[Repair]:
+    """What a store that was made of the rest of another remembers to be missing, once none of it is."""
+    for lineage in incomplete_lineages(journal):
+        gaps = Gaps(journal.layout, journal.reader(lineage), _known_last(journal, lineage))
+        for chunk in journal.reader(lineage).read_from(START, salvage=True):
+            gaps.take(chunk)
+        if not gaps.end():
+            path = os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)
+            yard.move(path)
+            yield Repair("no record is missing any more: what said so is parked", path)
+
+
 def _known_last(journal: Journal, lineage: str) -> int:
     """The last record that must be there, as far as anything but the records says so."""
     mark = read_durable(journal.layout.durable)
@@ -253,7 +268,7 @@ def _write_restored(
         yield Repair(_HOW[one.how], path, one.seq)
 
 
-def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: _IndexRows) -> _Plan:
+def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: IndexRows) -> _Plan:
     plan = _Plan(lineage, [], [])
     lost: dict[str, Known] = {}
     for one in mended:
@@ -298,57 +313,6 @@ def _payload_in_file(journal: Journal, row: Known) -> bytes:
         return canonical(document["entity"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError, UsageError):
         return b""
-
-
-class _IndexRows:
-    """What the index's file remembers, read beside the journal, which believes nothing of it."""
-
-    def __init__(self, path: str) -> None:
-        self._db: sqlite3.Connection | None = None
-        if os.path.exists(path):
-            from urllib.parse import quote
-
-            self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
-
-    def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-
-    def last(self, lineage: str) -> int:
-        rows = self._rows("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,))
-        return int(str(rows[0][0])) if rows and rows[0][0] is not None else 0
-
-    def segments(self, lineage: str) -> set[int]:
-        return {
-            int(str(row[0])) for row in self._rows("SELECT DISTINCT segment FROM records WHERE lineage = ?", (lineage,))
-        }
-
-    def get(self, lineage: str, seq: int) -> Known | None:
-        rows = self._rows(
-            "SELECT seq, offset, length, leaf, ts, writer, session, action, item_type, item_id, parents, version, key FROM records"
-            " WHERE lineage = ? AND seq = ?",
-            (lineage, seq),
-        )
-        if not rows or not isinstance(rows[0][3], bytes):
-            return None
-        *fields, parents, version, key = rows[0]
-        batch = [int(str(row[0])) for row in self._rows(
-            "SELECT seq FROM records WHERE lineage = ? AND key = ? AND key <> '' ORDER BY seq", (lineage, key))]  # fmt: skip
-        txn = (batch.index(seq) + 1, len(batch)) if len(batch) > 1 else None
-        held = tuple(str(parents).split(",")) if parents else ()
-        return Known(*fields, held, version, key, txn)  # type: ignore[call-arg, arg-type]  # the columns are the fields
-
-    def payload(self, version: str) -> bytes:
-        rows = self._rows("SELECT payload FROM heads WHERE version = ?", (version,))
-        return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else b""
-
-    def _rows(self, statement: str, arguments: tuple[object, ...]) -> list[tuple[object, ...]]:
-        if self._db is None:
-            return []
-        try:
-            return self._db.execute(statement, arguments).fetchall()
-        except sqlite3.Error:
-            return []  # damaged itself, or of another version: it remembers nothing
 
 
 # -- what was lost ---------------------------------------------------------------------------------------------------

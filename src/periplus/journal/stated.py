@@ -5,7 +5,7 @@ Of a foreign one the head says so that was taken in with it; of ours the index, 
 
 from __future__ import annotations
 
-__all__ = ["cut_short", "put_back", "sound_end", "stated_size"]
+__all__ = ["cut_short", "incomplete_lineages", "put_back", "sound_end", "stated_size"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -19,8 +19,10 @@ from periplus.journal.lineage import START, LineageReader, Position
 
 if TYPE_CHECKING:
     from periplus.journal.index import Index
+    from periplus.journal.reader import JournalReader
 
 _HEAD_BYTES_MAX: Final = 65_536
+_MISSING_FILE: Final = "missing.json"  # of `partial`, loaded where there is one
 
 
 class _Size(msgspec.Struct):
@@ -32,12 +34,24 @@ class _Stated(msgspec.Struct):
 
 
 def stated_size(layout: Layout, lineage: str) -> int:
-    """How many records ``head.json`` says there are, cheaply had and proved by nothing; 0 where it says nothing."""
+    """How many records ``head.json`` says there are, or what a store was made with; cheaply had and proved by nothing."""
+    folder = layout.lineage_folder(lineage)
+    size = 0
+    if os.path.lexists(os.path.join(folder, _MISSING_FILE)):
+        from periplus.journal.partial import missing_size
+
+        size = missing_size(layout, lineage)
     try:
-        data = read_plain(os.path.join(layout.lineage_folder(lineage), "head.json"), _HEAD_BYTES_MAX)
-        return msgspec.json.decode(data, type=_Stated).head.size
+        data = read_plain(os.path.join(folder, "head.json"), _HEAD_BYTES_MAX)
+        return max(size, msgspec.json.decode(data, type=_Stated).head.size)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return 0
+        return size
+
+
+def incomplete_lineages(journal: JournalReader) -> list[str]:
+    """The lineages that this store was made with though some of their records were missing: they may be still."""
+    folder = journal.layout.lineage_folder
+    return [one for one in journal.lineages() if os.path.lexists(os.path.join(folder(one), _MISSING_FILE))]
 
 
 def cut_short(layout: Layout, reader: LineageReader, end: Position) -> DamageError | None:

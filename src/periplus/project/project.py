@@ -618,11 +618,11 @@ class Project:
         files, clock = Files(), clock or SystemClock()
         return [*rescue(root, files, clock, sources=sources), *rescue_migration(root, files, clock, sources)]
 
-    def export(self, path: str, *, progress: Progress | None = None) -> Packed:
-        """Write the whole store to a new file; see ``periplus.journal.package``."""
-        from periplus.journal.package import export_store
+    def export(self, path: str, *, damaged: bool = False, progress: Progress | None = None) -> Packed:
+        """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.package``."""
+        from periplus.project.packing import export
 
-        return export_store(self.journal, path, progress=progress or no_progress)
+        return export(self, path, damaged=damaged, progress=progress)
 
     def export_markdown(self, folder: str, *, force: bool = False, progress: Progress | None = None) -> MarkdownExport:
         """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.markdown``."""
@@ -637,20 +637,17 @@ class Project:
         folder: str,
         *,
         dry_run: bool = False,
+        damaged: bool = False,
         clock: Clock | None = None,
         progress: Progress | None = None,
     ) -> Packed:
-        """Make the store of ``folder`` from a file that ``export`` wrote, once all of it is verified."""
-        from periplus.journal.package import import_store
+        """Make the store of ``folder`` from a file that ``export`` wrote, once all of it is verified.
 
-        def check(root: str) -> list[str]:
-            with cls(root, Writer("import", ""), clock=clock) as project:
-                found = project.examine(progress)
-            return [f"{one.path}: {one.what}" for one in found.problems if one.severity == "error"]
+        What is left of a damaged store becomes one with ``damaged`` only: it misses what the file says.
+        """
+        from periplus.project.packing import import_from
 
-        return import_store(
-            path, folder, check=check, clock=clock or SystemClock(), dry_run=dry_run, progress=progress or no_progress
-        )
+        return import_from(cls, path, folder, dry_run=dry_run, damaged=damaged, clock=clock, progress=progress)
 
     def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.repair``."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
     from periplus.journal.takein import TakenIn
     from periplus.project.project import Project
 
@@ -46,6 +47,10 @@ def status_of(project: Project) -> Status:
     last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
     counts: dict[str, int] = journal.index.counts()
     size = os.path.getsize(journal.reader(journal.lineage).path_of(end.segment)) if end.segment else 0
+    incomplete = _incomplete(journal) if journal.damage is None else ""
+    mend = "`periplus doctor --repair --from COPY` completes it." if incomplete else ""
+    if journal.damage is not None and "doctor" not in journal.damage.mend:
+        mend = journal.damage.mend
     return Status(
         project.root,
         journal.store_id,
@@ -54,7 +59,7 @@ def status_of(project: Project) -> Status:
         last[0].ts if last else "",
         counts,
         size,
-        str(journal.damage) if journal.damage is not None else "",
+        str(journal.damage) if journal.damage is not None else incomplete,
         is_current,
         files,
         journal.copied_from,
@@ -63,5 +68,18 @@ def status_of(project: Project) -> Status:
         tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
         bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
         tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
-        journal.damage.mend if journal.damage is not None and "doctor" not in journal.damage.mend else "",
+        mend,
     )
+
+
+def _incomplete(journal: Journal) -> str:
+    """What a store that was made of the rest of another still misses though present state is whole."""
+    from periplus.journal.partial import missing_ranges
+    from periplus.journal.stated import incomplete_lineages
+
+    told = [
+        f"{one}: {', '.join(ranges)}"
+        for one in incomplete_lineages(journal)
+        if (ranges := missing_ranges(journal, one))
+    ]
+    return f"made of what was left of another, records are missing of {'; of '.join(told)}" if told else ""

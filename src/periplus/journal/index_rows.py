@@ -1,0 +1,64 @@
+"""What the index's file remembers of records that the journal has lost: for repair, and for saying what is missing."""
+
+from __future__ import annotations
+
+__all__ = ["IndexRows"]
+
+import os
+import sqlite3
+
+from periplus.journal.mending import Known
+
+
+class IndexRows:
+    """What the index's file remembers, read beside the journal, which believes nothing of it."""
+
+    def __init__(self, path: str) -> None:
+        self._db: sqlite3.Connection | None = None
+        if os.path.exists(path):
+            from urllib.parse import quote
+
+            self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def lineages(self) -> list[str]:
+        return sorted(str(row[0]) for row in self._rows("SELECT DISTINCT lineage FROM records", ()))
+
+    def last(self, lineage: str) -> int:
+        rows = self._rows("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,))
+        return int(str(rows[0][0])) if rows and rows[0][0] is not None else 0
+
+    def segments(self, lineage: str) -> set[int]:
+        return {
+            int(str(row[0])) for row in self._rows("SELECT DISTINCT segment FROM records WHERE lineage = ?", (lineage,))
+        }
+
+    def get(self, lineage: str, seq: int) -> Known | None:
+        rows = self._rows(
+            "SELECT seq, offset, length, leaf, ts, writer, session, action, item_type, item_id, parents, version, key FROM records"
+            " WHERE lineage = ? AND seq = ?",
+            (lineage, seq),
+        )
+        if not rows or not isinstance(rows[0][3], bytes):
+            return None
+        *fields, parents, version, key = rows[0]
+        batch = [int(str(row[0])) for row in self._rows(
+            "SELECT seq FROM records WHERE lineage = ? AND key = ? AND key <> '' ORDER BY seq", (lineage, key))]  # fmt: skip
+        txn = (batch.index(seq) + 1, len(batch)) if len(batch) > 1 else None
+        held = tuple(str(parents).split(",")) if parents else ()
+        return Known(*fields, held, version, key, txn)  # type: ignore[call-arg, arg-type]  # the columns are the fields
+
+    def payload(self, version: str) -> bytes:
+        rows = self._rows("SELECT payload FROM heads WHERE version = ?", (version,))
+        return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else b""
+
+    def _rows(self, statement: str, arguments: tuple[object, ...]) -> list[tuple[object, ...]]:
+        if self._db is None:
+            return []
+        try:
+            return self._db.execute(statement, arguments).fetchall()
+        except sqlite3.Error:
+            return []  # damaged itself, or of another version: it remembers nothing

@@ -1,0 +1,283 @@
+"""Reading a store that was exported in one file: see ``package``.
+
+It believes nothing: only plain files at places that a store has, none over its limit and all of them together no
+more than the disk has room for, each as the manifest says; and the whole is examined record by record in a folder of
+its own before it takes the name of a store.
+"""
+
+from __future__ import annotations
+
+__all__ = ["import_store", "unpacked"]
+
+import hashlib
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Final
+
+import msgspec
+
+from periplus.base.clock import Clock
+from periplus.base.errors import (
+    EnvironmentFailure,
+    FormatError,
+    NotFoundError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import TEMPORARY_SUFFIX, Files
+from periplus.journal.creation import create_store
+from periplus.journal.layout import STORE_FOLDER, Layout
+from periplus.journal.lineage import START, LineageReader
+from periplus.journal.package import (
+    FORMAT,
+    FORMAT_OF_REST,
+    MANIFEST,
+    MANIFEST_BYTES_MAX,
+    TOP,
+    Manifest,
+    Packed,
+    PackedFile,
+    PackedHead,
+    limit_of,
+)
+from periplus.journal.partial import Gaps, write_missing
+from periplus.journal.reading import Progress, no_progress
+from periplus.journal.settings import read_settings
+from periplus.merkle.tree import Tree
+
+_PIECE: Final = 1 << 20
+_TOLD_MAX: Final = 3
+
+
+def import_store(
+    path: str,
+    folder: str,
+    *,
+    check: Callable[[str], list[str]],
+    clock: Clock,
+    files: Files | None = None,
+    dry_run: bool = False,
+    damaged: bool = False,
+    progress: Progress = no_progress,
+) -> Packed:
+    """Make the store of ``folder`` from the file at ``path``; with ``dry_run`` only verify it.
+
+    ``check(root)`` opens what was unpacked, examines it and says what is wrong with it. Raises RefusedError where
+    ``folder`` has a store, and for what is left of a damaged one, but with ``damaged``; FormatError for a file that is
+    none of ours or not what its manifest says.
+    """
+    target = os.path.join(folder, STORE_FOLDER)
+    if os.path.lexists(target) and not dry_run:
+        raise RefusedError(
+            f"{folder} has a store",
+            safe="It was not touched.",
+            mend="Import into another folder, then exchange the two with `periplus sync --with`.",
+        )
+    files = files or Files()
+    place = os.path.join(folder, f".periplus-{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        files.make_folder(place, 0o755)
+        try:
+            packed, manifest = _unpack(path, place, files, progress)
+            if not packed.is_whole and not damaged:
+                raise _refused_rest(path, packed)
+            _check_heads(place, manifest, path, files)
+            create_store(place, files, clock)  # what is this clone's own: a lineage, keys, what git is to ignore
+            problems = check(place)
+            if problems and packed.is_whole:
+                raise FormatError(
+                    f"the store in it is not sound: {problems[0]}", path=path, safe="Nothing was made of it."
+                )
+            if not dry_run:
+                files.replace(place, target)
+                files.sync_folder(folder)
+        finally:
+            if os.path.isdir(place):
+                shutil.rmtree(place)
+    except OSError as error:
+        raise environment_failure(error, "import into", folder) from error
+    return packed
+
+
+@contextmanager
+def unpacked(path: str, folder: str, *, files: Files | None = None, progress: Progress = no_progress) -> Iterator[str]:
+    """The files of an export, whole or what is left, each as its manifest says, in a folder below ``folder`` for as long as that.
+
+    Raises as ``import_store`` does.
+    """
+    files = files or Files()
+    place = os.path.join(folder, f".periplus-{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        files.make_folder(place, 0o755)
+        _unpack(path, place, files, progress)
+    except OSError as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise environment_failure(error, "unpack into", folder) from error
+    except PeriplusError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _refused_rest(path: str, packed: Packed) -> RefusedError:
+    told: Sequence[object] = packed.missing or [one.what for one in packed.flaws]
+    more = f" and {len(told) - _TOLD_MAX:,} more" if len(told) > _TOLD_MAX else ""
+    what = "; ".join(str(one) for one in told[:_TOLD_MAX]) + more
+    name = os.path.basename(path)
+    verb = "missing: " if packed.missing else ""
+    return RefusedError(
+        f"{name} has only what was left of a damaged store; {verb}{what[:600]}",
+        safe="Nothing was made of it.",
+        mend=f"To complete a store from it: periplus doctor --repair --from {name}. "
+        f"To have a store of what is left: periplus import --damaged {name} FOLDER",
+    )
+
+
+def _unpack(path: str, place: str, files: Files, progress: Progress) -> tuple[Packed, Manifest]:
+    held: dict[str, PackedFile] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _check_members(members, place, path)
+            manifest = _decoded(archive.read(TOP + MANIFEST), path)
+            for number, member in enumerate(members):
+                progress(number, len(members))
+                name = member.filename.removeprefix(TOP)
+                if name != MANIFEST:
+                    with archive.open(member) as source:
+                        held[name] = _unpack_file(source, name, os.path.join(place, *name.split("/")), files)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no file {path}", safe="Nothing was changed.", mend="Check the name.") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"{path} is a folder, not a file", safe="Nothing was changed.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
+        raise FormatError(f"not an exported store, or damaged: {error}", path=path, safe=_UNTOUCHED) from error
+    for one in manifest.files:
+        if held.get(one.path) != one:
+            raise FormatError(f"{one.path[:200]} is not what the manifest says", path=path, safe=_UNTOUCHED)
+    if len(held) != len(manifest.files):
+        raise FormatError("it holds files that its manifest does not name", path=path, safe=_UNTOUCHED)
+    if manifest.format == FORMAT and (manifest.missing or manifest.flaws):
+        raise FormatError("it says that it is whole, and what is missing", path=path, safe=_UNTOUCHED)
+    if manifest.format == FORMAT_OF_REST and not (manifest.missing or manifest.flaws):
+        raise FormatError("it says that it is not whole, and not what is missing", path=path, safe=_UNTOUCHED)
+    gone = sum(one.last_seq - one.first_seq + 1 for one in manifest.missing)
+    records = sum(head.size for head in manifest.heads) - gone
+    broken = {flaw.path for flaw in manifest.flaws}
+    objects = sum(name.startswith("objects/") and name not in broken for name in held)
+    size = sum(one.bytes for one in held.values())
+    missing, flaws = tuple(manifest.missing), tuple(manifest.flaws)
+    return Packed(manifest.store, len(held), size, records, objects, missing, flaws), manifest
+
+
+def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> None:
+    """Before anything is unpacked: names, sizes, and whether there is room. Raises FormatError, EnvironmentFailure."""
+    names = set()
+    for member in members:
+        name = member.filename.removeprefix(TOP)
+        limit = MANIFEST_BYTES_MAX if name == MANIFEST else limit_of(name)
+        if name == member.filename or not limit or member.file_size > limit or name in names:
+            raise FormatError(
+                f"no file of a store: {member.filename[:200]!r}, {member.file_size:,} bytes", path=path, safe=_UNTOUCHED
+            )
+        names.add(name)
+    if MANIFEST not in names or "config.toml" not in names:
+        raise FormatError("not an exported store: it has no manifest or no settings", path=path, safe=_UNTOUCHED)
+    wanted = sum(member.file_size for member in members)
+    free = shutil.disk_usage(place).free
+    if wanted > free:
+        raise EnvironmentFailure(
+            f"unpacked it has {wanted:,} bytes; the disk has room for {free:,}", safe="Nothing was changed.",
+            mend="Free some space, then repeat the command.",
+        )  # fmt: skip
+
+
+_UNTOUCHED: Final = "Nothing was made of it."
+
+
+def _unpack_file(source: IO[bytes], name: str, target: str, files: Files) -> PackedFile:
+    files.make_folder(os.path.dirname(target))
+    digest, size = hashlib.sha256(), 0
+    fd = files.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        while piece := source.read(_PIECE):
+            view = memoryview(piece)
+            while view:
+                view = view[files.write(fd, view) :]
+            digest.update(piece)
+            size += len(piece)
+        files.sync(fd)
+    finally:
+        files.close(fd)
+    return PackedFile(name, size, digest.hexdigest())
+
+
+def _decoded(data: bytes, path: str) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"the manifest cannot be read: {error}", path=path, safe=_UNTOUCHED) from error
+    if manifest.format not in (FORMAT, FORMAT_OF_REST):
+        raise FormatError(f"exported in format {manifest.format}; this Periplus reads {FORMAT} and {FORMAT_OF_REST}", path=path,
+                          safe=_UNTOUCHED, mend="Update Periplus, then repeat the command.")  # fmt: skip
+    return manifest
+
+
+def _check_heads(place: str, manifest: Manifest, path: str, files: Files) -> None:
+    """Whether the records' trees have the roots that the manifest states; of what is left, whether no more is missing than it says.
+
+    The store remembers then what is.
+    """
+    layout = Layout(place)
+    found = (
+        sorted(name for name in os.listdir(layout.journal) if name.startswith("lin_"))
+        if os.path.isdir(layout.journal)
+        else []
+    )
+    named = {head.lineage for head in manifest.heads}
+    gone = {one.lineage for one in manifest.missing}
+    if not named.issuperset(found) or not {head.lineage for head in manifest.heads if head.size} - gone <= set(found):
+        raise FormatError("it holds other lineages than its manifest names", path=path, safe=_UNTOUCHED)
+    try:
+        stores = read_settings(layout).store.ids | {manifest.store}
+    except PeriplusError as error:
+        raise FormatError(f"its settings cannot be read: {error.wrong}", path=path, safe=_UNTOUCHED) from error
+    for head in manifest.heads:
+        tree = Tree()
+        is_rest = manifest.format == FORMAT_OF_REST and not head.root
+        reader = LineageReader(layout.lineage_folder(head.lineage), stores, head.lineage)
+        gaps = Gaps(layout, reader, head.size)
+        try:
+            for chunk in reader.read_from(START, head.size if is_rest else 0, salvage=is_rest):
+                gaps.take(chunk)
+                tree.extend([entry.leaf for entry in chunk.entries])
+        except PeriplusError as error:
+            raise FormatError(f"a segment in it is damaged: {error}", path=path, safe=_UNTOUCHED) from error
+        if is_rest:
+            _check_rest(layout, head, gaps, manifest, path, files)
+        elif (tree.size, tree.root().hex()) != (head.size, head.root):
+            raise FormatError(
+                f"the records of {head.lineage} are not those of the manifest", path=path, safe=_UNTOUCHED
+            )
+
+
+def _check_rest(layout: Layout, head: PackedHead, gaps: Gaps, manifest: Manifest, path: str, files: Files) -> None:
+    """Raises FormatError where other records are missing than the manifest says; else has the store remember them."""
+    stated = [(one.first_seq, one.last_seq) for one in manifest.missing if one.lineage == head.lineage]
+    missing = gaps.end()
+    is_stated = all(any(first <= one.first_seq and one.last_seq <= last for first, last in stated) for one in missing)
+    if not is_stated or gaps.size != head.size:
+        raise FormatError(
+            f"other records of {head.lineage} are missing than its manifest says", path=path, safe=_UNTOUCHED
+        )
+    if missing:
+        write_missing(layout, files, head.lineage, head.size, missing)
