@@ -102,10 +102,21 @@ def test_two_stores_of_one_project_become_one_and_nothing_is_lost(tmp_path, how)
     assert "<<<<" not in (bob.folder / ".periplus" / "config.toml").read_text()
     people.keep(bob.folder, "one store")
     bob("sync", "--with", "origin")
-    ada("sync", "--with", "origin")  # Bob's records wait: what says that they are ours has not come yet
+    theirs = ids - {ada.json("status").store}
+    found = ada.json("sync", "--with", "origin")  # Bob's records wait: what says that they are ours has not come yet
+    assert [(one.store, one.direction) for one in found.waiting] == [(theirs.copy().pop(), "in")]
+    said = ada("sync", "--with", "origin").out
+    assert "waiting   1 lineage of store" in said
+    assert "git pull" in said
+    assert "Nothing new" not in said
     assert texts(ada) == {one for one in WRITTEN if " ada " in one}
+    waits = [one for one in ada.json("doctor").problems if "waits in a git remote" in one.what]
+    assert [(one.severity, theirs.copy().pop() in one.what) for one in waits] == [("note", True)]
+    assert "git pull" in waits[0].next
     git(ada.folder, "pull", "-q")
     ada("sync", "--with", "origin")
+    assert ada.json("sync", "--with", "origin").waiting == []
+    assert "waits" not in ada("doctor").out
     bob("sync", "--with", "origin")
     for shell in (ada, bob):
         assert texts(shell) == WRITTEN
@@ -119,6 +130,34 @@ def test_two_stores_of_one_project_become_one_and_nothing_is_lost(tmp_path, how)
     assert texts(third) == WRITTEN
     third("doctor")
     assert listing(third) == listing(bob)
+
+
+@pytest.mark.parametrize("where", ["clone", "folder"])
+def test_what_waits_for_settings_is_told_on_both_sides(tmp_path, where):
+    people = two_stores(tmp_path)
+    ada, bob = people["ada"], people["bob"]
+    bob("init", "--join")
+    if where == "clone":
+        bob("sync", "--with", ada.folder)
+        sent = bob("sync", "--with", ada.folder).out
+        assert "waiting   1 lineage of store" in sent
+        assert "There: git pull" in sent
+        found = ada.json("sync", "--with", bob.folder)
+    else:
+        ada("sync", "--with", tmp_path / "stick")  # the stick is of ada's store, and carries what was joined to it
+        bob("sync", "--with", tmp_path / "stick")
+        found = ada.json("sync", "--with", tmp_path / "stick")
+    assert [one.direction for one in found.waiting] == ["in"]
+    assert found.refused == []
+    assert texts(ada) == {one for one in WRITTEN if " ada " in one}
+    said = ada("sync", "--with", bob.folder if where == "clone" else tmp_path / "stick").out
+    assert "config.toml here does not name that store" in said
+    assert "sound" in ada("doctor").out
+    people.keep(bob.folder, "one store")
+    git(ada.folder, "pull", "-q")
+    done = ada.json("sync", "--with", bob.folder if where == "clone" else tmp_path / "stick")
+    assert done.waiting == []
+    assert texts(ada) == WRITTEN
 
 
 def listing(shell):

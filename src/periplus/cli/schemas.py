@@ -53,6 +53,7 @@ __all__ = [
     "UndoOut",
     "UndoneOut",
     "VerifyOut",
+    "WaitingOut",
 ]
 
 from typing import Any, Final
@@ -571,9 +572,18 @@ class SkippedOut(msgspec.Struct):
     reason: str
 
 
+class WaitingOut(msgspec.Struct):
+    """A lineage that stays where it is, for its records name a ``store`` that the settings on the other side do not."""
+
+    lineage: str
+    store: str
+    direction: str
+
+
 class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
-    others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave.
+    others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
+    what would come or go if the settings here and there named the same stores.
     """
 
     place: str
@@ -585,6 +595,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     left: str
     candidates: list[str]
     skipped: list[SkippedOut]
+    waiting: list[WaitingOut]
 
 
 class SeenOut(msgspec.Struct):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
-    from periplus.journal.exchange import Transfer
+    from periplus.journal.exchange import SyncReport, Transfer
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -47,7 +47,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _sync(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.schemas import RefusalOut, SkippedOut, SyncOut, TransferOut
+    from periplus.cli.schemas import RefusalOut, SkippedOut, SyncOut, TransferOut, WaitingOut
 
     if not arguments.where or arguments.where.startswith("-"):
         raise UsageError(f"{arguments.where!r} is no place to sync with", mend="See `periplus sync --help`.")
@@ -73,6 +73,7 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         refusals, [f"{kind}/{item}" for kind, item in report.conflicts], report.left,
         list(recorded.written) if recorded is not None else [],
         [SkippedOut(one.item_type, one.item_id, one.reason) for one in recorded.skipped] if recorded is not None else [],
+        [WaitingOut(*one) for one in report.waiting],
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -90,11 +91,12 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
             if count and not report.dry_run:
                 yield "Next: periplus inbox list"
-        elif not moved and not refusals:
+        elif not moved and not refusals and not report.waiting:
             yield f"Nothing new on either side ({visible(report.place)})"
         for kind, item in report.conflicts:
             see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
             yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
+        yield from _waiting(face, report)
         for refusal in refusals:
             yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
             rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
@@ -103,6 +105,20 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
 
     face.emit(result, lines)
     return max((error.exit_code for error in report.refusals), default=0)
+
+
+def _waiting(face: Face, report: SyncReport) -> Iterator[str]:
+    """What was left where it is for it is of a store that one side does not know to be this project's, and what to do."""
+    paint = face.palette
+    for way, store in sorted({(one.direction, one.store) for one in report.waiting}):
+        count = sum((one.direction, one.store) == (way, store) for one in report.waiting)
+        what = f"{count:,} lineage{'s' * (count != 1)} of store {visible(store)}"
+        if way == "in":
+            yield f"{paint.warn}waiting{paint.end}   {what} at {visible(report.place)}: config.toml here does not name that store, nothing of it was taken"
+            yield "          If it was made for this project, too, somebody joined the two: git pull brings the settings. Then repeat the sync."
+        else:
+            yield f"{paint.warn}waiting{paint.end}   {what} here: config.toml at {visible(report.place)} does not name that store, nothing of it was sent"
+            yield "          There: git pull, for the settings that join the two. Then repeat the sync."
 
 
 def _told(one: Transfer, place: str, would: str) -> str:

@@ -15,7 +15,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["SyncReport", "Transfer", "is_of_another", "sign_head", "sign_left", "sync"]
+__all__ = ["SyncReport", "Transfer", "Waiting", "is_of_another", "sign_head", "sign_left", "sync"]
 
 import os
 import tempfile
@@ -72,9 +72,20 @@ class Transfer(NamedTuple):
     refused: PeriplusError | None = None
 
 
+class Waiting(NamedTuple):
+    """A lineage that was left where it is: its records name ``store``, which the settings on the other side of ``direction``
+    do not: here for what would come in, there for what would go out.
+    """
+
+    lineage: str
+    store: str
+    direction: Direction
+
+
 class SyncReport(NamedTuple):
     """``conflicts`` are type and id of entities that are in conflict by what came; ``left`` is the lineage that this store
-    wrote until others turned out to hold more of it.
+    wrote until others turned out to hold more of it; ``waiting`` is what would be exchanged if the settings of both sides
+    named the same stores.
     """
 
     place: str
@@ -83,6 +94,7 @@ class SyncReport(NamedTuple):
     conflicts: list[tuple[str, str]]
     left: str
     dry_run: bool
+    waiting: tuple[Waiting, ...] = ()
 
     @property
     def refusals(self) -> list[PeriplusError]:
@@ -133,18 +145,21 @@ def sync(
     if journal.damage is not None:
         raise journal.damage
     run = _Run(journal, other, references, dry_run=dry_run)
-    names = other.lineages()
+    held = set(journal.lineages())
+    unknown = {one: store for one, store in other.of_others(journal.stores).items() if one not in held}
+    run.waiting += [Waiting(one, store, "in") for one, store in sorted(unknown.items())]
+    names = [one for one in other.lineages() if one not in unknown]
     for number, lineage in enumerate(names):
         run.bring(lineage)
         progress(number + 1, 2 * len(names))
     journal.refresh()
     journal.project()
-    held = journal.lineages() if not takes_only else []
-    for number, lineage in enumerate(held):
+    ours = journal.lineages() if not takes_only else []
+    for number, lineage in enumerate(ours):
         run.send(lineage)
-        progress(len(held) + number + 1, 2 * len(held))
+        progress(len(ours) + number + 1, 2 * len(ours))
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
-    return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run)
+    return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting))
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
@@ -163,6 +178,7 @@ class _Run:
         self.transfers: list[Transfer] = []
         self.touched: set[tuple[str, str]] = set()
         self.left = ""
+        self.waiting: list[Waiting] = []
         self._refused: set[str] = set()
         self._journal = journal
         self._other = other
@@ -182,7 +198,9 @@ class _Run:
         source = StoreCarrier(self._journal, remembers=not self._dry_run)
         if self._other.needs_heads and lineage != source.written_lineage() and source.head(lineage) is None:
             return  # its owner has not signed what we hold, and nobody else can
-        if not self._other.takes(self._journal.store_of(lineage)):
+        store = self._journal.store_of(lineage)
+        if not self._other.takes(store):
+            self.waiting.append(Waiting(lineage, store, "out"))
             return  # of a store that was joined here; the settings that say so have not come there yet
         if isinstance(self._other, FolderCarrier):
             if not self._dry_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["KnownStore", "join", "known_store", "make_store"]
+__all__ = ["KnownStore", "batch_contents", "join", "known_store", "make_store"]
 
 import os
 import re
@@ -76,7 +76,7 @@ def known_store(root: str) -> KnownStore | None:
         said = run_git(folder, "cat-file", "--batch", said=asked, timeout_s=_TIMEOUT_S)
     except PeriplusError:
         return None
-    found = dict(zip(branches, _contents(said.stdout, len(branches)), strict=False))
+    found = dict(zip(branches, batch_contents(said.stdout, len(branches)), strict=False))
     ids = {branch: store for branch, text in found.items() if (store := _id_in(text))}
     if not ids:
         return None
@@ -85,7 +85,7 @@ def known_store(root: str) -> KnownStore | None:
     return KnownStore(store, min(names, key=lambda name: (len(name), name)))
 
 
-def _contents(said: bytes, count: int) -> list[bytes]:
+def batch_contents(said: bytes, count: int) -> list[bytes]:
     """What ``git cat-file --batch`` gave for each thing that it was asked for: nothing for what is no file."""
     found, at = [], 0
     for _ in range(count):

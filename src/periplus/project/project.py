@@ -672,6 +672,7 @@ class Project:
         from periplus.project.meanings import meaning_problems
         from periplus.project.trails import TrailReadings, trail_problems
         from periplus.project.types import declared_problems
+        from periplus.project.waiting import waiting_problems
 
         contexts, trails = RefObjects(self.journal), TrailReadings(self)
 
@@ -687,6 +688,7 @@ class Project:
         found.problems.extend(self.hooks.problems())
         found.problems.extend(declared_problems(self))
         found.problems.extend(meaning_problems(self))
+        found.problems.extend(waiting_problems(self))
         return found
 
     def redact(

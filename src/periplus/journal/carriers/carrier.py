@@ -17,6 +17,7 @@ __all__ = [
     "is_lineage_name",
 ]
 
+from collections.abc import Collection
 from typing import Final, Protocol
 
 import msgspec
@@ -70,6 +71,10 @@ class Carrier(Protocol):
 
     def takes(self, store: str) -> bool:
         """Whether records that name this store may be put there: a clone has to know that it was joined to its own."""
+        ...
+
+    def of_others(self, stores: Collection[str]) -> dict[str, str]:
+        """The lineages there that name none of ``stores``, each with the store that it names."""
         ...
 
     def written_lineage(self) -> str:

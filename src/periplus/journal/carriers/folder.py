@@ -11,7 +11,7 @@ __all__ = ["EXCHANGE_FILE", "FolderCarrier", "StoreCarrier", "is_folder_carrier"
 
 import os
 import stat
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,6 +26,7 @@ from periplus.journal.carriers.carrier import (
     decode_head,
     is_lineage_name,
 )
+from periplus.journal.joining import stated_store
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
@@ -79,6 +80,10 @@ class FolderCarrier:
 
     def takes(self, store: str) -> bool:
         return self._stores is None or store in self._stores
+
+    def of_others(self, stores: Collection[str]) -> dict[str, str]:
+        stated = {lineage: stated_store(self.layout, lineage) for lineage in self.lineages()}
+        return {lineage: store for lineage, store in stated.items() if is_id(store) and store not in stores}
 
     def written_lineage(self) -> str:
         own = read_lineage(self.layout) if self.is_store else None

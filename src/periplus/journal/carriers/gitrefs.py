@@ -135,6 +135,12 @@ class GitCarrier:
         del store  # each lineage has a ref of its own
         return True
 
+    def of_others(self, stores: Collection[str]) -> dict[str, str]:
+        heads = {name: self._readable_head(name) for name in self._tips}
+        return {
+            name: head.head.store for name, head in heads.items() if head is not None and head.head.store not in stores
+        }
+
     def written_lineage(self) -> str:
         return ""
 
