@@ -71,7 +71,7 @@ def test_what_cannot_be_redacted(told, words, stdin, code, wrong):
 def test_a_text_that_is_nowhere(told):
     before = told.json("log")
     done = told("redact", "--secret-file", "-", "--reason", "why", code=1, stdin="never written here")
-    assert done.out == "0 records redacted\n"
+    assert done.out == "0 records redacted: no record, object or entity holds it\n"
     assert told.json("log") == before
 
 

@@ -447,6 +447,18 @@ def test_there_and_back_again(tmp_path, store):
     assert contents(tmp_path / "old") == before
 
 
+@pytest.mark.parametrize("how", [{"take": "files"}, {"take": "journal"}, {"heal": True}], ids=str)
+def test_in_off_there_is_nothing_to_decide(old, store, how):
+    to(store, "dual", old)
+    to(store, "off")
+    before = {path: path.read_bytes() for path in old.rglob("*.json")}
+    with opened(store) as project:
+        for is_dry in (False, True):
+            with pytest.raises(UsageError, match="left alone in the mode off"):
+                migrate(project, is_dry=is_dry, **how)
+    assert {path: path.read_bytes() for path in old.rglob("*.json")} == before
+
+
 def test_back_in_off_the_folder_has_everything(old, store):
     to(store, "dual", old)
     to(store, "primary")

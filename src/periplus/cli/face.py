@@ -126,6 +126,12 @@ class Face:
     def home(self) -> str:
         return self.environment.get("HOME") or os.path.expanduser("~")
 
+    def path(self, name: str) -> str:
+        """The whole path of a file that was typed as ``name``: what it goes up by ``..`` is resolved, so that it reads well where it is told."""
+        path = os.path.join(self.cwd, name)
+        above, last = os.path.split(path)
+        return os.path.join(os.path.realpath(above), last) if ".." in above.split(os.sep) and last != ".." else path
+
     def open(self, *, allow_secrets: bool = False, in_hurry: bool = False) -> Project:
         """The project of the working folder, or the one named by --store."""
         from periplus.project import Project

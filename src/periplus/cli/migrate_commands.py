@@ -20,6 +20,10 @@ _MEANING: Final = {
     "dual": "the journal first, the folder kept the same",
     "primary": "the journal counts, the folder is healed from it",
 }
+_NEXT: Final = {
+    "dual": "periplus migrate --to primary, once the older program needs the folder no more; periplus migrate --to off goes back",
+    "primary": "periplus migrate --to dual goes back",
+}
 _TITLES: Final = {
     "unreadable": "cannot be read, left where it is",
     "refused": "refused, left where it is",
@@ -79,7 +83,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         if acts and done.is_dry:
-            yield "Nothing was changed. This is what would be done:"
+            yield f"Nothing was changed. {'This is what would be done:' if arguments.dry_run else 'The folder is left alone already:'}"
         yield f"mode     {paint.bold}{done.mode}{paint.end}: {_MEANING[done.mode]}"
         if not done.source:
             yield "Next: periplus migrate --from DIR --to dual --dry-run"
@@ -89,6 +93,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"backup   {visible(backup)}"
         yield from _count_lines(done.counts)
         yield from _finding_lines(done.findings)
+        if arguments.dry_run:
+            yield "Next: the same without --dry-run"
+        elif arguments.to in _NEXT:
+            yield f"Next: {_NEXT[arguments.to]}"
 
     face.emit(result, lines)
     return 1 if done.has_problems else 0
@@ -107,9 +115,11 @@ def _count_lines(counts: dict[str, int]) -> Iterator[str]:
         if counts[name]
     ]
     yield f"done     {', '.join(done) or 'nothing was to be done'}"
+    if counts["kept_foreign"]:
+        yield f"whole    {counts['kept_foreign']:,} kept with all their keys, for they fit none of our types"
     yield (
-        f"log      {counts['log_lines']:,} lines, {counts['log_torn']:,} torn, {counts['log_repeated']:,} repeated,"
-        f" {counts['orphan_events']:,} entities that no file holds"
+        f"log      {counts['log_lines']:,} line{'s' if counts['log_lines'] != 1 else ''}, {counts['log_torn']:,} torn, {counts['log_repeated']:,} repeated,"
+        f" {counts['orphan_events']:,} entit{'ies' if counts['orphan_events'] != 1 else 'y'} that no file holds"
     )
 
 

@@ -83,7 +83,7 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
         wrong = "a file and --markdown exclude each other" if arguments.file is not None else "--markdown is empty"
         raise UsageError(wrong, safe="Nothing was written.", mend="Write: periplus export --markdown DIR")
     with face.open() as project:
-        folder = os.path.join(face.cwd, plain(arguments.markdown, "--markdown"))
+        folder = face.path(plain(arguments.markdown, "--markdown"))
         done = project.export_markdown(folder, force=arguments.force, progress=face.progress("writing pages"))
     face.clear_progress()
     result = MarkdownOut(done.folder, done.entities, done.written, done.unchanged, done.removed)
@@ -103,7 +103,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
     if name and not os.path.lexists(os.path.join(face.cwd, name)):
         check_target(os.path.join(face.cwd, name))
     with face.open() as project:
-        path = os.path.join(face.cwd, name or f"{os.path.basename(project.folder) or 'project'}-periplus.zip")
+        path = face.path(name or f"{os.path.basename(project.folder) or 'project'}-periplus.zip")
         packed = project.export(path, damaged=damaged, progress=face.progress("exporting"))
     face.clear_progress()
     size = os.path.getsize(path)
@@ -119,7 +119,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
         if not packed.is_whole:
             yield f"With another copy: periplus doctor --repair --from {file}, there"
         yield f"Elsewhere: periplus import{'' if packed.is_whole else ' --damaged'} {file} FOLDER"
-        yield "  Private keys stay here: whoever imports it writes a lineage of his own."
+        yield "  Private keys stay here: whoever imports it writes a lineage of their own."
 
     face.emit(result, lines)
     return 0 if packed.is_whole else 3
@@ -178,6 +178,8 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     result = _document(path, packed)
 
     def lines() -> Iterator[str]:
+        import shlex
+
         count = _told(packed)
         if arguments.dry_run and not packed.is_whole:
             yield f"what is left of a damaged store, as the file says: {count}; nothing was made of it"
@@ -189,7 +191,9 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"Made the folder {visible(folder)}"
             yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every one verified"
             yield from _lost(face, packed)
-            yield "Next: periplus status" if packed.is_whole else "Next: periplus doctor --repair --from COPY"
+            where = os.path.relpath(folder, face.cwd)
+            go = "" if where == os.curdir else f"cd {visible(shlex.quote(where))} && "
+            yield f"Next: {go}periplus {'status' if packed.is_whole else 'doctor --repair --from COPY'}"
 
     face.emit(result, lines)
     return 0 if packed.is_whole else 3
@@ -204,7 +208,7 @@ def _make_folder(folder: str) -> list[str]:
 
     if STORE_FOLDER in os.path.realpath(folder).split(os.sep):
         raise RefusedError(f"{folder} is a store, or lies in one", safe="It was not touched.",
-                           mend="Import into another folder, then exchange the two with `periplus sync --with`.")  # fmt: skip
+                           mend="Import into another folder, then in this one: periplus sync --with THAT_FOLDER")  # fmt: skip
     missing: list[str] = []
     above = folder
     while not os.path.lexists(above):

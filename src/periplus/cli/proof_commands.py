@@ -64,7 +64,7 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
     verdict = verify_proof(data, key=key)
     assert verdict.holds, verdict.reason
     assert verdict.statement is not None
-    path = os.path.join(face.cwd, arguments.out or name)
+    path = face.path(arguments.out or name)
     write_atomic(Files(), path, data)
     head = verdict.statement.head
     seqs = sorted(set(arguments.seq))
@@ -123,17 +123,20 @@ def _head(face: Face, arguments: argparse.Namespace) -> int:
     face.clear_progress()
     path = ""
     if arguments.out:
-        path = os.path.join(face.cwd, arguments.out)
+        path = face.path(arguments.out)
         write_atomic(Files(), path, data)
     result = HeadOut(head.store, head.lineage, head.size, head.root, key.hex(), signature.hex(), path)
 
     def lines() -> Iterator[str]:
+        import shlex
+
         yield f"{head.size}:{head.root}"
         yield f"  lineage   {visible(head.lineage)} of store {visible(head.store)}"
         yield f"  key       {key.hex()}"
         yield f"  signature {signature.hex()}"
         if path:
-            yield f"Wrote {visible(path)}. Keep it elsewhere: `periplus verify` here finds out if records go missing."
+            name = visible(shlex.quote(os.path.basename(path)))
+            yield f"Wrote {visible(path)}. Keep it elsewhere: `periplus verify {name}` in this project finds out if records go missing."
 
     face.emit(result, lines)
     return 0

@@ -55,7 +55,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         verb = "would be redacted" if arguments.dry_run else "redacted"
-        yield f"{len(done.records):,} record{'s' if len(done.records) != 1 else ''} {verb}"
+        found = done.records or done.entities or done.objects
+        count = f"{len(done.records):,} record{'s' if len(done.records) != 1 else ''} {verb}"
+        yield count if found else f"{count}: no record, object or entity holds it"
         for one in done.records:
             yield f"  seq {one.seq:<8} {visible(f'{one.action} {one.item_type} {one.item_id}'.strip())}"
         for kind, item in done.entities:

@@ -48,7 +48,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail.worklog import RunFacts, compile_worklog
 
     name, data = _read(face, arguments.worklog)
-    path = os.path.join(face.cwd, arguments.out or _default_name(arguments))
+    path = face.path(arguments.out or _default_name(arguments))
     check_output(os.path.join(face.cwd, arguments.worklog), path)
     secret = read_secret(face, arguments.secret)
     names = [

@@ -28,7 +28,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.trail_schemas import TrailConcatOut, TrailPartOut
     from periplus.trail import Parts, concat
 
-    path = os.path.join(face.cwd, arguments.out)
+    path = face.path(arguments.out)
     check_target(path)
     if arguments.v1:
         return _concat_flux(face, arguments, path)

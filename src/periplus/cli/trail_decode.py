@@ -33,7 +33,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail.program import program_of_trail
     from periplus.trail.worklog_json import entries_of_program
 
-    path = "" if arguments.out is None else os.path.join(face.cwd, arguments.out)
+    path = "" if arguments.out is None else face.path(arguments.out)
     if path:
         check_output(os.path.join(face.cwd, arguments.trail), path)
     found, _ = named_trail(face, arguments.trail)

@@ -50,7 +50,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail.flux_writer import write_flux
     from periplus.trail.program import trail_of_program
 
-    path = os.path.join(face.cwd, arguments.out)
+    path = face.path(arguments.out)
     check_output(os.path.join(face.cwd, arguments.trail), path)
     secret = read_secret(face, arguments.secret)
     found, _ = named_trail(face, arguments.trail)

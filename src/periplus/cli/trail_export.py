@@ -58,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             face.out(line)
         return 0
     data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
-    path = os.path.join(face.cwd, arguments.out)
+    path = face.path(arguments.out)
     write_atomic(Files(), path, data)
     is_signed = arguments.format == "in-toto" and not arguments.unsigned
     result = TrailExportOut(path, arguments.format, source.digest.hex(), len(data), is_signed)

@@ -64,7 +64,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.trail.expressions import find_matches
     from periplus.trail.redaction import redact_trail
 
-    path = os.path.join(face.cwd, arguments.out)
+    path = face.path(arguments.out)
     check_target(path)
     wanted = _wanted(face, arguments)
     found, store = named_trail(face, arguments.trail)

@@ -43,7 +43,7 @@ def check_salvage(face: Face, names: list[str], target: str | None) -> None:
     safe = "Nothing was written."
     if len(names) != 1:
         raise UsageError("--salvage takes one TRAIL", safe=safe, mend="Name the damaged one.")
-    path = os.path.join(face.cwd, target)
+    path = face.path(target)
     check_target(path)
     source = os.path.join(face.cwd, names[0])
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):

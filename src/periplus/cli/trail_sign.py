@@ -24,7 +24,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.trail_schemas import TrailSignOut
     from periplus.trail import Parts, TrailReader, is_concatenation
 
-    path = os.path.join(face.cwd, arguments.out)
+    path = face.path(arguments.out)
     check_target(path)
     found, _ = named_trail(face, arguments.trail)
     trail_readers(found)

@@ -95,6 +95,7 @@ class _Findings:
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
+        self.gaps: set[str] = set()  # lineages of which records cannot be read
         self.ends: dict[str, int] = {}  # of each lineage, the seq behind the last record that was read
         self.unindexed: set[tuple[str, str]] = set()  # what records behind the index's watermark say something of
         self.records = 0
@@ -179,6 +180,8 @@ def _check_lineage(
         for number, chunk in enumerate(reader.read_from(START, durable_seq, salvage=True)):
             progress(number, len(segments))
             found.segments += 1
+            if chunk.damages:
+                found.gaps.add(lineage)
             yield from _chunk_problems(chunk)
             changes = []
             for entry in chunk.entries:
@@ -281,6 +284,8 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
     if journal.damage is not None:
         return  # which records are missing is told already
     for lineage in sorted(found.leaves.keys() | set(remembered(journal.layout))):
+        if lineage in found.gaps and found.ends.get(lineage, 1) > seen_size(journal.layout, lineage):
+            continue  # the last one is here: nothing was cut off, and what cannot be read on the way is told already
         for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
             severity: Severity = "error" if one.is_error else "warning"
             yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)

@@ -436,7 +436,7 @@ def _elsewhere(
             if is_index
             else f"Written by the clone of lineage {owner}: run `periplus redact` there, then `periplus sync` here."
             if owner
-            else "Not a file that a redaction rewrites: edit it."
+            else "Not a file that a redaction rewrites: edit or remove it."
         )
         remaining.append(Remaining(path, mend))
     return remaining

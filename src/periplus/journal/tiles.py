@@ -384,7 +384,7 @@ def no_longer_extends(lineage: str, seen: tuple[int, bytes], held: int, root: by
     size, seen_root = seen
     if root is None:
         wrong = (
-            f"lineage {lineage} was seen with {size:,} records (root {seen_root.hex()}), but only {held:,} are here: "
+            f"lineage {lineage} was seen with {size:,} records (root {seen_root.hex()}), but only {held:,} {'is' if held == 1 else 'are'} here: "
             "it was cut short, or an older copy was put in its place"
         )
     else:

@@ -77,7 +77,7 @@ def import_store(
         raise RefusedError(
             f"{folder} has a store",
             safe="It was not touched.",
-            mend="Import into another folder, then exchange the two with `periplus sync --with`.",
+            mend="Import into another folder, then in this one: periplus sync --with THAT_FOLDER",
         )
     files = files or Files()
     place = os.path.join(folder, f".periplus-{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")

@@ -81,6 +81,9 @@ def migrate(
     if target == "primary" and before.mode == "off":
         raise UsageError("from off the way to primary leads through dual", safe="Nothing was changed.",
                          mend=f"First: periplus migrate --from {mode.source} --to dual")  # fmt: skip
+    if target == "off" and before.mode == "off" and (take or heal):
+        raise UsageError(f"the folder is left alone in the mode off: {'--take' if take else '--heal'} has nothing to do there",
+                         safe="Nothing was changed.", mend=f"First: periplus migrate --from {mode.source} --to dual")  # fmt: skip
     if project.journal.damage is not None:
         raise project.journal.damage
     keeper = _keeper(project, msgspec.structs.replace(mode, mode=target), allow_secrets=allow_secrets)
