@@ -24,6 +24,9 @@ NOT_RUN: Final = {
 # Commands that do not end with 0, for what they tell: the exit code of each time that one is typed.
 CODES: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("operating", "periplus doctor"): (0, 3, 3),
+    ("operating", "periplus export ../left.zip --damaged"): (3,),
+    ("operating", "periplus import ../left.zip ../left"): (5,),
+    ("operating", "periplus import --damaged ../left.zip ../left"): (3,),
     ("operating", "cd ../desk && periplus import ../shop.zip ."): (5,),
     ("operating", 'printf %s "$SECRET" | periplus redact --secret-file - --reason "pasted by mistake"'): (0, 1),
     ("git", "git pull -q"): (1, 0, 0),
@@ -126,6 +129,12 @@ def migrated(house: House) -> None:
 BEFORE: Final[dict[tuple[str, str, int], Callable[[House], None]]] = {
     ("operating", "periplus doctor", 0): operating,
     ("operating", "periplus doctor", 1): lambda house: change(segment(house), b"argon2id", b"argon2ie"),
+    ("operating", "periplus export ../left.zip --damaged", 0): lambda house: change(
+        segment(house), b"migrations before", bytes(17)
+    ),
+    ("operating", "periplus export ../shop.zip", 0): lambda house: house.prepare(
+        "cd ../shop", "periplus doctor --repair --from ../laptop/shop && rm -r .periplus/parked"
+    ),
     ("operating", "periplus doctor", 2): lambda house: change(segment(house), b"migrations before", bytes(17)),
     ("git", 'git add .periplus && git commit -q -m "What we know" && git push -q', 0): git,
     ("git", "git pull -q", 0): two_stores,

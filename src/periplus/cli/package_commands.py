@@ -162,7 +162,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.project import Project
 
     folder = os.path.normpath(os.path.join(face.cwd, plain(arguments.folder or ".", "FOLDER")))
-    path = os.path.join(face.cwd, arguments.file)
+    path = face.path(arguments.file)
     check_file(path)
     made = _make_folder(folder)
     is_kept = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
-import os
 from collections.abc import Iterator
 
 from periplus.cli.face import Face, visible

@@ -332,12 +332,17 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                         "reason": "lost to damage",
                         "records": [list(one) for one in part],
                     }
-                    transaction.meta("redact", payload, summary=f"{len(part)} record{'s' if len(part) != 1 else ''} lost to damage")
+                    transaction.meta(
+                        "redact", payload, summary=f"{len(part)} record{'s' if len(part) != 1 else ''} lost to damage"
+                    )
 
             journal.mutate(write, writer)
             yield from _write_contents(journal, writer, plan)
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
-            yield Repair(f"{len(plan.records)} record{'s' if len(plan.records) != 1 else ''} whose content is lost: written down as such", path)
+            yield Repair(
+                f"{len(plan.records)} record{'s' if len(plan.records) != 1 else ''} whose content is lost: written down as such",
+                path,
+            )
 
 
 def _write_contents(journal: Journal, writer: Writer, plan: _Plan) -> Iterator[Repair]:

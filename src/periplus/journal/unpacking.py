@@ -11,6 +11,7 @@ __all__ = ["import_store", "unpacked"]
 
 import hashlib
 import os
+import shlex
 import shutil
 import zipfile
 import zlib
@@ -132,10 +133,10 @@ def _refused_rest(path: str, packed: Packed) -> RefusedError:
     told: Sequence[object] = packed.missing or [one.what for one in packed.flaws]
     more = f" and {len(told) - _TOLD_MAX:,} more" if len(told) > _TOLD_MAX else ""
     what = "; ".join(str(one) for one in told[:_TOLD_MAX]) + more
-    name = os.path.basename(path)
+    name = shlex.quote(path)
     verb = "missing: " if packed.missing else ""
     return RefusedError(
-        f"{name} has only what was left of a damaged store; {verb}{what[:600]}",
+        f"{path} has only what was left of a damaged store; {verb}{what[:600]}",
         safe="Nothing was made of it.",
         mend=f"To complete a store from it: periplus doctor --repair --from {name}. "
         f"To have a store of what is left: periplus import --damaged {name} FOLDER",
