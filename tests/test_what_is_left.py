@@ -171,7 +171,7 @@ def test_what_is_left_is_read_and_saved_and_completed(made, tmp_path, kind, inde
     other = tmp_path / "other"
     refused = shell.fails("import", "left.zip", other, code=5, wrong="only what was left of a damaged store")
     assert "--damaged" in refused.err
-    assert "doctor --repair --from left.zip" in refused.err
+    assert f"`periplus doctor --repair --from {shell.folder / 'left.zip'}`" in refused.err
     assert not other.exists()
     assert "nothing was made of it" in shell("import", "left.zip", other, "--damaged", "--dry-run", code=3).out
     assert not other.exists()

@@ -138,8 +138,8 @@ def _refused_rest(path: str, packed: Packed) -> RefusedError:
     return RefusedError(
         f"{path} has only what was left of a damaged store; {verb}{what[:600]}",
         safe="Nothing was made of it.",
-        mend=f"To complete a store from it: periplus doctor --repair --from {name}. "
-        f"To have a store of what is left: periplus import --damaged {name} FOLDER",
+        mend=f"To complete a store from it: `periplus doctor --repair --from {name}`. "
+        f"To have a store of what is left: `periplus import --damaged {name} FOLDER`.",
     )
 
 
