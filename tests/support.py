@@ -43,6 +43,7 @@ def settle(root: str) -> None:
         "host": os.uname().nodename,
         "device": status.st_dev,
         "inode": status.st_ino,
+        "file_system": "",
     }
     path.write_text(json.dumps(own))
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -554,3 +555,16 @@ def test_where_the_archive_is_elsewhere_the_rest_is_shown_and_the_gap_told(tmp_p
     away.rename(archive)
     assert "older records" not in shell("show", first).out
     shell("doctor")
+
+
+def test_log_says_where_a_store_that_was_copied_goes_on(tmp_path, sh):
+    lineage = sh.json("log").lineage
+    copied = tmp_path / "copied"
+    shutil.copytree(sh.folder, copied)
+    sh("remember", "after", cwd=copied)
+    done = sh("log", cwd=copied)
+    assert any(line.endswith(": after") for line in done.lines)
+    assert done.lines[-1] == f"before it was copied, moved or restored: periplus log --lineage {lineage}"
+    assert "before it was copied" not in sh("log", "--lineage", "all", cwd=copied).out
+    assert "before it was copied" not in sh("log").out
+    assert "one" in sh("log", "--lineage", lineage, cwd=copied).out

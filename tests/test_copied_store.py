@@ -82,13 +82,14 @@ def test_the_key_of_the_copied_lineage_is_put_out_of_use(tmp_path, original):
         assert sign(journal.layout, old, b"by its owner")
 
 
-@pytest.mark.parametrize("field", ["host", "device", "inode", "generation"])
+@pytest.mark.parametrize("field", ["host", "device", "inode", "generation", "file_system"])
 def test_host_device_and_inode_each_tell_a_copy(original, field):
     path = Path(original, "journal/lineage.json")
     own = json.loads(path.read_text())
     if field == "generation" and not own[field]:
         pytest.skip("the file system does not tell an inode from a later one of its number")
-    other = {"host": "elsewhere", "boot": "another start"} if field == "host" else {field: own[field] + 1}
+    others = {"host": "elsewhere", "file_system": "0123456789abcdef"}
+    other = {field: others.get(field) or own[field] + 1} | ({"boot": "another start"} if field == "host" else {})
     path.write_text(json.dumps(own | other))
     with open_journal(original) as journal:
         assert journal.copied_from == own["lineage"]
@@ -266,3 +267,63 @@ def test_the_checkpoint_of_the_store_that_was_copied_is_called_what_it_is(tmp_pa
         [told] = [one for one in examine(journal).problems if "checkpoint" in one.what]
     assert told.severity == "note"
     assert "of a lineage that is not written here" in told.what
+
+
+@pytest.fixture
+def subvolumes(tmp_path):
+    """A small Btrfs: its folder, and what mounts it anew."""
+    if os.geteuid() != 0 or shutil.which("mkfs.btrfs") is None:
+        pytest.skip("needs root and mkfs.btrfs")
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(400 << 20)
+    subprocess.run(["mkfs.btrfs", "-q", os.fspath(image)], check=True, capture_output=True)
+    folder.mkdir()
+
+    def mount():
+        done = subprocess.run(
+            ["mount", "-o", "loop", os.fspath(image), os.fspath(folder)], capture_output=True, text=True
+        )
+        if done.returncode:
+            pytest.skip(f"no loop device can be mounted here: {done.stderr.strip()}")
+
+    def unmount():
+        subprocess.run(["umount", os.fspath(folder)], check=True)
+
+    def again():
+        unmount()
+        mount()
+
+    mount()
+    try:
+        yield folder, again
+    finally:
+        unmount()
+
+
+@pytest.mark.rig
+def test_a_snapshot_is_a_copy_and_its_original_is_none_whatever_numbers_they_have(subvolumes):
+    disk, mount_again = subvolumes
+    original, snapshot = disk / "original", disk / "snapshot"
+    subprocess.run(["btrfs", "subvolume", "create", os.fspath(original)], check=True, capture_output=True)
+    root, copied = make_store(original), os.fspath(snapshot / ".periplus")
+    with open_journal(root) as journal:
+        journal.mutate(put(1, "before"), WRITER)
+    subprocess.run(
+        ["btrfs", "subvolume", "snapshot", os.fspath(original), os.fspath(snapshot)], check=True, capture_output=True
+    )
+    with open_journal(root) as journal:
+        journal.mutate(put(2, "in the original"), WRITER)
+    own = lineage_of(root)
+    mount_again()
+    os.listdir(
+        snapshot
+    )  # numbers go to who comes first: it has that of the original now, unless another disk was mounted meanwhile
+    with open_journal(copied) as journal:
+        assert journal.copied_from == own
+        assert journal.mutate(put(2, "in the snapshot"), WRITER).lineage != own
+    with open_journal(root) as journal:
+        assert not journal.copied_from
+        receipt = journal.mutate(put(3, "in the original"), WRITER)
+        assert (receipt.lineage, receipt.first_seq) == (own, 3)
+        assert examine(journal).exit_code == 0

@@ -11,9 +11,10 @@ would that there is no map; what does without one is slower, and right.
 
 from __future__ import annotations
 
-__all__ = ["MapRoom", "file_system_in", "file_system_of", "is_room_for_maps"]
+__all__ = ["MapRoom", "file_system_id", "file_system_in", "file_system_of", "is_numbered_anew", "is_room_for_maps"]
 
 import os
+import sys
 import time
 from typing import Final
 
@@ -52,6 +53,21 @@ class MapRoom:
 def is_room_for_maps(folder: str) -> bool:
     """Whether memory that is mapped from files in ``folder`` can be written to without being ended for want of room."""
     return MapRoom(folder).is_enough()
+
+
+def file_system_id(path: str) -> str:
+    """What the file system under ``path`` calls itself (statfs(2), ``f_fsid``), 16 hexadecimal digits; nothing where it does not.
+
+    On Btrfs each subvolume has its own, which it keeps through mounts, and no snapshot has that of what it was taken from; ext4
+    makes it of the UUID, XFS of the device's number. Raises OSError.
+    """
+    found = os.statvfs(path).f_fsid if sys.platform == "linux" else 0
+    return f"{found & (1 << 64) - 1:016x}" if found else ""
+
+
+def is_numbered_anew(device: int) -> bool:
+    """Whether ``device`` (``st_dev``) is a number that was given out at the mount, as to each subvolume of Btrfs, and names no disk."""
+    return sys.platform == "linux" and os.major(device) == 0
 
 
 def file_system_of(path: str) -> str:

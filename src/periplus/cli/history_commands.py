@@ -228,6 +228,7 @@ def _browse(
     records = rows_out(project.journal, page.rows)
     own = project.journal.lineage
     others = [name for name in project.journal.lineages() if name != own]
+    earlier = project.journal.own.previous if project.journal.own is not None else ""
     face.warn(project.journal.damage)
     following = ""
     if page.before:
@@ -245,6 +246,8 @@ def _browse(
             yield _nothing(others, is_asked=bool(before or any(wanted) or arguments.lineage))
         elif following:
             yield f"older: periplus log --before {following}{_said_again(arguments)}"
+        elif earlier in others and lineages == [own]:
+            yield f"before it was copied, moved or restored: periplus log --lineage {earlier}"
 
     face.emit(result, lines)
     return 0

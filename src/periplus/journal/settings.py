@@ -28,6 +28,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from periplus.base.clock import Clock, format_ms
+from periplus.base.disks import file_system_id, is_numbered_anew
 from periplus.base.errors import DamageError, NewerFormatError, PeriplusError, UsageError, environment_failure
 from periplus.base.files import Files, generation_of, open_plain, read_plain, write_all
 from periplus.base.ids import is_id, new_id
@@ -86,7 +87,8 @@ class LineageFile(msgspec.Struct, frozen=True):
     ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told; ``generation`` tells
     the inode from a later one of its number, 0 where the file system does not say. ``boot`` is the start of the machine in which
     it was made: whoever sees that very file in the same is on the same machine, whatever its name is there. ``previous`` is the lineage that this
-    clone wrote before it was copied or restored, empty where there was none. ``left`` has for every lineage that was written
+    clone wrote before it was copied or restored, empty where there was none. ``file_system`` is what that calls itself, empty
+    where it does not: a snapshot has inodes and generations of what it was taken from. ``left`` has for every lineage that was written
     here and left how many of its records were known to be durable then.
     """
 
@@ -100,6 +102,7 @@ class LineageFile(msgspec.Struct, frozen=True):
     generation: int = 0
     left: dict[str, int] = {}
     boot: str = ""
+    file_system: str = ""
 
 
 class StoreIds(Collection[str]):
@@ -291,22 +294,28 @@ def parse_lineage(data: bytes, path: str) -> LineageFile:
 def is_written_here(layout: Layout, own: LineageFile) -> bool:
     """Whether ``lineage.json`` is the very file that was written, on the host that wrote it: not a copy of it.
 
-    A doubt counts as a copy: a lineage too many costs a folder, two writers of one lineage would part it for good.
+    A doubt counts as a copy: a lineage too many costs a folder, two writers of one lineage would part it for good. Only a
+    subvolume of Btrfs is known under another device's number, for that is given out at each mount.
     """
     try:
         status = os.stat(layout.lineage, follow_symlinks=False)
-        if (status.st_dev, status.st_ino) != (own.device, own.inode):
+        if status.st_ino != own.inode or own.file_system not in ("", file_system_id(layout.lineage)):
+            return False
+        is_same_device = status.st_dev == own.device
+        if not is_same_device and not (
+            own.file_system and is_numbered_anew(status.st_dev) and is_numbered_anew(own.device)
+        ):
             return False
         is_same_name = os.uname().nodename == own.host
         if not own.generation:
-            return is_same_name
+            return is_same_name and is_same_device
         fd = open_plain(layout.lineage)
         try:
             generation = generation_of(fd)
         finally:
             os.close(fd)
         if is_same_name:
-            return generation in (0, own.generation)
+            return generation == own.generation or (generation == 0 and is_same_device)
         return generation == own.generation and own.boot not in ("", "unknown") and Files().boot_id() == own.boot
     except OSError as error:
         raise environment_failure(error, "look at", layout.lineage) from error
@@ -343,6 +352,7 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
                 generation=generation_of(fd),
                 left=left,
                 boot=files.boot_id(),
+                file_system=file_system_id(temporary),
             )
             write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
             files.sync(fd)
