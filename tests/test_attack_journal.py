@@ -112,8 +112,11 @@ def test_a_lineage_that_leads_out_of_the_store_is_refused(tmp_path, lineage):
     path = Path(root, "journal", "lineage.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"lineage": lineage}))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(DamageError, match="lineage"):
-        open_journal(root)
+    with open_journal(root) as journal:
+        assert journal.lineage == ""
+        assert "lineage" in str(journal.damage)
+        with pytest.raises(DamageError, match="lineage"):
+            journal.mutate(put(1, "refused"), WRITER)
     assert [found for found in sorted(tmp_path.rglob("*")) if "index.sqlite" not in found.name] == before
 
 

@@ -33,13 +33,14 @@ from periplus.journal.creation import create_store
 from periplus.journal.cursors import Reader, write_cursor
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
-from periplus.journal.package import export_store, import_store
+from periplus.journal.package import export_store
 from periplus.journal.proof import Prover
 from periplus.journal.redaction import redact
 from periplus.journal.repair import repair
 from periplus.journal.takein import take_in
 from periplus.journal.tiles import LineageTree
 from periplus.journal.undo import undo
+from periplus.journal.unpacking import import_store
 from periplus.project import Project
 from periplus.project.migrate import migrate
 from support import TYPES, WRITER, Stop, item, settle

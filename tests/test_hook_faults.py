@@ -173,7 +173,18 @@ def broken_lineage(folder):
     (folder / ".periplus/journal/lineage.json").write_text("{}")
 
 
-@pytest.mark.parametrize("spoil", [broken_config, newer_store, broken_lineage])
+def test_a_store_that_cannot_tell_who_writes_here_is_read_and_what_is_told_is_kept(place, tmp_path):
+    broken_lineage(place)
+    assert b"argon2" in run(place, tmp_path, "SessionStart").stdout
+    for event in ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"):
+        document = told(place, tool_name="Edit", tool_input={"file_path": "a.py"})
+        assert run(place, tmp_path, event, document=document).returncode == 0
+    waiting = Spool(os.fspath(place / ".periplus/hooks/spool")).waiting()
+    assert waiting
+    assert (place / ".periplus/journal/lineage.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("spoil", [broken_config, newer_store])
 def test_a_broken_store(place, tmp_path, spoil, monkeypatch, capsys):
     spoil(place)
     for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"):

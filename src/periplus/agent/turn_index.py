@@ -2,7 +2,7 @@
 
 ``turns.sqlite`` in the store's folder holds the page of every turn that is over and full text over it. It follows the
 journal by its seqs: a look costs what came since the last one, and a file that is missing, damaged or of another version is made
-anew from the journal. Nothing is written there that the journal does not say.
+anew from the journal. Nothing is written there that the journal does not say. SQLite keeps no checksums: what is served of a row has one.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ __all__ = ["StoredTurns", "TurnIndex"]
 
 import os
 import sqlite3
+from binascii import crc32
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from periplus.agent.episode_codec import decode_episode
 from periplus.agent.episodes import Episode
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TURN_INDEX_VERSION: Final = 1
+TURN_INDEX_VERSION: Final = 2
 _BUSY_S: Final = 5.0
 _ROWS_AT_ONCE: Final = 2_000
 _WORDS_ASKED_MAX: Final = 24
 _SCORED_MAX: Final = 1_500
 _SCHEMA: Final = (
-    "CREATE TABLE seen (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE seen (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE turns (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL, turn INTEGER NOT NULL, lineage TEXT NOT NULL,
     first INTEGER NOT NULL, last INTEGER NOT NULL, over INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
-    UNIQUE (item_id, lineage, turn))""",
+    place_sum INTEGER NOT NULL, title_sum INTEGER NOT NULL, text_sum INTEGER NOT NULL, UNIQUE (item_id, lineage, turn))""",
     "CREATE VIRTUAL TABLE words USING fts5(text, session, tokenize='porter unicode61 remove_diacritics 2')",
     f"PRAGMA user_version = {TURN_INDEX_VERSION}",
 )
@@ -100,31 +101,39 @@ class TurnIndex:
             "SELECT rowid, -bm25(words, 1.0, 0.0) AS score FROM words WHERE words MATCH ? ORDER BY score DESC, rowid DESC LIMIT ?",
             (f"text : ({' OR '.join(chosen)}){scope}", limit),
         ).fetchall()
-        sql = "SELECT item_id, turn, text FROM turns WHERE id = ?"
-        found = [(self._db.execute(sql, (row_id,)).fetchone(), score) for row_id, score in scored]
-        return [FoundTurn(item_id, turn, text, score) for (item_id, turn, text), score in found]
+        sql = "SELECT text_sum, item_id, turn, text FROM turns WHERE id = ?"
+        found = []
+        for row_id, score in scored:
+            rows = _checked(self._db.execute(sql, (row_id,)).fetchall())
+            if not rows:
+                raise sqlite3.DatabaseError("words of a turn that is not there")
+            item_id, turn, text = rows[0]
+            found.append(FoundTurn(item_id, turn, text, score))
+        return found
 
     # -- of one session ------------------------------------------------------------------------------------------------
 
     def titles(self, item_id: str) -> list[tuple[int, str]]:
         self.refresh()
-        sql = "SELECT turn, title FROM turns WHERE item_id = ? ORDER BY turn"
-        return self._safely(lambda: self._db.execute(sql, (item_id,)).fetchall())
+        sql = "SELECT title_sum, item_id, turn, title FROM turns WHERE item_id = ? ORDER BY turn"
+        rows = self._safely(lambda: _checked(self._db.execute(sql, (item_id,)).fetchall()))
+        return [(turn, title) for _, turn, title in rows]
 
     def texts(self, item_id: str) -> Iterator[tuple[int, str]]:
         self.refresh()
-        sql = "SELECT turn, text FROM turns WHERE item_id = ? AND turn > ? ORDER BY turn LIMIT 200"
+        sql = "SELECT text_sum, item_id, turn, text FROM turns WHERE item_id = ? AND turn > ? ORDER BY turn LIMIT 200"
         after = 0
-        while rows := self._safely(lambda after=after: self._db.execute(sql, (item_id, after)).fetchall()):  # type: ignore[misc]
-            yield from rows
-            after = rows[-1][0]
+        while rows := self._safely(lambda after=after: _checked(self._db.execute(sql, (item_id, after)).fetchall())):  # type: ignore[misc]
+            yield from [(turn, text) for _, turn, text in rows]
+            after = rows[-1][1]
 
     def episodes(self, item_id: str, turn: int) -> list[Episode]:
         """The episodes of a turn; none where it is not there. Raises DamageError."""
         self.refresh()
-        sql = "SELECT lineage, first, last FROM turns WHERE item_id = ? AND turn = ? ORDER BY lineage"
+        sql = "SELECT place_sum, item_id, turn, lineage, first, last FROM turns WHERE item_id = ? AND turn = ? ORDER BY lineage"
         found: list[Episode] = []
-        for lineage, first, last in self._safely(lambda: self._db.execute(sql, (item_id, turn)).fetchall()):
+        rows = self._safely(lambda: _checked(self._db.execute(sql, (item_id, turn)).fetchall()))
+        for _, _, lineage, first, last in rows:
             found += self._read(item_id, lineage, turn, first, last)
         return found
 
@@ -132,7 +141,7 @@ class TurnIndex:
 
     def _follow(self) -> None:
         journal = self._project.journal
-        seen = dict(self._db.execute("SELECT lineage, seq FROM seen").fetchall())
+        seen = dict(_checked(self._db.execute("SELECT sum, lineage, seq FROM seen").fetchall()))
         behind = {
             lineage: position.next_seq
             for lineage, position in journal.index.watermarks().items()
@@ -146,7 +155,7 @@ class TurnIndex:
         try:
             for lineage, end in behind.items():
                 self._take_in(lineage, seen.get(lineage, 0), end)
-                self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?)", (lineage, end))
+                self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (lineage, end, _sum(lineage, end)))
             self._db.execute("COMMIT")
         except BaseException:  # whatever it is: nothing of it is kept, then it goes on
             self._db.execute("ROLLBACK")
@@ -173,10 +182,11 @@ class TurnIndex:
     def _put(self, item_id: str, lineage: str, turn: int, first: int, last: int) -> None:
         key = (item_id, lineage, turn)
         held = self._db.execute(
-            "SELECT id, first, over FROM turns WHERE item_id = ? AND lineage = ? AND turn = ?", key
+            "SELECT id, place_sum, item_id, turn, lineage, first, last FROM turns WHERE item_id = ? AND lineage = ? AND turn = ?",
+            key,
         ).fetchone()
         if held is not None:
-            first = held[1]
+            first = _checked([held[1:]])[0][3]
         try:
             episodes = self._read(item_id, lineage, turn, first, last)
             title, text, over = title_of(episodes), turn_text(episodes), is_over(episodes)
@@ -186,9 +196,11 @@ class TurnIndex:
             self._db.execute("DELETE FROM words WHERE rowid = ?", (held[0],))
             self._db.execute("DELETE FROM turns WHERE id = ?", (held[0],))
         made = self._db.execute(
-            "INSERT INTO turns (item_id, lineage, turn, first, last, over, title, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (*key, first, last, int(over), title, text),
-        )
+            "INSERT INTO turns (item_id, lineage, turn, first, last, over, title, text, place_sum, title_sum, text_sum)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*key, first, last, int(over), title, text, _sum(item_id, turn, lineage, first, last),
+             _sum(item_id, turn, title), _sum(item_id, turn, text)),
+        )  # fmt: skip
         if over:
             from periplus.base.analysis import expand
 
@@ -275,6 +287,18 @@ class TurnIndex:
             raise
         self._is_file = path == self._path
         return db
+
+
+def _sum(*values: object) -> int:
+    return crc32("\0".join(map(str, values)).encode("utf-8", "surrogatepass"))
+
+
+def _checked(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows without the first column, their checksum. Raises sqlite3.DatabaseError where one does not hold: see ``_safely``."""
+    for held, *values in rows:
+        if held != _sum(*values):
+            raise sqlite3.DatabaseError("a row is not what was written")
+    return [row[1:] for row in rows]
 
 
 def _token(item_id: str) -> str:

@@ -1,7 +1,7 @@
 """A spool: what a process in a hurry leaves for the next one that has time. In order, each thing once.
 
 Each thing is a file of its own, whole and on the disk under its name or not there at all. The name begins with the time,
-so the names in their order are the things in theirs. Nobody waits for anybody: leaving needs no lock.
+so the names in their order are the things in theirs, and ends with a checksum of what is in it (CRC-32). Nobody waits for anybody: leaving needs no lock.
 
 Who takes things in holds a lock of his own and goes in three strides: ``begin`` writes down which files make the group;
 the caller does with them, under a key that follows from their names, what is to be done once; ``finish`` removes them. Who was
@@ -17,9 +17,10 @@ __all__ = ["SPOOLED_BYTES_MAX", "SPOOLED_FILES_MAX", "SPOOLED_FILE_BYTES_MAX", "
 
 import os
 import stat
+from binascii import crc32
 from typing import Final
 
-from periplus.base.errors import RefusedError, environment_failure
+from periplus.base.errors import FormatError, RefusedError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 
@@ -62,12 +63,12 @@ class Spool:
         except OSError as error:
             raise environment_failure(error, "write in", self.folder) from error
         mark = mark or os.urandom(8).hex()
-        twins = [name for name in held if name.endswith(f"-{mark}{_SUFFIX}")]
+        twins = [name for name in held if f"-{mark}." in name]
         if any(within_ns is None or abs(int(name[:_TIME_DIGITS]) - at_ns) <= within_ns for name in twins):
             return False
         if len(held) >= SPOOLED_FILES_MAX or self._size(held) + len(data) > SPOOLED_BYTES_MAX:
             raise RefusedError(f"{len(held):,} events wait already", mend="Run `periplus status`, which takes them in.")
-        name = f"{max(0, at_ns):0{_TIME_DIGITS}d}-{os.getpid()}-{mark}{_SUFFIX}"
+        name = f"{max(0, at_ns):0{_TIME_DIGITS}d}-{os.getpid()}-{mark}.{crc32(data):08x}{_SUFFIX}"
         write_atomic(self._files, os.path.join(self.folder, name), data, mode=0o600)
         return True
 
@@ -81,13 +82,20 @@ class Spool:
         return sorted(name for name, time in times if time.isascii() and time.isdigit())
 
     def read(self, name: str) -> bytes:
-        """What waits under ``name``; empty where it does not any more. Raises EnvironmentFailure."""
+        """What waits under ``name``; empty where it does not any more. Raises EnvironmentFailure, FormatError for what is not
+        what was left.
+        """
+        path = os.path.join(self.folder, name)
         try:
-            return read_plain(os.path.join(self.folder, name), SPOOLED_FILE_BYTES_MAX + 1)
+            data = read_plain(path, SPOOLED_FILE_BYTES_MAX + 1)
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise environment_failure(error, "read", os.path.join(self.folder, name)) from error
+            raise environment_failure(error, "read", path) from error
+        stated = name.split(".")[1:-1]  # none in a name that an earlier version gave
+        if stated and stated != [f"{crc32(data):08x}"]:
+            raise FormatError("not what was left there: its checksum does not hold", path=path)
+        return data
 
     def begin(self, files_max: int, bytes_max: int) -> Group | None:
         """The group that somebody began to take in, else the next one; None where nothing waits."""

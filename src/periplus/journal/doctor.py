@@ -17,16 +17,17 @@ __all__ = [
 ]
 
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
-from periplus.base.errors import PeriplusError
-from periplus.base.files import TEMPORARY_SUFFIX, read_plain
+from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.files import TEMPORARY_SUFFIX, open_plain, read_plain
 from periplus.base.tuples import NamedTuple
-from periplus.journal.checkpoint import announcement_of
+from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, View
@@ -36,6 +37,7 @@ from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
+from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
@@ -55,6 +57,7 @@ _ORPHANS_LISTED_MAX: Final = 20
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
+_BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
 
 
@@ -223,7 +226,18 @@ def _check_damage(journal: Journal, problems: list[Problem]) -> Iterator[Problem
     """What keeps the journal from being written to, where no other check has said it: records that only the index knows."""
     damage = journal.damage
     if damage is not None and not any(problem.severity == "error" for problem in problems):
-        yield Problem("error", damage.wrong, damage.path or "", damage.offset or 0, damage.seq or 0, damage.mend)
+        yield Problem("error", damage.wrong, damage.path or "", _offset_of(damage), damage.seq or 0, damage.mend)
+
+
+def _offset_of(error: PeriplusError) -> int:
+    """The byte that an error speaks of, −1 where it speaks of none."""
+    offset = getattr(error, "offset", None)
+    return _byte_in(str(error)) if offset is None else int(offset)
+
+
+def _byte_in(what: str) -> int:
+    named = _BYTE.search(what)
+    return -1 if named is None else int(named[1])
 
 
 def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple[Change | None, Problem | None]:
@@ -297,13 +311,27 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         if path in usable:
             continue
         if seq in found.announced:
-            yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged; the one before it is used", path,
+            what, offset = _checkpoint_damage(journal, path)
+            yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged: {what}; the one before it is used", path, offset,
                           mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
         elif seq in found.others:
             yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
                           "store makes its own", path)  # fmt: skip
         else:
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
+
+
+def _checkpoint_damage(journal: Journal, path: str) -> tuple[str, int]:
+    """What is wrong with a checkpoint that is not what was announced, and at which byte the line begins that is."""
+    try:
+        with os.fdopen(open_plain(path), "rb") as file:
+            for _ in decode_checkpoint(iter(lambda: file.readline(2 * LINE_BYTES_MAX), b""), journal.load_object):
+                pass
+    except FormatError as error:
+        return error.wrong, _offset_of(error)
+    except (OSError, PeriplusError) as error:
+        return str(error), -1
+    return "not the one that was announced", -1
 
 
 def _check_versions(found: _Findings) -> Iterator[Problem]:
@@ -435,7 +463,7 @@ def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = 
             return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=_TAKE_IN)
         case "left":
             return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
-                           mend=verdict.mend)  # fmt: skip
+                           _byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
     assert_never(verdict.kind)
 
 
@@ -508,7 +536,7 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
         yield Problem("error", f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
                       journal.layout.config, mend=_JOIN)  # fmt: skip
     for one in PlainFiles(root, journal.stores).suspects():
-        yield Problem("warning", one.what, os.path.join(root, one.name), mend=_REPAIR)
+        yield Problem("warning", one.what, os.path.join(root, one.name), _byte_in(one.what), mend=_REPAIR)
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
@@ -56,8 +56,38 @@ def sync_project(
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
         if candidates and is_of_another(other, project.journal):
             return _foreign(project, other, dry_run=dry_run, progress=tell)
-        report = sync(project.journal, other, references=_going_along, dry_run=dry_run, progress=tell)
+
+        def exchange() -> SyncReport:
+            return sync(project.journal, other, references=_going_along, dry_run=dry_run, progress=tell)
+
+        try:
+            report = exchange()
+        except (DamageError, EnvironmentFailure):
+            if not _is_renewed(other):
+                raise
+            report = exchange()
+        else:
+            if report.refusals and _is_renewed(other):
+                report = exchange()
     return Synced(report, None)
+
+
+def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
+    """Whether what is kept of a remote was broken; it is made anew then."""
+    if not isinstance(other, GitCarrier) or not other.discard_if_spoilt():
+        return False
+    other.connect()
+    return True
+
+
+def _connect(carrier: GitCarrier) -> None:
+    """What is kept of a remote is a copy: where it is broken it is made anew."""
+    try:
+        carrier.connect()
+    except (DamageError, EnvironmentFailure):
+        if not carrier.discard_if_spoilt():
+            raise
+        carrier.connect()
 
 
 def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
@@ -167,7 +197,7 @@ def _carrier(
                 url, cache, place=where, stores=project.journal.stores, environment=environment,
                 clock=project.journal.clock, settings=settings,
             )  # fmt: skip
-            carrier.connect()
+            _connect(carrier)
             yield carrier
 
 

@@ -16,6 +16,7 @@ __all__ = ["GitCarrier", "resolve_remote"]
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Collection, Mapping
 from typing import IO, TYPE_CHECKING, Final
@@ -116,6 +117,19 @@ class GitCarrier:
         self._fetch(list(moved))
         if any(held and not self._is_behind(held, name) for name, held in moved.items() if name not in self._faults):
             self._sweep()
+
+    def discard_if_spoilt(self) -> bool:
+        """Remove the cache where git finds it broken, and say whether it was: ``connect`` makes it anew. Asked only of what
+        failed: to look through all of it takes as long as it is large.
+        """
+        command = self._command("fsck", "--full", "--no-dangling", "--no-progress")
+        try:
+            _call(command, self._environment, self.place)
+        except PeriplusError:
+            shutil.rmtree(self._git_dir, ignore_errors=True)
+            self._tips, self._trees, self._faults = {}, {}, {}
+            return True
+        return False
 
     # -- what a carrier is asked -------------------------------------------------------------------------------------
 
@@ -288,7 +302,7 @@ class GitCarrier:
                 if len(words) != 4 or not _is_ours(path):
                     continue
                 mode, kind, blob, size = words
-                if mode != "100644" or kind != "blob":
+                if mode != "100644" or kind != "blob" or not size.isdecimal():
                     raise DamageError(f"{self.place}: {path} of {lineage} is no plain file", safe=_UNTOUCHED)
                 found[path] = _Blob(mode, blob, int(size))
             if len(found) > SEGMENTS_MAX:
