@@ -50,6 +50,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{128}\b|\b[0-9a-f]{16}\b", "DIGEST", text)
     text = re.sub(r"(version |^  )[0-9a-f]{12}(?=  |$)", r"\1VERSION", text, flags=re.MULTILINE)
     text = _COMMIT.sub("COMMIT", text)
+    text = re.sub(r"\bbyte [\d,]{2,}", "byte PLACE", text)  # a record has the process id, of some digits
     return re.sub(r"\([\d,]+ bytes\)", "(SIZE)", text)
 
 
