@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 
 import pytest
@@ -445,6 +446,27 @@ def test_there_and_back_again(tmp_path, store):
         to(store, mode)
         assert read_mode(store).mode == mode
     assert contents(tmp_path / "old") == before
+
+
+def test_a_folder_that_is_gone_for_good_is_made_again(old, store, tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path)
+    shell("migrate", "--from", old, "--to", "dual")
+    assert "periplus migrate --to primary, once" in shell("migrate", "--to", "dual").out
+    names = sorted(json.loads(path.read_text())["id"] for path in old.rglob("*.json"))
+    shutil.rmtree(old)
+    for words in (
+        ["migrate"],
+        ["migrate", "--to", "off"],
+        ["migrate", "--to", "primary"],
+        ["migrate", "--to", "off", "--dry-run"],
+    ):
+        refused = shell.fails(*words, code=3, wrong=f"the v1 folder {old} is not there")
+        assert "If it is elsewhere: periplus migrate --from DIR --to" in refused.err
+    old.mkdir()
+    shell("migrate", "--from", old, "--to", "dual", "--heal")
+    assert sorted(json.loads(path.read_text())["id"] for path in old.rglob("*.json")) == names
+    shell("migrate", "--to", "off")
+    assert shell.json("migrate").mode == "off"
 
 
 @pytest.mark.parametrize("how", [{"take": "files"}, {"take": "journal"}, {"heal": True}], ids=str)

@@ -129,8 +129,10 @@ class Face:
     def path(self, name: str) -> str:
         """The whole path of a file that was typed as ``name``: what it goes up by ``..`` is resolved, so that it reads well where it is told."""
         path = os.path.join(self.cwd, name)
-        above, last = os.path.split(path)
-        return os.path.join(os.path.realpath(above), last) if ".." in above.split(os.sep) and last != ".." else path
+        if os.pardir not in path.split(os.sep):
+            return os.path.normpath(path)
+        above, last = os.path.split(path.rstrip(os.sep))
+        return os.path.realpath(path) if last in (os.curdir, os.pardir) else os.path.join(os.path.realpath(above), last)
 
     def open(self, *, allow_secrets: bool = False, in_hurry: bool = False) -> Project:
         """The project of the working folder, or the one named by --store."""

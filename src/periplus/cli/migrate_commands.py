@@ -71,7 +71,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             done = migration_status(project)
         else:
             done = migrate(
-                project, arguments.to or "", source=os.path.join(face.cwd, arguments.source) if arguments.source else "",
+                project, arguments.to or "", source=face.path(arguments.source) if arguments.source else "",
                 take=arguments.take or "", heal=arguments.heal, is_dry=arguments.dry_run,
                 allow_secrets=arguments.insist, progress=face.progress("copying the folder aside"),
             )  # fmt: skip
@@ -95,7 +95,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         yield from _finding_lines(done.findings)
         if arguments.dry_run:
             yield "Next: the same without --dry-run"
-        elif arguments.to in _NEXT:
+        elif arguments.to in _NEXT and not done.counts["conflicts"]:
             yield f"Next: {_NEXT[arguments.to]}"
 
     face.emit(result, lines)
@@ -106,7 +106,8 @@ def _count_lines(counts: dict[str, int]) -> Iterator[str]:
     if not counts:
         return
     yield (
-        f"files    {counts['candidates']:,} = {counts['entities']:,} entities + {counts['duplicates']:,} duplicates"
+        f"files    {counts['candidates']:,} = {counts['entities']:,} entit{'ies' if counts['entities'] != 1 else 'y'}"
+        f" + {counts['duplicates']:,} duplicate{'s' if counts['duplicates'] != 1 else ''}"
         f" + {counts['unreadable']:,} unreadable + {counts['refused']:,} refused"
     )
     done = [

@@ -41,7 +41,9 @@ _FIELDS: Final = frozenset({"format", "id", "type", "version", "parents", "heads
 _CONFLICTS: Final = "conflicts"
 _MARKERS: Final = (b"<<<<<<<", b"|||||||", b">>>>>>>")
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
-_LOOK_AGAIN: Final = "Mend the file, then run `periplus status`; or remove it: the next command writes it anew."
+_LOOK_AGAIN: Final = (
+    "Mend the file, then run `periplus status`; or remove it: what the journal holds of it is written anew."
+)
 
 
 class LeftAlone(NamedTuple):

@@ -15,6 +15,7 @@ __all__ = ["Keeper", "Kept", "MigrationPlaces", "Mode", "ModeFile", "Take", "mak
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
@@ -212,7 +213,7 @@ class Keeper:
     # -- a pass ------------------------------------------------------------------------------------------------------
 
     def _pass(self, take: Take, *, is_dry: bool, heal: bool, is_whole: bool) -> Kept:
-        self._check_place()
+        self.check_place()
         journal = self._journal
         journal.refresh()
         listing = list_folder(self.mode.source)
@@ -250,9 +251,19 @@ class Keeper:
         self.findings = work.findings
         return work.kept(imported, taken, written, parked)
 
-    def _check_place(self) -> None:
+    def check_place(self) -> None:
+        """Raises EnvironmentFailure where the folder is not there or cannot be read, UsageError where it is another one."""
         try:
             status = os.stat(self.mode.source)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            here = shlex.quote(self.mode.source)
+            to = "dual" if self.mode.mode == "off" else self.mode.mode
+            raise EnvironmentFailure(
+                f"the v1 folder {self.mode.source} is not there",
+                safe="The journal has everything.",
+                mend=f"If it is elsewhere: periplus migrate --from DIR --to {to}. If it is gone for good, make it again, empty: "
+                f"mkdir {here} && periplus migrate --from {here} --to {to} --heal",
+            ) from error
         except OSError as error:
             raise environment_failure(error, "read the v1 folder", self.mode.source) from error
         if (status.st_dev, status.st_ino) != self.mode.place:

@@ -92,6 +92,7 @@ def migrate(
         return _result(target, mode.source, "", keeper.run(take=take, heal=heal, is_dry=True), is_dry=True)
     if target == "off" and before.mode == "off":
         return migration_status(project)
+    keeper.check_place()
     project.hold()  # the keeper that follows each change stays out of the way of this one
     try:
         backup, kept = _step(project, before, mode, keeper, take=take, heal=heal, progress=progress)
