@@ -20,6 +20,7 @@ from periplus.base.errors import ConflictError, DamageError, ForkError, RefusedE
 from periplus.base.files import Files
 from periplus.journal.carriers import GitCarrier, open_folder
 from periplus.journal.carriers.carrier import SignedHead, encode_head
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.heads import TreeHead, head_message
@@ -313,6 +314,9 @@ def test_what_was_redacted_is_taken_out_of_every_copy(medium, ada, bob):
         journal.mutate(lambda t: t.put("note", item(7, "not"), {"text": secret + "n" * 70_000}), WRITER)
     for root in (ada, bob, ada):
         medium.exchange(root)
+    with open_journal(bob) as journal:
+        assert make_checkpoint(journal, WRITER)
+    assert any(secret.encode() in path.read_bytes() for path in Path(bob, "journal", "checkpoints").iterdir())
     before = records(bob)
     with open_journal(ada) as journal:
         redact(journal, WRITER, secret=secret, reason="pasted by mistake")

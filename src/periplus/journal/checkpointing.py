@@ -31,7 +31,7 @@ import msgspec
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, FormatError, PeriplusError, environment_failure
-from periplus.base.files import TEMPORARY_SUFFIX, write_all
+from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.archive import move_to_archive
@@ -57,6 +57,7 @@ from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
+    from periplus.journal.layout import Layout
     from periplus.journal.reader import JournalReader
 
 WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
@@ -171,20 +172,20 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
 
 
-def remove_checkpoints(journal: Journal) -> bool:
+def remove_checkpoints(layout: Layout, files: Files) -> bool:
     """Remove every checkpoint, and what was left of any: content went out of the records that they hold too.
 
     Gives whether there were any. Raises LockTimeoutError, EnvironmentFailure.
     """
-    folder = journal.layout.checkpoints
+    folder = layout.checkpoints
     if not os.path.isdir(folder):
         return False
-    with Lock(journal.layout.checkpoint_lock).holding():
+    with Lock(layout.checkpoint_lock).holding():
         try:
             names = [name for name in os.listdir(folder) if checkpoint_seq(name) or name.endswith(TEMPORARY_SUFFIX)]
             for name in names:
-                journal.files.unlink(os.path.join(folder, name))
-            journal.files.sync_folder(folder)
+                files.unlink(os.path.join(folder, name))
+            files.sync_folder(folder)
         except OSError as error:
             raise environment_failure(error, "remove a checkpoint from", folder) from error
     return bool(names)

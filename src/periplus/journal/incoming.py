@@ -39,6 +39,7 @@ from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
+from periplus.journal.checkpointing import remove_checkpoints
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer
 from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
@@ -477,7 +478,12 @@ class Arrival:
         return os.path.join(self._staging, segment_name(segment))
 
     def _remove_emptied(self) -> None:
-        """What was taken out of records goes from objects and index too, as it did at their owner's."""
+        """What was taken out of records goes from checkpoints, objects and index too, as it did at their owner's.
+
+        A checkpoint is made anew when the next one is due: the store may be another's, which we do not write records to.
+        """
+        if self._target.is_store:
+            remove_checkpoints(self._target.layout, self._files)
         named: set[bytes] = set()
         noted = read_plain(self._emptying_path, _EMPTYING_BYTES_MAX).decode("ascii", "replace").split()
         self._doomed |= {bytes.fromhex(one) for one in noted if is_digest_text(one)}

@@ -191,14 +191,14 @@ def redact(
     _audit(journal, writer, [one for one in found if not one.is_audited], doomed, reason)
     had_checkpoints = False
     if found or needle is not None:
-        had_checkpoints = remove_checkpoints(journal)
+        had_checkpoints = remove_checkpoints(journal.layout, journal.files)
         journal.roll()
         journal.discard_index()  # it says where records lie, and what they said
         _rewrite_segments(journal, {one.entry.record.seq: one for one in found}, needle, progress)
     for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
         journal.objects.remove(digest)
     had_checkpoints |= (
-        remove_checkpoints(journal) if had_checkpoints else False
+        remove_checkpoints(journal.layout, journal.files) if had_checkpoints else False
     )  # one made while segments were rewritten
     journal.renew_derived()
     if had_checkpoints:
