@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_support import Shell
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.journal.doctor import examine
 from periplus.journal.repair import repair
@@ -90,6 +91,22 @@ def test_a_journal_that_was_taken_away_is_not_begun_anew(store, tmp_path):
     assert not os.path.exists(Path(store, "journal")), "what is brought back would end up within it"
     os.rename(tmp_path / "aside", Path(store, "journal"))
     assert check_whole(store).first_seq == 8
+
+
+def test_a_journal_that_is_gone_comes_back_from_an_exported_file(tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path)
+    shell.folder.mkdir()
+    shell("init")
+    shell("remember", "Ports start at 8000", "--type", "decision")
+    shell("export", tmp_path / "store.zip")
+    shutil.rmtree(shell.folder / ".periplus/journal")
+    told = shell.fails("doctor", "--repair", code=3, wrong="record 1 was acknowledged and is missing")
+    assert "the folder `journal` of a backup, or of what `periplus import` made of an exported file" in told.err
+    shell("import", tmp_path / "store.zip", tmp_path / "made")
+    shutil.copytree(tmp_path / "made/.periplus/journal", shell.folder / ".periplus/journal")
+    assert "Ports start at 8000" in shell("recall", "ports").out
+    shell("remember", "It goes on", "--type", "note")
+    assert shell.json("doctor").sound
 
 
 def test_without_the_index_a_store_goes_on_as_a_fresh_clone(store):

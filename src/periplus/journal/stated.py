@@ -88,13 +88,19 @@ def put_back(layout: Layout, lineage: str, end: Position, index: Index) -> Damag
     last = index.watermarks().get(lineage, START).next_seq - 1
     if last < end.next_seq or index.last_seq(lineage) != last:
         return None
+    one = end.next_seq == last
+    which = f"record {last} was" if one else f"records {end.next_seq} to {last} were"
     return DamageError(
-        f"put back to an earlier state: records {end.next_seq} to {last} were acknowledged and are missing",
+        f"put back to an earlier state: {which} acknowledged and {'is' if one else 'are'} missing",
         path=layout.lineage_folder(lineage),
         offset=end.offset,
         seq=end.next_seq,
         safe="What is there stays readable; nothing is written, and the index is kept, which knows of the others.",
         mend="Bring the later state of the journal back"
-        + (", or let `periplus doctor --repair` restore what the index has" if end.segment else "")
+        + (
+            ", or let `periplus doctor --repair` restore what the index has, and with --from PATH what a copy has"
+            if end.segment
+            else ": the folder `journal` of a backup, or of what `periplus import` made of an exported file"
+        )
         + f"; to go on without, remove {layout.index}.",
     )
