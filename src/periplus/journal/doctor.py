@@ -54,6 +54,9 @@ _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
+_WRITTEN_AGAIN: Final = (
+    "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
+)
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
@@ -440,17 +443,21 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> I
         for name in sorted(names):
             path = os.path.join(folder, name)
             if path not in expected and not name.endswith(TEMPORARY_SUFFIX):
-                yield _stray(journal, path)
+                yield _stray(journal, path, entities)
 
 
-def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = False) -> Problem:
-    """What a file is that is not as the journal has it; the journal is served in any case."""
+def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = False, is_read: bool = True) -> Problem:
+    """What a file is that is not as the journal has it; the journal is served in any case. Of its entity no record could be read
+    where ``is_read`` is False.
+    """
     from periplus.journal.edits import judge
 
     folder, name = os.path.split(path)
     verdict = judge(journal, os.path.basename(folder), name.removesuffix(".json"), found)
     severity: Severity = "note" if is_waiting else "warning"
     match verdict.kind:
+        case "held" if not is_read:
+            return Problem("note", "the file holds what a record said that cannot be read", path, mend=_WRITTEN_AGAIN)
         case "held":
             return Problem(
                 severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
@@ -467,13 +474,14 @@ def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = 
     assert_never(verdict.kind)
 
 
-def _stray(journal: Journal, path: str) -> Problem:
+def _stray(journal: Journal, path: str, entities: dict[tuple[str, str], Entity]) -> Problem:
     """A file below ``entities/`` where the journal has no live entity."""
     folder, name = os.path.split(path)
     is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
     if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):
+        key = os.path.basename(folder), name.removesuffix(".json")
         try:
-            return _differing(journal, path, read_stamped(path)[0])
+            return _differing(journal, path, read_stamped(path)[0], is_read=key in entities)
         except OSError as error:
             return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
     return Problem("warning", "a file that no entity of the journal stands behind", path)
