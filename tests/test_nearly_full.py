@@ -202,7 +202,12 @@ def test_nearly_full_is_no_reason_not_to_write_and_full_is_none_to_be_ended(disk
 
 
 class Full:
+    """What ``os.statvfs`` says of a disk of 4 GiB with 400 KiB left."""
+
     f_blocks, f_frsize, f_bavail = 1 << 20, 4096, 100
+
+    def __init__(self, path, asked=os.statvfs):
+        self.f_fsid = asked(path).f_fsid
 
 
 @pytest.mark.parametrize("kind", ["btrfs", "overlay", "", "ext4", "xfs"])
@@ -211,7 +216,7 @@ def test_what_is_written_in_its_place_may_stay_mapped(tmp_path, monkeypatch, kin
     monkeypatch.setattr(disks, "file_system_of", lambda path: asked.append(path) or kind)
     assert is_room_for_maps(os.fspath(tmp_path))
     assert asked == [], "who has room need not know where"
-    monkeypatch.setattr(os, "statvfs", lambda _path: Full)
+    monkeypatch.setattr(os, "statvfs", Full)
     assert is_room_for_maps(os.fspath(tmp_path)) is (kind in ("ext4", "xfs"))
 
 
@@ -219,7 +224,7 @@ def test_a_disk_that_fills_is_noticed_by_who_holds_a_map(tmp_path, monkeypatch):
     found = MapRoom(os.fspath(tmp_path))
     assert found.is_enough()
     monkeypatch.setattr(disks, "file_system_of", lambda _path: "btrfs")
-    monkeypatch.setattr(os, "statvfs", lambda _path: Full)
+    monkeypatch.setattr(os, "statvfs", Full)
     time.sleep(0.03)
     assert not found.is_enough()
 
@@ -235,7 +240,7 @@ def test_without_a_map_everybody_syncs_for_himself(tmp_path, monkeypatch):
     monkeypatch.setattr(disks, "file_system_of", lambda _path: "btrfs")
     with open_journal(root) as journal:
         journal.mutate(put(1, "with"), WRITER)
-        monkeypatch.setattr(os, "statvfs", lambda _path: Full)
+        monkeypatch.setattr(os, "statvfs", Full)
         time.sleep(0.03)
         for number in range(5):
             receipt = journal.mutate(put(2, f"{number}"), WRITER)

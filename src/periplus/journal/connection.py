@@ -5,13 +5,13 @@ from __future__ import annotations
 __all__ = ["ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "abandon", "connect"]
 
 import sqlite3
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from periplus.base.errors import DamageError, UsageError
 
 _BUSY_S: Final = 5.0
+_NO_CHECKPOINT_ON_CLOSE: Final = 1006  # SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE
 # Of a changed schema, of a changed text, of a changed declaration of the full text.
 _SAID_OF_DAMAGE: Final = (
     "no such", "Could not decode", "error in tokenizer", "unknown tokenizer", "parse error in", "unrecognized ", "malformed ",
@@ -133,8 +133,9 @@ def abandon(db: sqlite3.Connection) -> None:
     Python tells SQLite so from 3.12 on. Before, all that helps is that nobody ever closes it: the process that ends
     lets go of it, and of its locks.
     """
-    if sys.version_info >= (3, 12):
-        db.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+    set_config: Callable[[int, bool], None] | None = getattr(db, "setconfig", None)
+    if set_config is not None:
+        set_config(_NO_CHECKPOINT_ON_CLOSE, True)
         db.close()
         return
     if db.in_transaction:
