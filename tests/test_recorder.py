@@ -436,16 +436,21 @@ def record_all(folder, files, acknowledged):
 def test_a_stop_at_any_call_loses_nothing_that_was_acknowledged(tmp_path):
     counting = StoppingFiles(-1)
     record_all(tmp_path / "whole", counting, [])
-    calls = len(counting.calls)
-    assert calls > 40
-    for at in range(calls):
+    stops = 0
+    for at in range(len(counting.calls)):
         for share in (0.0, 0.5, 1.0) if counting.calls[at].endswith("write") else (0.0,):
             folder = tmp_path / f"{at}-{share}"
             open_project(_made(folder)).close()
             acknowledged = []
-            with pytest.raises(Stop):
-                record_all(folder, StoppingFiles(at, share), acknowledged)
+            files = StoppingFiles(at, share)
+            try:
+                record_all(folder, files, acknowledged)
+            except Stop:
+                stops += 1
+            else:  # every run has an id of its own, so its objects may fall into folders that others already made
+                assert len(files.calls) <= at
             _check_after_a_stop(folder, acknowledged)
+    assert stops > 40
 
 
 def _made(folder):
