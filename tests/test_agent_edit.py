@@ -16,7 +16,7 @@ from periplus.agent.tools.edit import EditError, edit_lines
 from periplus.agent.tools.texts import BinaryFileError, decode, encode, split_ends
 from periplus.base.confined import Confined
 from periplus.base.digests import sha256
-from periplus.base.errors import ConflictError, EnvironmentFailure, NotFoundError
+from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files
 from support import Stop, StoppingFiles
 
@@ -397,6 +397,17 @@ def test_permissions_go_with_a_file_that_moves_and_come_back_with_one_that_was_d
     assert sorted(os.listdir(work)) == ["a", "b"]
     assert [stat.S_IMODE((work / name).stat().st_mode) for name in "ab"] == [mode, mode]
     assert (work / "a").read_text() == "secret\n"
+
+
+def test_a_line_of_the_log_with_bytes_that_are_no_text_is_told_with_its_place(tmp_path):
+    work, log = _begin(tmp_path, Files())
+    log.apply("1", CHANGES[:1])
+    path = tmp_path / "state" / "changes.jsonl"
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second.replace(b'"done"', b'"d\xedne"'))
+    with pytest.raises(DamageError) as caught:
+        ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files()).turns()
+    assert (caught.value.path, caught.value.offset) == (str(path), len(first))
 
 
 def test_a_line_of_the_log_that_did_not_fit_on_the_disk_spoils_none_behind_it(tmp_path):

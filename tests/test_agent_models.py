@@ -485,8 +485,13 @@ def test_a_recording_holds_no_secret_and_is_checked(tmp_path):
     with open(path) as file:
         assert secret not in file.read()
     assert RecordedClient(path).complete(ASKED, ()).content
-    for line in ("nonsense", "{}", msgspec.json.encode({"v": 2, "asked": "", "answer": {}}).decode()):
-        (tmp_path / "bad").write_text(line + "\n")
+    for line in (
+        b"nonsense",
+        b"{}",
+        b'{"v":1,"asked":"\xed"}',
+        msgspec.json.encode({"v": 2, "asked": "", "answer": {}}),
+    ):
+        (tmp_path / "bad").write_bytes(line + b"\n")
         with pytest.raises(FormatError, match="line 1"):
             RecordedClient(str(tmp_path / "bad"))
 

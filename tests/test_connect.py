@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import stat
@@ -708,6 +709,36 @@ def test_a_receipt_that_says_something_else_counts_as_none(place, change):
             file.write_text(change(file.read_text()))
     place.disconnect("claude-code")
     assert (place.base / ".mcp.json").read_text() == SERVERS, "cut out, which comes to the same here"
+
+
+def test_a_receipt_with_any_byte_changed_loses_nothing(tmp_path):
+    """Our part goes, and what was there before is there: its bytes, or what is left when ours is cut out."""
+    chance = random.Random(5)
+    place = prepared(tmp_path)
+    before = place.snapshot()
+    place.connect("codex")
+    connected = place.snapshot()
+    receipts = sorted((tmp_path / "kept").glob("*.json"))
+    assert len(receipts) > 1
+    brought_back = 0
+    for receipt in receipts:
+        sound = receipt.read_bytes()
+        for at in range(chance.randrange(7), len(sound), 7):
+            changed = bytearray(sound)
+            changed[at] ^= 1 << chance.randrange(8)
+            receipt.write_bytes(changed)
+            place.disconnect("codex")
+            after = place.snapshot()
+            brought_back += after == before
+            for path, data in before.items():
+                found = after[path]
+                assert found == data or found.split() == data.split(), (path, at)
+            assert all(b"periplus" not in after[path] for path in after.keys() - before.keys()), at
+            place.connect("codex")
+            again = place.snapshot()
+            assert {path: again[path].split() for path in connected} == {p: d.split() for p, d in connected.items()}, at
+            receipt.write_bytes(sound)
+    assert brought_back > 20
 
 
 def test_a_receipt_removes_no_folder_of_others(place):

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,15 @@ from cli_support import Shell, git
 from hook_support import hook
 from periplus.agent.runlog import StoreLog
 from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.base.files import Files
+from periplus.base.notes import Note, leave_note, read_notes
 from periplus.base.spool import Spool
+from periplus.interop.hook_events import HookEvent
+from periplus.journal.index_check import check_file
 from periplus.memory import Memory
 from periplus.memory.claims import session_id
 from periplus.project import Project
+from periplus.project.hook_doubles import Doubles
 from support import WRITER
 from test_agent_pages import opened, turn_of
 
@@ -91,15 +97,110 @@ def test_a_changed_event_is_noted_and_the_others_are_taken_in(tmp_path):
     done = shell("doctor")
     assert waiting[1].name in done.out
     assert "checksum" in done.out
+    kept = waiting[1].parent / "aside" / waiting[1].name  # nothing is thrown away
+    assert kept.read_bytes() == flipped(data, data.index(b"wheel"), random.Random(1))
     with Project.open(os.fspath(project), WRITER) as opened:
         assert len(list(opened.journal.entities("session"))) == 2
+
+
+def test_the_list_of_what_is_taken_in_is_as_it_was_written_or_told(tmp_path):
+    from periplus.base.errors import FormatError
+
+    spool = Spool(os.fspath(tmp_path))
+    for number in range(3):
+        spool.leave(b'{"n":%d}' % number, number)
+    group = spool.begin(2, 1 << 20)
+    assert len(group.names) == 2
+    spool.leave(b"later", 1)  # before the second one: a list that was made anew would be another
+    path = tmp_path / "group"
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            path.write_bytes(changed)
+            with pytest.raises(FormatError, match="checksum") as caught:
+                spool.begin(2, 1 << 20)
+            assert caught.value.path == os.fspath(path)
+    for cut in range(1, len(data)):
+        path.write_bytes(data[:cut])
+        with pytest.raises(FormatError):
+            spool.begin(2, 1 << 20)
+    path.write_bytes(data.partition(b"\n")[2])  # as an earlier version wrote it
+    assert spool.begin(2, 1 << 20) == group
+    path.write_bytes(data)
+    assert spool.begin(2, 1 << 20) == group
+    for number in range(2):
+        path.write_bytes(b"changed %d" % number)
+        kept = spool.set_aside("group")
+        assert Path(kept).read_bytes() == b"changed %d" % number
+    assert spool.begin(2, 1 << 20) != group
+
+
+def test_a_changed_list_is_noted_and_what_it_named_is_taken_in(tmp_path):
+    project = tmp_path / "engine"
+    project.mkdir()
+    shell = Shell(project, tmp_path)
+    shell("init")
+    for number in range(3):
+        told = {"session_id": f"s-{number}", "cwd": os.fspath(project), "prompt": "Mend the wheel"}
+        hook("UserPromptSubmit", told | {"hook_event_name": "UserPromptSubmit"}, cwd=project, words=())
+    folder = project / ".periplus/hooks/spool"
+    Spool(os.fspath(folder)).begin(10, 1 << 20)  # and stopped there
+    changed = flipped((folder / "group").read_bytes(), 30, random.Random(1))
+    (folder / "group").write_bytes(changed)
+    shell("status")
+    done = shell("doctor")
+    assert "not as it was written" in done.out
+    assert (folder / "aside/group").read_bytes() == changed
+    assert Spool(os.fspath(folder)).waiting() == []
+    with Project.open(os.fspath(project), WRITER) as opened:
+        assert len(list(opened.journal.entities("session"))) == 3
+
+
+def test_what_was_told_of_late_is_known_as_it_was_or_not_at_all(tmp_path):
+    path = tmp_path / "recent"
+
+    def doubles():
+        return Doubles(os.fspath(path), Files(), lambda _: False)
+
+    first = [HookEvent("prompt", "claude-code", f"s-{number}", 1_767_225_600_000 + number) for number in range(3)]
+    told = doubles()
+    assert told.without(first) == first
+    told.save()
+    assert doubles().without(first) == []
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(flipped(data, at, random.Random(at)))
+        assert doubles().without(first) == first, at
+
+
+def test_a_note_is_told_as_it_was_written_or_as_one_that_is_not(tmp_path):
+    path = tmp_path / "notes"
+    notes = [Note(f"2026-01-0{day}T00:00:00Z", "take in", "/engine", f"wheel {day} is gone") for day in (1, 2, 3)]
+    for note in notes:
+        assert leave_note(os.fspath(path), note)
+    assert read_notes(os.fspath(path)) == notes
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(flipped(data, at, random.Random(at)))
+        found = read_notes(os.fspath(path))
+        assert len(found) >= 1
+        wrong = [note for note in found if note not in notes]
+        assert all("not as it was written" in note.what for note in wrong), at
+        assert wrong or (found == notes and data[at : at + 1] == b"\n"), at
+    old = b'{"at": "2026-01-01T00:00:00Z", "source": "a", "folder": "b", "what": "c"}\n'
+    path.write_bytes(old)
+    assert read_notes(os.fspath(path)) == [Note("2026-01-01T00:00:00Z", "a", "b", "c")]
 
 
 # -- turns of sessions -------------------------------------------------------------------------------------------------
 
 
 def test_the_turns_of_sessions_are_served_as_they_are_whatever_byte_of_their_file_changes(tmp_path):
-    """Whether a word leads to a turn is SQLite's to know: which turns are found may differ, what is found in them may not."""
+    """Whether a word leads to a turn is SQLite's to know: which turns are found may differ where doctor tells of the file, what is
+    found in them may not.
+    """
     with opened(tmp_path) as project:
         log = StoreLog(project, "talk", checkpoints=False)
         for number, said in ((1, "zebras"), (2, "bread"), (3, "the zebra's stripes")):
@@ -128,12 +229,38 @@ def test_the_turns_of_sessions_are_served_as_they_are_whatever_byte_of_their_fil
     data, chance = path.read_bytes(), random.Random(11)
     for at in places(path, chance, 250):
         path.write_bytes(flipped(data, at, chance))
+        is_told = bool(check_file(os.fspath(path)))
         served, again = asked()
         assert served == before, at
+        assert is_told or again == found, at
         assert all(found.get(turn, dict(before[1])[turn]) == text for turn, text in again.items()), at
     for cut in (0, 1, 99, 4096, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
         assert asked()[0] == before, cut
+
+
+def test_doctor_tells_of_words_of_turns_that_are_not_theirs(tmp_path):
+    with opened(tmp_path) as project:
+        log = StoreLog(project, "talk", checkpoints=False)
+        log.append(*turn_of(1, "zebras", "they are striped"))
+        log.close("done")
+        index = TurnIndex(project)
+        assert [one.turn for one in index.search("zebras", 5)] == [1]
+        index.close()
+    shell, path = Shell(tmp_path, tmp_path), tmp_path / ".periplus/turns.sqlite"
+    shell("doctor")
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE words_content SET c0 = replace(c0, 'zebras', 'camels')")
+    db.close()
+    assert "turns.sqlite" in shell("doctor", code=1).out
+    mended = shell("doctor", "--repair")
+    assert "turns was taken away" in mended.out
+    assert not path.exists()
+    shell("doctor")
+    with opened(tmp_path, "other") as project:
+        index = TurnIndex(project)
+        assert [one.turn for one in index.search("zebras", 5)] == [1]
+        index.close()
 
 
 # -- copies of git remotes ---------------------------------------------------------------------------------------------

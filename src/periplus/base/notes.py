@@ -1,7 +1,7 @@
 """Notes of what went wrong where nobody may be told at once. One file, bounded: ``doctor`` shows it.
 
-A note is a line of JSON. Notes are for people; nothing depends on them, so a lost one is no harm, and a file that cannot be
-written is none either.
+A note is a line of JSON with a checksum (CRC-32 of its texts). Notes are for people; nothing depends on them, so a lost one is no harm,
+and a file that cannot be written is none either. One that is not as it was written is told as that.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ __all__ = ["NOTES_BYTES_MAX", "Note", "leave_note", "read_notes"]
 
 import json
 import os
-from typing import Final
+from binascii import crc32
+from typing import Any, Final
 
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 
 NOTES_BYTES_MAX: Final = 64 << 10
 _WHAT_CHARACTERS_MAX: Final = 300
+_SHOWN_MAX: Final = 100
+_NOT_SOUND: Final = "a note that is not as it was written (its checksum does not hold, or the disk was full): "
 
 
 class Note(NamedTuple):
@@ -34,7 +37,7 @@ def leave_note(path: str, note: Note, files: Files | None = None) -> bool:
     short = note._replace(
         what=" ".join(note.what.split())[:_WHAT_CHARACTERS_MAX], folder=note.folder[-_WHAT_CHARACTERS_MAX:]
     )
-    line = json.dumps(short._asdict()).encode() + b"\n"
+    line = json.dumps(short._asdict() | {"sum": _sum(short)}).encode() + b"\n"
     try:
         files.make_folder(os.path.dirname(path), 0o700)
         fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -60,12 +63,23 @@ def read_notes(path: str) -> list[Note]:
         return []
     found = []
     for line in data.splitlines():
-        try:
-            value = json.loads(line)
-            found.append(Note(*(str(value[name]) for name in Note._fields)))
-        except (ValueError, KeyError, TypeError):
-            continue  # torn by a full disk; the others are whole
+        note = _note_of(line)
+        found.append(note or Note("", "note", "", _NOT_SOUND + line.decode("ascii", "replace")[:_SHOWN_MAX]))
     return found
+
+
+def _note_of(line: bytes) -> Note | None:
+    try:
+        value: Any = json.loads(line)
+        note = Note(*(str(value[name]) for name in Note._fields))
+        is_sound = len(value) == len(Note._fields) or value["sum"] == _sum(note)  # without one: of an earlier version
+    except (ValueError, KeyError, TypeError):
+        return None
+    return note if is_sound else None
+
+
+def _sum(note: Note) -> str:
+    return f"{crc32(json.dumps(note).encode()):08x}"
 
 
 def _read(path: str) -> bytes:

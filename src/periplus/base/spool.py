@@ -3,9 +3,9 @@
 Each thing is a file of its own, whole and on the disk under its name or not there at all. The name begins with the time,
 so the names in their order are the things in theirs, and ends with a checksum of what is in it (CRC-32). Nobody waits for anybody: leaving needs no lock.
 
-Who takes things in holds a lock of his own and goes in three strides: ``begin`` writes down which files make the group;
-the caller does with them, under a key that follows from their names, what is to be done once; ``finish`` removes them. Who was
-stopped in between finds the same group again, under the same key.
+Who takes things in holds a lock of his own and goes in three strides: ``begin`` writes down which files make the group, with a
+checksum before them; the caller does with them, under a key that follows from their names, what is to be done once; ``finish`` removes
+them. Who was stopped in between finds the same group again, under the same key. What is not as it was left is set aside for a person.
 
 The spool is bounded. When it is full, what comes is refused, and what waits stays: a beginning without its end can be
 told, a sequence with holes cannot.
@@ -28,6 +28,7 @@ SPOOLED_FILES_MAX: Final = 4_000
 SPOOLED_BYTES_MAX: Final = 64 << 20
 SPOOLED_FILE_BYTES_MAX: Final = 8 << 20
 _GROUP: Final = "group"
+_ASIDE: Final = "aside"
 _SUFFIX: Final = ".json"
 _TIME_DIGITS: Final = 20
 _LEFTOVER_S: Final = 3600
@@ -97,8 +98,27 @@ class Spool:
             raise FormatError("not what was left there: its checksum does not hold", path=path)
         return data
 
+    def set_aside(self, name: str) -> str:
+        """Keep what waits under ``name`` for a person, where nobody takes it in; gives its new path. Raises EnvironmentFailure."""
+        path, folder = os.path.join(self.folder, name), os.path.join(self.folder, _ASIDE)
+        target = os.path.join(folder, name)
+        if os.path.lexists(target):
+            target += f"-{os.urandom(4).hex()}"
+        try:
+            self._files.make_folder(folder, 0o700)
+            self._files.replace(path, target)
+            self._files.sync_folder(folder)
+        except FileNotFoundError:
+            pass  # set aside by who was stopped before us
+        except OSError as error:
+            raise environment_failure(error, "set aside", path) from error
+        return target
+
     def begin(self, files_max: int, bytes_max: int) -> Group | None:
-        """The group that somebody began to take in, else the next one; None where nothing waits."""
+        """The group that somebody began to take in, else the next one; None where nothing waits.
+
+        Raises EnvironmentFailure, FormatError where the list of such a group is not as it was written: set it aside.
+        """
         begun = self._begun()
         if begun is not None:
             return begun
@@ -114,7 +134,9 @@ class Spool:
         if not names:
             self._sweep()
             return None
-        write_atomic(self._files, os.path.join(self.folder, _GROUP), "\n".join(names).encode(), mode=0o600)
+        listed = "\n".join(names).encode()
+        stated = b"%08x\n" % crc32(listed)
+        write_atomic(self._files, os.path.join(self.folder, _GROUP), stated + listed, mode=0o600)
         return _group(names)
 
     def finish(self, group: Group) -> None:
@@ -128,13 +150,25 @@ class Spool:
             raise environment_failure(error, "remove what was taken in from", self.folder) from error
 
     def _begun(self) -> Group | None:
+        path = os.path.join(self.folder, _GROUP)
         try:
-            text = read_plain(os.path.join(self.folder, _GROUP), SPOOLED_FILES_MAX * 100).decode("ascii", "replace")
+            data = read_plain(path, SPOOLED_FILES_MAX * 100)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise environment_failure(error, "read", os.path.join(self.folder, _GROUP)) from error
-        names = [name for name in text.split("\n") if name.endswith(_SUFFIX) and "/" not in name]
+            raise environment_failure(error, "read", path) from error
+        stated, _, listed = data.partition(b"\n")
+        if stated[:_TIME_DIGITS].isdigit() and stated.endswith(
+            _SUFFIX.encode()
+        ):  # as an earlier version wrote it, without a checksum
+            listed = data
+        elif stated != b"%08x" % crc32(listed):
+            raise FormatError(
+                "the list of what is being taken in is not as it was written: its checksum does not hold", path=path
+            )
+        names = [
+            name for name in listed.decode("ascii", "replace").split("\n") if name.endswith(_SUFFIX) and "/" not in name
+        ]
         return _group(names) if names else None
 
     def _is_ours(self, name: str) -> bool:

@@ -299,7 +299,9 @@ def _add_hook_notes(face: Face, error: PeriplusError) -> None:
     except PeriplusError:
         path = ""
     notes += [
-        (f"a hook said nothing ({one.source}, {one.at[:16]}Z): {one.what}", path) for one in read_notes(path)[-5:]
+        (f"a hook said nothing ({one.source}, {one.at[:16]}Z): {one.what}", path)
+        for one in read_notes(path)[-5:]
+        if one.at
     ]
     if notes:
         what, where = notes[-1]

@@ -405,7 +405,7 @@ def _check_index(
     journal: Journal, entities: dict[tuple[str, str], Entity] | None, found: _Findings, progress: Progress
 ) -> Iterator[Problem]:
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
-    from periplus.journal.index_check import check_index
+    from periplus.journal.index_check import check_file, check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
     state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed, progress)
@@ -414,6 +414,10 @@ def _check_index(
     if state.behind:
         yield Problem("note", f"the index is behind the journal by what {state.behind} entities say since; readers look at the "
                       "records themselves", path, mend="The next write brings it up.")  # fmt: skip
+    turns = journal.layout.turns
+    if os.path.exists(turns) and (what := check_file(turns)):
+        yield Problem("warning", f"the file of the sessions' turns is damaged: {what}", turns,
+                      mend="Delete the file: who looks for turns next makes it anew from the journal.")  # fmt: skip
 
 
 def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> Iterator[Problem]:

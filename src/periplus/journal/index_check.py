@@ -6,13 +6,15 @@ difference. An index that was loaded from a checkpoint need not hold the records
 
 from __future__ import annotations
 
-__all__ = ["IndexState", "check_index"]
+__all__ = ["IndexState", "check_file", "check_index"]
 
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
 from periplus.base.tuples import NamedTuple
@@ -48,10 +50,11 @@ def check_index(
     """
     index = journal.index
     try:
-        verdict = index.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if verdict != "ok":
-            return IndexState([str(verdict)], 0)
-        _check_words(journal)
+        verdict = _verdict(index.db)
+        if verdict:
+            return IndexState([verdict], 0)
+        if index.is_writable and not index.is_memory:
+            _check_words(journal.layout.index)
         newer = {
             (row.item_type, row.item_id)
             for lineage, end in ends.items()
@@ -75,6 +78,28 @@ def check_index(
     return IndexState(found, len(different & unindexed))
 
 
+def check_file(path: str) -> str:
+    """What is wrong with a SQLite file beside the index, as far as SQLite can tell; empty where nothing is or it is busy."""
+    try:
+        with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=_WORDS_PATIENCE_S)) as db:
+            verdict = _verdict(db)
+        if not verdict:
+            _check_words(path)
+    except sqlite3.Error as error:
+        return "" if _is_busy(error) else str(error)
+    return verdict
+
+
+def _verdict(db: sqlite3.Connection) -> str:
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    return "" if found == "ok" else found
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
+
+
 def _told_of(entities: list[Entity], progress: Callable[[int, int], None]) -> Iterator[Entity]:
     for number, entity in enumerate(entities):
         if not number & 0xFF:
@@ -82,21 +107,19 @@ def _told_of(entities: list[Entity], progress: Callable[[int, int], None]) -> It
         yield entity
 
 
-def _check_words(journal: Journal) -> None:
+def _check_words(path: str) -> None:
     """Raise sqlite3.Error where the words of a table of full text are not those of its texts: SQLite itself compares them.
 
     It is asked for by a statement that writes, though it writes nothing: on a connection of its own, and not where another process writes.
     """
-    if not journal.index.is_writable or journal.index.is_memory:
-        return
-    db = sqlite3.connect(journal.layout.index, timeout=_WORDS_PATIENCE_S, isolation_level=None)
+    db = sqlite3.connect(path, timeout=_WORDS_PATIENCE_S, isolation_level=None)
     try:
         tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%' ORDER BY name"
         for (name,) in db.execute(tables).fetchall():
             quoted = '"' + str(name).replace('"', '""') + '"'
             db.execute(f"INSERT INTO {quoted} ({quoted}) VALUES ('integrity-check')")  # noqa: S608 - a name of the schema
     except sqlite3.OperationalError as error:
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY):
+        if not _is_busy(error):
             raise
     finally:
         db.close()

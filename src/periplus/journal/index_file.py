@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["INDEX_VERSION", "Indexer", "NullIndexer", "discard_index", "inode_of", "make_tables", "open_index"]
+__all__ = [
+    "INDEX_VERSION",
+    "Indexer",
+    "NullIndexer",
+    "discard_index",
+    "forget_turns",
+    "inode_of",
+    "make_tables",
+    "open_index",
+]
 
 import os
 import sqlite3
@@ -13,6 +22,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from typing import Final, Protocol
 
 from periplus.base.disks import is_room_for_maps
+from periplus.base.files import Files
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
@@ -135,6 +145,15 @@ def discard_index(path: str) -> None:
         for suffix in ("", "-wal", "-shm"):
             if os.path.exists(path + suffix):
                 os.unlink(path + suffix)
+
+
+def forget_turns(path: str, files: Files) -> None:
+    """What the sessions' turns said stands beside the index too, in the file at ``path``; it is made anew from the journal."""
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            files.unlink(path + suffix)
+        except FileNotFoundError:
+            pass  # nobody looked for a turn yet
 
 
 def inode_of(path: str) -> int:

@@ -37,6 +37,7 @@ from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
 from periplus.journal.incoming import Lender, References
+from periplus.journal.index_file import forget_turns
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
@@ -128,7 +129,19 @@ def repair(
         done += _renew_mark(journal)
         done += _renew_tiles(journal)
         done += _renew_files(journal, yard)
-    return done
+    return [*done, *_forget_turns(journal)]
+
+
+def _forget_turns(journal: Journal) -> Iterator[Repair]:
+    """A damaged file of the sessions' turns: who looks for turns next makes it anew from the journal."""
+    from periplus.journal.index_check import check_file
+
+    path = journal.layout.turns
+    if os.path.exists(path) and check_file(path):
+        forget_turns(path, journal.files)
+        yield Repair(
+            "the damaged file of the sessions' turns was taken away: it is made anew when somebody looks for one", path
+        )
 
 
 def _refuse_other_store(journal: Journal) -> None:

@@ -6,7 +6,7 @@ turn is another event, however soon it comes); a call of a tool that has an id i
 agent's: nobody but Claude Code has its settings read by others.
 
 What was taken in of late stands in a file beside the spool, for the second telling may come just when the first was taken in. It is
-derived and may be lost: then an event counts twice, as it would have without it.
+derived and may be lost, and one whose checksum does not hold counts as lost: then an event counts twice, as it would have without it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 __all__ = ["Doubles"]
 
 import json
+from binascii import crc32
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -39,8 +40,9 @@ class Doubles:
         self._is_told_by_another = is_told_by_another
         self._recent: dict[str, int] = {}
         try:
-            held = json.loads(read_plain(path, _BYTES_MAX))
-            self._recent = {str(mark): int(at_ms) for mark, at_ms in held.items()}
+            stated, _, held = read_plain(path, _BYTES_MAX).partition(b"\n")
+            if stated == b"%08x" % crc32(held):
+                self._recent = {str(mark): int(at_ms) for mark, at_ms in json.loads(held).items()}
         except (OSError, PeriplusError, ValueError, AttributeError, TypeError):
             pass  # none yet, or no use: see above
 
@@ -70,6 +72,7 @@ class Doubles:
         """Keep what was told, for the next time; where that cannot be written, nothing is lost but this."""
         newest = sorted(self._recent.items(), key=lambda item: item[1])[-_KEPT_MAX:]
         try:
-            write_atomic(self._files, self._path, json.dumps(dict(newest)).encode(), durable=False, mode=0o600)
+            held = json.dumps(dict(newest)).encode()
+            write_atomic(self._files, self._path, b"%08x\n" % crc32(held) + held, durable=False, mode=0o600)
         except (OSError, PeriplusError):
             pass

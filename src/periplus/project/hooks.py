@@ -104,7 +104,12 @@ class ProjectHooks:
         trails: dict[str, None] = {}
         with Lock(os.path.join(self._folder, "lock"), is_guard=False).holding(patience_s):
             for _ in range(_GROUPS_MAX):
-                group = self.spool.begin(_GROUP_FILES_MAX, _GROUP_BYTES_MAX)
+                try:
+                    group = self.spool.begin(_GROUP_FILES_MAX, _GROUP_BYTES_MAX)
+                except FormatError as error:
+                    kept = self.spool.set_aside(os.path.basename(error.path or ""))
+                    self.note("take in", f"{error}; what it named is taken in anew, perhaps twice ({kept})")
+                    continue
                 if group is None:
                     break
                 doubles = self._doubles()
@@ -144,7 +149,7 @@ class ProjectHooks:
                 if data:
                     found.append(decode_event(data))
             except FormatError as error:
-                self.note("take in", f"{name} was put away: {error}")
+                self.note("take in", f"{error} (kept as {self.spool.set_aside(name)})")
         return found
 
     def _take(self, events: list[HookEvent], key: str, patience_s: float) -> list[str]:
@@ -232,7 +237,8 @@ class ProjectHooks:
 def _told(note: Note, path: str) -> Problem:
     from periplus.journal.doctor import Problem
 
-    return Problem("note", f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}", path)
+    said = f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}"
+    return Problem("note", said if note.at else note.what, path)
 
 
 def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
+from periplus.journal.index_file import forget_turns
 from periplus.journal.redaction import Needle, Redaction, Remaining, files_below, redact
 from periplus.memory.types import CONTEXT_REF
 
@@ -53,19 +54,10 @@ def redact_project(
     if not dry_run:
         from periplus.project.context_library import mark_redaction
 
-        _forget_turns(project)
+        forget_turns(project.journal.layout.turns, project.journal.files)
         mark_redaction(project)
     beyond = [*_beyond_the_store(project, done), *_v1_folder(project, secret)]
     return done._replace(remaining=[*done.remaining, *beyond])
-
-
-def _forget_turns(project: Project) -> None:
-    """What the sessions' turns said stands beside the index too; it is made anew from what is left."""
-    for ending in ("", "-wal", "-shm"):
-        try:
-            project.journal.files.unlink(project.journal.layout.turns + ending)
-        except FileNotFoundError:
-            pass  # nobody looked for a turn yet
 
 
 def _rewriter(

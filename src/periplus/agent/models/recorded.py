@@ -62,7 +62,7 @@ class RecordedClient:
         for number, line in enumerate(data.splitlines(), 1):
             try:
                 exchange = decoder.decode(line)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise FormatError(
                     f"{path}, line {number}: not an exchange with a model: {error}",
                     safe="Nothing was run.",

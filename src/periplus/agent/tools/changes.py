@@ -359,7 +359,7 @@ class ChangeLog:
     def _take(self, line: bytes, offset: int) -> None:
         try:
             row: Any = msgspec.json.decode(line, type=_Patch | _Done)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DamageError(
                 f"no line of a change log: {error}", path=self._path, offset=offset, safe="No file was changed.",
                 mend="Move that log away: what it could undo can then not be undone.",

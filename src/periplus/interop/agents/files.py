@@ -87,7 +87,7 @@ class Keeping:
         """None where there is none, or none that can be read: then our part is found by what it looks like."""
         try:
             found = msgspec.json.decode(read_plain(self._path(real, "json"), _RECEIPT_BYTES_MAX), type=Receipt)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return found if found.path == _shown(real) and found.schema == "periplus.connection/1" else None
 
