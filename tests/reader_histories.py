@@ -154,6 +154,7 @@ def adopt(journal: Journal, dice: random.Random) -> None:
         if held is not None:
             between = hashlib.sha256(b"%d" % dice.randrange(4)).hexdigest()
             payload = changed(dice, item_type, {} if held.deleted else held.value)
+            payload = {**payload, "extra": dice.randrange(10**9)}  # taking in leaves out a version that is held
             transaction.place("import", item_type, item_id, payload, (between,), after=tuple(sorted(held.heads)))
 
     journal.mutate(place, Writer("adopted from file", "", "", 1))
