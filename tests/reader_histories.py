@@ -191,6 +191,32 @@ def step(roots: list[str], dice: random.Random) -> None:
         journal.project()
 
 
+def keep_house(root: str) -> None:
+    """What the dice may not have thrown: an object, a stub, checkpoints, and an archive behind them."""
+    writer = Writer("keeper", "who_1", "", 1)
+    with open_any(root) as journal:
+        for text in ("x" * 70_000, SECRET):
+            journal.mutate(lambda t, text=text: t.put("note", item(8, "not"), {"text": text}), writer)
+        redact(journal, writer, secret=SECRET, reason="it was pasted")
+        for _ in range(3):
+            journal.roll()
+            journal.mutate(lambda t: t.observe({"tool": "broom"}), writer)
+            make_checkpoint(journal, writer)
+
+
+def tear(root: str) -> None:
+    """A write that ended within a batch, with room for the next one behind it in the segment."""
+    last_write(root)
+    with open_any(root) as journal:
+        journal.roll()
+    last_write(root)
+    with open_any(root) as journal:
+        path = max(Path(root, "journal", journal.lineage).glob("*.jsonl"))
+    line = path.read_bytes().splitlines(keepends=True)[-1]
+    with path.open("ab") as file:
+        file.write(line[: len(line) // 2])
+
+
 def last_write(root: str) -> None:
     """A record whose sync covers all that is there."""
     with open_any(root) as journal:

@@ -21,9 +21,12 @@ from independent_reader.store import Store, check_manifest
 from independent_reader.trail_at_rest import unrest
 from periplus.journal import Writer
 from periplus.journal.doctor import examine
+from periplus.journal.redaction import redact
+from periplus.journal.tiles import LineageTree
 from periplus.memory import Memory
 from periplus.project import Project
 
+KEEPER = Writer("keeper", "who_1", "", 1)
 TESTS = Path(__file__).parent
 REFERENCE = (TESTS.parent / "docs" / "reference" / "entities.md").read_text(encoding="utf-8")
 GOLDEN = TESTS / "golden"
@@ -76,7 +79,9 @@ def live_through(folder: Path, seed: int, steps: int) -> list[str]:
     roots = [first, *(histories.clone(first, folder / name) for name in ("bob", "cleo"))]
     for _ in range(steps):
         histories.step(roots, dice)
+    histories.keep_house(first)
     for root in roots:  # what a process wrote that died before its sync is on the disk, and in no file yet
+        histories.tear(root)
         histories.last_write(root)
     return roots
 
@@ -106,6 +111,25 @@ def test_histories_of_three_clones(tmp_path):
 def test_many_histories_of_three_clones(tmp_path, seed):
     for root in live_through(tmp_path, seed, 120):
         agrees_with_the_library(root)
+
+
+def test_a_stub_that_is_longer_moves_what_the_tiles_have_seen(tmp_path):
+    """Their head says where the last record that they cover ended, which lies further on since."""
+    root = histories.first_store(tmp_path)
+    with histories.open_any(root) as journal:
+        for text in (histories.SECRET, "no secret"):
+            journal.mutate(lambda t, text=text: t.put("note", histories.item(1, "not"), {"text": text}), KEEPER)
+        size = LineageTree(journal).size
+        head = json.loads(Path(root, "journal", "tree", journal.lineage, "head").read_bytes())
+        redact(journal, KEEPER, secret=histories.SECRET, reason="it was pasted")
+    lineage = agrees_with_the_library(root).lineages[head["lineage"]]
+    assert lineage.records[0].is_stub
+    assert head["offset"] < lineage.records[size - 1].end
+    assert head == json.loads(Path(root, "journal", "tree", head["lineage"], "head").read_bytes())
+    with histories.open_any(root) as journal:
+        tree = LineageTree(journal)
+        assert (tree.size, tree.rebuilt) == (len(lineage.records), 0)
+    agrees_with_the_library(root)
 
 
 def test_one_byte_that_is_another_is_found(tmp_path):

@@ -49,6 +49,11 @@ class Record:
         return "leaf" in self.body
 
     @property
+    def may_be_longer(self) -> bool:
+        """Whether it is a stub without a space to spare: it may be longer than the record was, and have moved others."""
+        return self.is_stub and b' ,"sum"' not in self.line
+
+    @property
     def end(self) -> int:
         """Where in its segment the next line begins."""
         return self.offset + len(self.line) + 1

@@ -90,9 +90,9 @@ class Store:
         if lineage is None or len(lineage.records) < self.mark["seq"]:
             return []
         record = lineage.records[self.mark["seq"] - 1]
-        said = (self.mark["leaf"], self.mark["segment"], self.mark["offset"])
-        told = (record.leaf.hex(), record.segment, record.end)
-        return [] if said == told else [f"durable: says {said}, is {told}"]
+        said, told = (self.mark["leaf"], self.mark["segment"]), (record.leaf.hex(), record.segment)
+        is_there = said == told and _may_end_at(lineage, record, self.mark["offset"])
+        return [] if is_there else [f"durable: says {said}, {self.mark['offset']}, is {told}, {record.end}"]
 
     def _check_object(self, place: Path) -> None:
         if place.name.startswith("."):
@@ -192,7 +192,7 @@ class Store:
                 row = {
                     "line": "head", "item_type": item_type, "item_id": item_id, "version": head.id, "rev": head.rev,
                     "ts": body["ts"], "lineage": record.lineage, "seq": record.seq, "writer": body["writer"],
-                    "session": body.get("session"), "parents": body.get("parents"), "deleted": body.get("deleted"),
+                    "session": body.get("session"), "parents": body.get("parents"), "deleted": not head.has_content or None,
                     "stub": record.is_stub or None, "payload": body.get("payload"), "payload_ref": body.get("payload_ref"),
                 }  # fmt: skip
                 wanted.append({name: value for name, value in row.items() if value not in (None, [], "")})
@@ -241,8 +241,10 @@ class Store:
         need(said["root"] == lineage.root(size).hex(), "the root is another")
         if size:
             last = lineage.records[size - 1]
-            told = (said["segment"], said["offset"], said["sum"])
-            need(told == (last.segment, last.end, last.leaf.hex()[:16]), f"its place is another: {told}")
+            need(
+                (said["segment"], said["sum"]) == (last.segment, last.leaf.hex()[:16]), "its place is another record's"
+            )
+            need(_may_end_at(lineage, last, said["offset"]), f"its place is {said['offset']}, not {last.end}")
         level, nodes = 0, lineage.leaves[:size]
         while nodes:
             there = (place / f"level-{level}").read_bytes()
@@ -258,6 +260,12 @@ class Store:
 
     def _check_copy(self, place: Path) -> None:
         check_head_file(place.read_bytes(), self.lineages[place.parent.name])
+
+
+def _may_end_at(lineage: Lineage, record: Record, offset: int) -> bool:
+    """Whether *record* ends at *offset*, or ended there before stubs that are longer moved it on."""
+    moved = any(r.segment == record.segment and r.may_be_longer for r in lineage.records[: record.seq])
+    return offset == record.end or (moved and offset < record.end)
 
 
 def check_manifest(top: Path) -> dict[str, Any]:
