@@ -14,17 +14,21 @@ from support import item
 LINEAGES = [f"lin_{number:016d}" for number in range(3)]
 
 
-def entry_of(seq: int, item_id: str, parents: tuple[str, ...], payload: bytes | None, ts: str = "") -> Entry:
+def entry_of(
+    seq: int, item_id: str, parents: tuple[str, ...], payload: bytes | None, ts: str = "", after: tuple[str, ...] = ()
+) -> Entry:
     raw = msgspec.UNSET if payload is None else msgspec.Raw(payload)
     action = "delete" if payload is None else "update"
     record = Record(2, seq, ts, "w", "who", 1, action, item_type="decision", item_id=item_id, parents=parents,
-                    payload=raw, deleted=payload is None)  # fmt: skip
+                    payload=raw, deleted=payload is None, after=after)  # fmt: skip
     line, leaf = encode_line(record)
     return Entry(record, 0, len(line), leaf)
 
 
-def change(lineage: str, seq: int, item_id: str, parents: tuple[str, ...], payload: bytes | None, ts="") -> Change:
-    found = change_of(entry_of(seq, item_id, parents, payload, ts), lineage, 1, lambda _: b"")
+def change(
+    lineage: str, seq: int, item_id: str, parents: tuple[str, ...], payload: bytes | None, ts="", after=()
+) -> Change:
+    found = change_of(entry_of(seq, item_id, parents, payload, ts, after), lineage, 1, lambda _: b"")
     assert found is not None
     return found
 
@@ -54,4 +58,19 @@ def histories(draw) -> list[Change]:
         made = change(lineage, seq, item_id, tuple(sorted(parents)), payload, f"{draw(st.integers(0, 2))}")
         changes.append(made)
         versions[item_id].append(made.version)
+    return changes
+
+
+@st.composite
+def stated_histories(draw) -> list[Change]:
+    """The same, and records that hold a version once more and say that it comes after others, itself among them."""
+    changes = draw(histories())
+    for _ in range(draw(st.integers(0, 5))):
+        one = draw(st.sampled_from(changes))
+        lineage = draw(st.sampled_from(LINEAGES))
+        versions = sorted({other.version for other in changes})
+        after = tuple(sorted(draw(st.lists(st.sampled_from(versions), unique=True, max_size=2))))
+        seq = 1 + sum(other.lineage == lineage for other in changes)
+        item_id, ts = one.entry.record.item_id, f"{draw(st.integers(0, 2))}"
+        changes.append(change(lineage, seq, item_id, one.parents, one.payload or None, ts, after))
     return changes

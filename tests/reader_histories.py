@@ -160,12 +160,33 @@ def adopt(journal: Journal, dice: random.Random) -> None:
     journal.mutate(place, Writer("adopted from file", "", "", 1))
 
 
+def carry(root: str, other: str, dice: random.Random) -> None:
+    """Git brings a version of another clone, and not what it was made from: it comes after what is held."""
+    item_type = dice.choice(("decision", "plan", "trap"))
+    item_id = item(dice.randrange(3), KINDS[item_type])
+    with open_any(other) as journal:
+        found = journal.get(item_type, item_id)
+    if found is None or len(found.heads) > 1:
+        return
+
+    def place(transaction) -> None:
+        held = transaction.get(item_type, item_id)
+        after = held.heads if held is not None else ()
+        transaction.place("import", item_type, item_id, found.value, found.parents, after=tuple(sorted(after)))
+
+    with open_any(root) as journal:
+        journal.mutate(place, Writer("adopted from file", "", "", 1))
+
+
 def step(roots: list[str], dice: random.Random) -> None:
     """Something that happens in one of the clones."""
     root = dice.choice(roots)
     what = dice.random()
     if what < 0.15:
         exchange(root, dice.choice([one for one in roots if one != root]))
+        return
+    if what > 0.94:
+        carry(root, dice.choice([one for one in roots if one != root]), dice)
         return
     if what < 0.25:  # a process dies as it writes
         try:

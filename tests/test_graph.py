@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph_support import LINEAGES, change, histories
+from graph_support import LINEAGES, change, histories, stated_histories
 from periplus.journal.graph import Growth
 from periplus.journal.index import Index
 from periplus.journal.index_file import NullIndexer
@@ -19,12 +19,25 @@ def folded(changes: list[Change]) -> dict[str, dict[str, tuple[int, str, int]]]:
     heads: dict[str, dict[str, tuple[int, str, int]]] = {}
     for item_id in {one.entry.record.item_id for one in changes}:
         mine = [one for one in changes if one.entry.record.item_id == item_id]
-        parents = {one.version: one.parents for one in mine}
+        stated = {one.version: {*one.parents} for one in mine}
+        for one in mine:
+            stated[one.version] |= {*one.entry.record.after}
 
-        def rev(version: str, parents=parents) -> int:
-            return 1 + max((rev(parent) for parent in parents[version]), default=0) if version in parents else 0
+        def above(version: str, seen: set[str], stated=stated) -> set[str]:
+            for one in stated.get(version, ()):
+                if one not in seen:
+                    seen.add(one)
+                    above(one, seen)
+            return seen
 
-        named = {parent for one in mine for parent in one.parents}
+        counted = {one.version: {*one.parents} for one in mine}
+        for version, names in stated.items():
+            counted[version] |= {name for name in names if version not in above(name, {name})}
+
+        def rev(version: str, counted=counted) -> int:
+            return 1 + max((rev(parent) for parent in counted[version]), default=0) if version in counted else 0
+
+        named = {name for names in counted.values() for name in names}
         for one in sorted(mine, key=lambda one: (one.entry.record.ts, one.lineage, one.entry.record.seq), reverse=True):
             if one.version not in named:
                 heads.setdefault(item_id, {})[one.version] = (rev(one.version), one.lineage, one.entry.record.seq)
@@ -37,7 +50,9 @@ def shown(heads_of) -> dict[str, dict[str, tuple[int, str, int]]]:
     return {item_id: heads for item_id, heads in found.items() if heads}
 
 
-@given(histories(), st.randoms(use_true_random=False), st.integers(0, 14), st.integers(1, 5))
+@given(
+    st.one_of(histories(), stated_histories()), st.randoms(use_true_random=False), st.integers(0, 14), st.integers(1, 5)
+)
 def test_heads_and_revs_do_not_depend_on_the_order_of_records(changes, random, behind, chunk):
     wanted = folded(changes)
     order = changes[:]
@@ -82,7 +97,45 @@ def test_a_circle_of_forged_versions_ends():
     growth = Growth(_Nothing())
     for version, parent in ("ab", "bc", "ca", "ab"):
         growth.add(change(LINEAGES[0], 1, item(1), (parent * 64,), b"{}")._replace(version=version * 64))
-    assert not growth.heads(("decision", item(1)), [])
+    assert growth.entities["decision", item(1)].is_circular
+
+
+def test_versions_that_are_each_others_parents_are_all_heads_until_one_names_them():
+    """In index and overlay, wherever the circle is closed."""
+    forged = [
+        change(LINEAGES[0], seq, item(1), (parent * 64,), b"{}")._replace(version=version * 64)
+        for seq, (version, parent) in enumerate(("ab", "bc", "ca", "dd", "ed"), 1)
+    ]
+    for behind in range(len(forged) + 1):
+        index = Index(None, "", NullIndexer())
+        index.begin_write()
+        for one in forged[:behind]:
+            index.apply([(one.entry, one)], one.lineage, 1)
+        later = forged[behind:]
+        index.apply(((one.entry, one) for one in later), LINEAGES[0], 1)
+        heads = {head.version[0]: head.rev for head in index.heads("decision", item(1))}
+        assert heads == {"a": 1, "b": 1, "c": 1, "e": 2}
+        assert {row.version[0]: row.rev for row in index.records("1", (), -1)} == heads | {"d": 1}
+        above = change(LINEAGES[1], 1, item(1), ("a" * 64, "b" * 64, "c" * 64, "e" * 64), b"{}")
+        overlay = Overlay(index, lambda _: b"")
+        overlay.add(above.entry, LINEAGES[1], 1)
+        assert [(head.version, head.rev) for head in overlay.heads_of("decision", item(1))] == [(above.version, 3)]
+        index.apply([(above.entry, above)], LINEAGES[1], 1)
+        assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == [(above.version, 3)]
+        index.close()
+
+
+def test_a_circle_of_thousands_is_settled_without_recursion():
+    chain = [change(LINEAGES[0], 1, item(1), (), b"{}")]
+    for seq in range(2, 3_000):
+        chain.append(change(LINEAGES[0], seq, item(1), (chain[-1].version,), b'{"a":%d}' % seq))
+    closing = change(LINEAGES[1], 1, item(1), (), b"{}", after=(chain[-1].version,))
+    index = Index(None, "", NullIndexer())
+    index.begin_write()
+    index.apply(((one.entry, one) for one in chain), LINEAGES[0], 1)
+    index.apply([(closing.entry, closing)], LINEAGES[1], 1)
+    assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == [(chain[-1].version, 2_999)]
+    index.close()
 
 
 def test_a_parent_that_comes_late_raises_all_that_descend_from_it():

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,13 @@ def graph(versions: dict[str, list[Record]]) -> dict[str, Version]:
         found[version] = Version(version, speaks, edges=edges, parents=tuple(speaks.body.get("parents", ())))
     for edge in [edge for version in found.values() for edge in version.edges]:
         found.setdefault(edge, Version(edge))
+    hashed = {
+        version: frozenset(p for r in records for p in r.body.get("parents", ()))
+        for version, records in versions.items()
+    }
+    if any(r.is_stub or "after" in r.body for records in versions.values() for r in records):
+        _break_circles(found, lambda version, edge: edge not in hashed[version])
+        _break_circles(found, lambda version, edge: True)
 
     @functools.cache
     def rev(version: str) -> int:
@@ -126,6 +133,27 @@ def graph(versions: dict[str, list[Record]]) -> dict[str, Version]:
     for version in sorted(found.values(), key=lambda v: _order(v.record)):
         version.rev = rev(version.id)
     return found
+
+
+def _break_circles(found: dict[str, Version], is_weak: Callable[[str, str], bool]) -> None:
+    """Weak edges between versions that descend from each other count for nothing."""
+    above = {version: _above(found, version) for version in found}
+    for version, one in found.items():
+        one.edges = frozenset(
+            edge for edge in one.edges if not (is_weak(version, edge) and (edge == version or version in above[edge]))
+        )
+
+
+def _above(found: dict[str, Version], version: str) -> set[str]:
+    """What a version descends from, by all edges."""
+    seen: set[str] = set()
+    left = list(found[version].edges)
+    while left:
+        one = left.pop()
+        if one not in seen:
+            seen.add(one)
+            left += found[one].edges
+    return seen
 
 
 def _order(record: Record | None) -> tuple[str, int]:

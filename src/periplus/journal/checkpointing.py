@@ -159,7 +159,7 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         newest = next(usable_checkpoints(journal), None)
         if limit < 1 or (newest is not None and limit <= newest.header.seq + 1):  # the one record tells of it
             return None
-        scratch = Index.scratch(journal.store_id)
+        scratch = Index.scratch(journal.store_id, journal.view)
         try:
             scratch.begin_write()
             load_journal(journal, scratch, {journal.lineage: limit}, is_for_heads=True)

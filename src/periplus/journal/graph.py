@@ -35,7 +35,7 @@ class Base(Protocol):
 class EntityGrowth:
     """What changes added to one entity."""
 
-    __slots__ = ("children", "gone", "heads", "raised", "revs")
+    __slots__ = ("children", "gone", "heads", "is_circular", "raised", "revs")
 
     def __init__(self) -> None:
         self.revs: dict[str, int] = {}  # of versions that were added, or whose rev rose
@@ -43,6 +43,7 @@ class EntityGrowth:
         self.gone: set[str] = set()  # parents of what was added
         self.children: dict[str, list[str]] = {}
         self.raised: set[str] = set()  # whose rev rose: the base may hold them, also where they were added once more
+        self.is_circular = False  # what was added closed a circle: see ``circles``
 
 
 class Growth:
@@ -67,8 +68,10 @@ class Growth:
                 children.append(version)
             found.gone.add(parent)
             found.heads.pop(parent, None)
-        rev = max(1 + highest, found.revs.get(version, 0))
-        found.revs[version] = rev
+        held = self._rev(key, found, version)  # another record that holds it may say that it comes after others
+        rev = found.revs[version] = max(1 + highest, held)
+        if 0 < held < rev:
+            found.raised.add(version)
         added = found.children.get(version)
         below = self._base.children_of(*key, version) if self._has_edges else []
         if added or below:
@@ -98,7 +101,8 @@ class Growth:
         """Hand the rev of ``top`` on to its descendants.
 
         A version is taken up when all its parents that rose have their rev: in the order of the old ones, in which a
-        child comes after its parents. So each is taken up once, and a circle, which only forgery can make, ends.
+        child comes after its parents. So each is taken up once. A circle ends where it began, and is noted: whoever
+        has all versions settles it (``circles``).
         """
         done: set[str] = set()
         old: dict[str, int] = {}
@@ -115,7 +119,9 @@ class Growth:
                 revs[child] = found.revs[child]
             for child, rev in revs.items():
                 now = found.revs.get(child, rev)
-                if now < least and child not in done:
+                if now < least and child in done:
+                    found.is_circular = True
+                elif now < least:
                     found.revs[child] = least
                     found.raised.add(child)
                     heappush(queue, (old.setdefault(child, now), child))

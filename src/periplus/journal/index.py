@@ -24,7 +24,10 @@ __all__ = [
 import os
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from periplus.base.disks import is_room_for_maps
 from periplus.base.tuples import NamedTuple
@@ -54,6 +57,7 @@ _HEAD_COLUMNS: Final = (
     "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
 )
 _HEADS_OF: Final = f"SELECT {_HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?"  # noqa: S608 - a constant
+_CIRCLE: Final = "circle "  # names in ``meta``, with type and id behind it
 _HAS_HEAD: Final = "SELECT 1 FROM heads WHERE item_type = ? AND item_id = ? LIMIT 1"
 # Of several records that hold one version the same one speaks for it, whichever came first: see graph.is_before.
 _PUT_HEAD: Final = """
@@ -161,9 +165,9 @@ class Index:
         return self._in_memory()
 
     @classmethod
-    def scratch(cls, store: str) -> Index:
+    def scratch(cls, store: str, view: View) -> Index:
         """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
-        found = cls(None, store, NullIndexer())
+        found = cls(None, store, NullIndexer(), view)
         found.db.close()
         found.db = make_tables(connect(""), found._identity, found._indexer)
         return found
@@ -256,6 +260,11 @@ class Index:
         where = "version = ? AND version <> '' AND item_type = ? AND item_id = ? ORDER BY lineage, seq"
         return self.records(where, (version, item_type, item_id), -1)
 
+    def versions_of(self, item_type: str, item_id: str) -> list[IndexedRecord]:
+        """The records that hold versions of this entity."""
+        where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
+        return self.records(where, (item_type, item_id), -1)
+
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         return node_of(self.versions(item_type, item_id, version))
 
@@ -300,6 +309,9 @@ class Index:
             " WHERE parent = ? AND item_type = ? AND item_id = ?",
             (version, item_type, item_id),
         ).fetchall()
+
+    def child_versions(self, item_type: str, item_id: str, version: str) -> list[str]:
+        return [child for child, _ in self.children_of(item_type, item_id, version)]
 
     def file_row(self, item_type: str, item_id: str) -> FileRow | None:
         row = self.db.execute(
@@ -399,6 +411,7 @@ class Index:
         rows = (_row(entry, version, lineage, segment, growth) for entry, version in known)
         self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
         self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
+        self._settle_circles(growth)
         self._apply_heads(growth)
         if has_floors:
             for key in growth.entities:
@@ -415,6 +428,24 @@ class Index:
         rows = [head._replace(parents=_joined(head.parents)) for head in heads]  # type: ignore[arg-type]  # as the column holds it
         self.db.executemany("DELETE FROM heads WHERE item_type = ? AND item_id = ?", [row[:2] for row in rows])
         self.db.executemany(_PUT_HEAD, rows)
+
+    def _settle_circles(self, growth: Growth) -> None:
+        """Where versions name each other in a circle it takes all of the entity's to say what holds."""
+        known = self.circular()
+        for key, found in growth.entities.items():
+            if not found.is_circular and key not in known:
+                continue
+            from periplus.journal.circles import settle
+
+            if self.has_floors:
+                raise HistoryNeededError
+            self.set_meta(_CIRCLE + msgspec.json.encode(key).decode(), "")
+            settle(found, self.versions_of(*key), partial(self.child_versions, *key), self.view.payload_at)
+
+    def circular(self) -> set[tuple[str, str]]:
+        """Type and id of the entities some of whose versions name each other in a circle."""
+        rows = self.db.execute("SELECT name FROM meta WHERE name GLOB ?", (_CIRCLE + "*",))
+        return {msgspec.json.decode(row[0][len(_CIRCLE) :], type=tuple[str, str]) for row in rows}
 
     def _apply_heads(self, growth: Growth) -> None:
         execute_all = self.db.executemany
@@ -471,6 +502,7 @@ class Index:
         """Empty what is filled from records, within the transaction at hand: the rebuild from zero begins here."""
         for name in ("watermarks", "records", "edges", "heads", "floors", "kept_keys"):
             self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
+        self.db.execute("DELETE FROM meta WHERE name GLOB ?", (_CIRCLE + "*",))
 
     # -- what lies before a checkpoint ---------------------------------------------------------------------------------
 

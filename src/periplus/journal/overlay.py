@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.index import SEVERAL_MAX, Index, IndexedRecord, node_of, payload_of
+from periplus.journal.index import SEVERAL_MAX, HistoryNeededError, Index, IndexedRecord, node_of, payload_of
 from periplus.journal.native import APPEND
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, entity_of_head, is_sound_change
@@ -159,7 +159,7 @@ class Overlay:
         """Whether a version that is held names this one, held or not, as a parent."""
         self._fold((item_type, item_id))
         found = self._grown.get((item_type, item_id))
-        is_new = found is not None and version in found.gone
+        is_new = found is not None and version in found.children
         return is_new or bool(self._index.children_of(item_type, item_id, version))
 
     def shown(self, item_type: str, heads: list[Head]) -> Entity | None:
@@ -190,6 +190,7 @@ class Overlay:
 
     def _fold(self, key: tuple[str, str]) -> None:
         waiting = self._waiting.get(key)
+        is_touched = bool(waiting)
         while waiting:
             change = self._change(waiting[0])
             if change is not None:
@@ -198,7 +199,30 @@ class Overlay:
                 self._growth.add(change)
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
             del waiting[0]  # not before: whoever is interrupted does it once more, which changes nothing
+        if is_touched and (
+            key in self._circular or ((found := self._grown.get(key)) is not None and found.is_circular)
+        ):
+            self._settle(key)
         self._waiting.pop(key, None)
+
+    @cached_property
+    def _circular(self) -> set[tuple[str, str]]:
+        return self._index.circular()
+
+    def _settle(self, key: tuple[str, str]) -> None:
+        from periplus.journal.circles import settle
+
+        if self.has_floors:
+            raise HistoryNeededError
+        found = self._grown[key]
+        found.is_circular = True
+        added = [record for (*of, _), records in self._records.items() if tuple(of) == key for record in records]
+        settle(
+            found,
+            [*self._index.versions_of(*key), *added],
+            lambda version: [*self._index.child_versions(*key, version), *found.children.get(version, ())],
+            self._index.view.payload_at,
+        )
 
     def _change(self, one: _Waiting) -> Change | None:
         return change_of(one.entry, one.lineage, one.segment, self._load, one.version or "")

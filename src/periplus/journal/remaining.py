@@ -34,7 +34,7 @@ def index_with_history(journal: Journal) -> Index:
 
 
 def _remaining(journal: Journal) -> Index:
-    found = Index.scratch(journal.store_id)
+    found = Index.scratch(journal.store_id, journal.view)
     found.begin_write()
     for lineage in journal.lineages():
         for chunk in journal.reader(lineage).read_from(START, salvage=True):

@@ -170,9 +170,11 @@ class Change(NamedTuple):
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The versions that it descends from: its parents, and those that it is known to come after."""
+        """The versions that it descends from: its parents, and those that it is known to come after; never itself."""
         after = self.entry.record.after
-        return (*self.parents, *after) if after else self.parents
+        if not after and self.version not in self.parents:
+            return self.parents
+        return tuple([version for version in (*self.parents, *after) if version != self.version])
 
 
 def change_of(

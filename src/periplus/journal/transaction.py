@@ -217,9 +217,10 @@ class Transaction:
         payload: bytes | None, summary: str, after: tuple[str, ...] = (),
     ) -> str:  # fmt: skip
         """Take up a version of the entity that has these ``heads``; gives its id."""
-        parents, after = tuple(sorted(parents)), tuple(sorted(after))
+        parents = tuple(sorted(parents))
         deleted = payload is None
         version = version_id(item_type, item_id, deleted=deleted, payload=payload, parents=parents)
+        after = tuple(sorted(one for one in after if one != version))
         draft = Draft(action, item_type, item_id, parents, payload, deleted, _line(summary), version, after)
         self.drafts.append(draft)
         self._latest[item_type, item_id] = (draft, heads)

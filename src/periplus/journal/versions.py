@@ -112,6 +112,20 @@ class Versions:
                 todo += [parent for parent in self.parents(version) if parent in self.records]
         return found
 
+    def heads_among(self, held: set[str]) -> set[str]:
+        """The heads where just these versions are held: those that no other of them descends from."""
+        from periplus.journal.circles import ranks
+
+        parents = {
+            version: {one for one in self.parents(version) if one in held and one != version} for version in held
+        }
+        names = {version: set(named) for version, named in parents.items()}
+        for version in held:
+            for child in self._journal.index.child_versions(self.item_type, self.item_id, version):
+                if child in held and child != version:
+                    names[child].add(version)
+        return ranks(parents, names)[1]
+
     def shown(self, versions: Iterable[str]) -> Entity | None:
         """The entity as these versions show it if they are its heads; None where none of them is held."""
         heads = [head for version in sorted(versions) if (head := self.head(version)) is not None]
@@ -170,8 +184,7 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
             f"{item_id} was not there at record {seq:,}",
             mend=f"Its first record there is {first:,}." if first else f"{lineage} never wrote it: see `periplus log --lineage all --id {item_id}`.",
         )  # fmt: skip
-    superseded = {parent for version in held for parent in versions.parents(version)}
-    entity = versions.shown(held - superseded)
+    entity = versions.shown(versions.heads_among(held))
     assert entity is not None
     if entity.deleted:
         raise NotFoundError(f"{item_id} had been deleted at record {seq:,}",
