@@ -44,7 +44,10 @@ def test_a_backup_brings_records_back(shell, tmp_path):
     good = path.read_bytes()
     path.write_bytes(good[:500])
     (shell.folder / ".periplus/index.sqlite").unlink()
-    shell("doctor", "--repair", code=3)
+    told = shell("doctor", "--repair", code=3).out
+    assert "`periplus doctor --repair --from PATH`" in told
+    assert "`periplus doctor --repair`" not in told  # which was just done
+    assert "`periplus doctor --repair`" in shell("doctor", code=3).out
     document = shell.json("doctor", "--repair", "--from", tmp_path / "backup")
     assert document.sound
     assert len([one for one in document.mended if one.what == "restored from a copy"]) == 5

@@ -227,6 +227,7 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> lis
 def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> int:
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
+    from periplus.journal.doctor import unrepaired
 
     rescued = _rescued(face, arguments, sources)
     try:
@@ -240,6 +241,8 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> i
         found = project.examine(face.progress("checking"))
         root = project.root
     face.clear_progress()
+    if arguments.repair:
+        found = found._replace(problems=[unrepaired(problem) for problem in found.problems])
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
     problems += [ProblemOut("note", what, path, -1, 0, "") for what, path in _hook_notes(face, os.path.dirname(root))]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]

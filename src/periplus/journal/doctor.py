@@ -14,6 +14,7 @@ __all__ = [
     "Severity",
     "examine",
     "no_references",
+    "unrepaired",
 ]
 
 import os
@@ -62,6 +63,10 @@ _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is serv
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
 _BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
+_REPAIRED: Final = (
+    "Nothing that was looked at has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
+    " `periplus export --damaged FILE` saves what is left."
+)
 
 
 class Problem(NamedTuple):
@@ -84,6 +89,11 @@ class Examination(NamedTuple):
         """0 sound, 1 something to look at, 3 acknowledged data is affected."""
         severities = {problem.severity for problem in self.problems}
         return 3 if "error" in severities else 1 if "warning" in severities else 0
+
+
+def unrepaired(problem: Problem) -> Problem:
+    """``problem`` as it is told where a repair was just made: that it is to be made is no advice any more."""
+    return problem._replace(mend=_REPAIRED) if problem.mend == _REPAIR else problem
 
 
 class _Findings:
