@@ -26,7 +26,7 @@ from periplus.base.files import Files
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
-INDEX_VERSION: Final = 4
+INDEX_VERSION: Final = 5
 _TRIES: Final = 200
 _TRY_S: Final = 0.005
 _SCHEMA: Final = """
