@@ -490,6 +490,10 @@ def test_a_session_that_cannot_be_one_does_not_stop_the_others(place, tmp_path):
     with opened(place) as project:
         assert steps(project) >= 2
         assert not project.hooks.has_events
+        (note,) = [note for note in project.hooks.notes() if "put away" in note.what]
+    (kept,) = (place / ".periplus/hooks/spool/aside").iterdir()
+    assert json.loads(kept.read_bytes())["session"] == " "
+    assert os.fspath(kept.parent) in note.what
 
 
 def test_the_project_is_the_one_that_the_agent_was_started_for(place, tmp_path):

@@ -113,7 +113,9 @@ class ProjectHooks:
                 if group is None:
                     break
                 doubles = self._doubles()
-                events = doubles.without(self._read(group.names))
+                read = self._read(group.names)
+                names = {id(event): name for name, event in read}
+                events = doubles.without([event for _, event in read])
                 by_session: dict[tuple[str, str, str], list[HookEvent]] = {}
                 for event in events:
                     by_session.setdefault((event.agent, event.session, event.writer), []).append(event)
@@ -121,12 +123,11 @@ class ProjectHooks:
                     try:
                         trails.update(dict.fromkeys(self._take(told, group.key, patience_s)))
                     except (UsageError, RefusedError) as error:
-                        read_settings(
-                            self._project.journal.layout
-                        )  # raises where the store, not what was told, is to blame
-                        self.note(
-                            told[0].name, f"{len(told):,} events of session {told[0].session} were put away: {error}"
-                        )
+                        # It raises where the store, not what was told, is to blame.
+                        read_settings(self._project.journal.layout)
+                        aside = [self.spool.set_aside(names[id(event)]) for event in told]
+                        what = f"{len(told):,} events of session {told[0].session} were put away: {error}"
+                        self.note(told[0].name, f"{what} (kept in {os.path.dirname(aside[0])})")
                 count += len(events)
                 doubles.save()
                 self.spool.finish(group)
@@ -141,13 +142,13 @@ class ProjectHooks:
             os.path.join(self._folder, "recent"), journal.files, lambda event: is_told_by_another(journal, event)
         )
 
-    def _read(self, names: Sequence[str]) -> list[HookEvent]:
+    def _read(self, names: Sequence[str]) -> list[tuple[str, HookEvent]]:
         found = []
         for name in names:
             try:
                 data = self.spool.read(name)
                 if data:
-                    found.append(decode_event(data))
+                    found.append((name, decode_event(data)))
             except FormatError as error:
                 self.note("take in", f"{error} (kept as {self.spool.set_aside(name)})")
         return found
