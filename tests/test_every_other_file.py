@@ -111,7 +111,7 @@ def test_the_list_of_what_is_taken_in_is_as_it_was_written_or_told(tmp_path):
         spool.leave(b'{"n":%d}' % number, number)
     group = spool.begin(2, 1 << 20)
     assert len(group.names) == 2
-    spool.leave(b"later", 1)  # before the second one: a list that was made anew would be another
+    spool.leave(b"later", 1, mark="0")  # before the second one: a list that was made anew would be another
     path = tmp_path / "group"
     data = path.read_bytes()
     for at in range(len(data)):
