@@ -205,6 +205,7 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import NotFoundError
 
     with face.open(allow_secrets=arguments.insist) as project:
+        project.look_if_due()
         project.journal.refresh()
         for one in arguments.ids:
             found = project.journal.find(one)

@@ -360,6 +360,7 @@ class Project:
         """
         from periplus.journal.versions import Versions, entity_at, find_ever
 
+        self.look_if_due()
         entity = entity_at(self.journal, *find_ever(self.journal, reference), seq, lineage)
         held = Versions(self.journal, entity.item_type, entity.item_id).ancestors(entity.heads)
         return entity, [record for record in self.history(entity) if record.version in held]

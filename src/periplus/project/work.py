@@ -65,6 +65,11 @@ class ProjectWork:
             return escaped(before) + inside[len(before) :]
         return inside
 
+    def _up_to_date(self) -> None:
+        """What is written stands on what others wrote, and on what git or a person brought in the files."""
+        self._project.look_if_due()
+        self._journal.refresh()
+
     def _from(self, cwd: str) -> str:
         """Where paths are typed: ``cwd``, or the project's folder for who is not in the project at all."""
         folder = self._project.folder
@@ -143,6 +148,7 @@ class ProjectWork:
         """Write a plan with its steps, all or nothing. Raises UsageError for steps that would wait for each other."""
         from periplus.memory.plans import make_plan
 
+        self._up_to_date()
         return make_plan(
             self._journal, self._project.writer, text, steps, rationale=rationale, priority=priority, after=after, tags=tags,
             key=key,
@@ -152,12 +158,14 @@ class ProjectWork:
         """Write more steps of a plan. Raises NotFoundError, UsageError, RefusedError for a closed plan."""
         from periplus.memory.plans import add_steps
 
+        self._up_to_date()
         return add_steps(self._journal, self._project.writer, plan, steps, key=key)
 
     def plans(self) -> list[tuple[Entity, list[Entity]]]:
         """The open plans with their steps, the most urgent first."""
         from periplus.memory.plans import open_plans, steps_of
 
+        self._project.look_to_answer()
         return [(plan, steps_of(self._journal, plan.item_id)) for plan in open_plans(self._journal)]
 
     def plan(self, reference: str) -> tuple[Entity, list[Entity]]:
@@ -165,7 +173,7 @@ class ProjectWork:
         from periplus.base.errors import NotFoundError
         from periplus.memory.plans import steps_of
 
-        self._journal.refresh()
+        self._up_to_date()
         found = self._journal.find(reference)
         if found.item_type != "plan":
             raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan", mend="See `periplus plan list`.")
@@ -175,6 +183,7 @@ class ProjectWork:
         """The steps that can be started now, the most urgent first."""
         from periplus.memory.plans import ready_steps
 
+        self._project.look_to_answer()
         return ready_steps(self._journal, plan)
 
     def waits_for(self, step: Entity) -> list[str]:
@@ -187,6 +196,7 @@ class ProjectWork:
         """Take the next ready step, or one by its id, with a claim for it; None where nothing is ready."""
         from periplus.memory.plans import take_step
 
+        self._up_to_date()
         return take_step(self._journal, self._project.writer, plan=plan, step=step, ttl_s=ttl_s, key=key)
 
     # -- handoffs, mail, sessions ---------------------------------------------------------------------------------------
@@ -195,6 +205,7 @@ class ProjectWork:
         """Pass on the state of work; ``corrects`` is the handoff that this one replaces."""
         from periplus.memory.handoffs import write_handoff
 
+        self._up_to_date()
         return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key)
 
     def accept_handoff(self, reference: str, *, key: str = "", force: bool = False) -> Entity:
@@ -269,7 +280,7 @@ class ProjectWork:
         self, reference: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
     ) -> Changed:
         """Set fields of an entity; None takes one away. Raises UsageError for what may not be set, ConflictError by ``expect``."""
-        self._journal.refresh()
+        self._up_to_date()
         root = self._project.folder
         from periplus.memory.lifecycle import update
 
@@ -279,7 +290,7 @@ class ProjectWork:
         self, references: Sequence[str], state: str, *, reason: str = "", force: bool = False, key: str = ""
     ) -> Changed:
         """Bring entities into a state; ``force`` also for work that somebody else does now."""
-        self._journal.refresh()
+        self._up_to_date()
         from periplus.memory.lifecycle import change_state
 
         return change_state(
@@ -290,7 +301,7 @@ class ProjectWork:
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         """Say something anew in place of an entity, which it supersedes. See ``memory.lifecycle``."""
-        self._journal.refresh()
+        self._up_to_date()
         from periplus.memory.lifecycle import evolve
 
         return evolve(
@@ -301,7 +312,7 @@ class ProjectWork:
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         """Say one thing in place of several entities of one type."""
-        self._journal.refresh()
+        self._up_to_date()
         from periplus.memory.lifecycle import merge
 
         return merge(
@@ -310,14 +321,14 @@ class ProjectWork:
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
         """Say several things in place of one entity."""
-        self._journal.refresh()
+        self._up_to_date()
         from periplus.memory.lifecycle import split
 
         return split(self._journal, self._project.writer, reference, texts, ground=self._project.ground(), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
         """Say how an entity is related to another."""
-        self._journal.refresh()
+        self._up_to_date()
         from periplus.memory.lifecycle import link
 
         return link(self._journal, self._project.writer, reference, kind, target, key=key)
