@@ -393,8 +393,9 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
         stale, standing = ground.stale(entity), ground.told(entity)
+        later = [one.item_id for one in project.successors(entity)] if arguments.at is None else []
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing))
+    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -414,6 +415,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {'':11} {visible(line)}"
         for one in standing:
             yield f"  {paint.warn}stale{paint.end}       {visible(one)}"
+        if later:
+            yield f"  {'superseded by':13} {', '.join(visible(one) for one in later)}"
         yield "history"
         width = max((len(seq_shown(record, own)) for record in records), default=0)
         for record in records:

@@ -55,7 +55,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
     result = ReviewOut(
         [
             DueOut(one.entity.item_type, one.entity.item_id, str(one.entity.value.get("text", "")), list(one.stale),
-                   list(one.moved), one.expired, one.check.words() if one.check else "", one.command)
+                   list(one.moved), one.expired, one.check.words() if one.check else "", one.command,
+                   sorted({r.item_id for said in one.rivals for r in said.rivals} - {one.entity.item_id}))
             for one in due
         ]
     )  # fmt: skip
@@ -73,6 +74,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}expired{paint.end} {visible(one.expired[:16])}"
             if one.check:
                 yield f"  {paint.warn}{visible(one.check)}{paint.end}"
+            for rival in one.rivals:
+                yield f"  {paint.warn}apart{paint.end}: another clone put {visible(rival)} in place of the same thing"
             yield f"  {paint.dim}{one.command}{paint.end}"
         if not result.due:
             yield "Nothing is stale, expired or fails its check."

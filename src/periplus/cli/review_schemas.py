@@ -11,7 +11,8 @@ import msgspec
 
 class DueOut(msgspec.Struct):
     """Something to look at: ``stale`` and ``moved`` in words, ``expired`` since when, ``check`` where its last run failed; the
-    ``command`` to type when it still holds.
+    ``command`` to type when it still holds, or that settles it. ``rivals`` are the ids of what other clones put in place of what it
+    supersedes.
     """
 
     type: str
@@ -22,6 +23,7 @@ class DueOut(msgspec.Struct):
     expired: str
     check: str
     command: str
+    rivals: list[str] = []
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):

@@ -97,7 +97,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
     the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
     ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
-    are the ids of the runs that are recorded now, or were left.
+    are the ids of the runs that are recorded now, or were left. ``apart`` are ids in whose place clones that wrote apart put
+    different things.
     """
 
     root: str
@@ -120,6 +121,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     others: dict[str, int] = {}
     checkpoint_due: bool = False
     unsealed: list[str] = []
+    apart: list[str] = []
 
 
 class RivalOut(msgspec.Struct):
@@ -243,13 +245,14 @@ class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
 
 
 class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
-    """``at`` is the record as of which it is shown, 0 for the present."""
+    """``at`` is the record as of which it is shown, 0 for the present. ``superseded_by`` are the ids of what says that it stands in its place."""
 
     entity: EntityOut
     stale: list[str]
     history: list[RecordOut]
     at: int
     standing: list[str] = []
+    superseded_by: list[str] = []
 
 
 class GapOut(msgspec.Struct):
@@ -580,10 +583,19 @@ class WaitingOut(msgspec.Struct):
     direction: str
 
 
+class RivalryOut(msgspec.Struct):
+    """``rivals`` each stand in place of ``old``; ``command`` settles it, once it has a text."""
+
+    old: str
+    rivals: list[str]
+    command: str
+
+
 class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
     others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
-    what would come or go if the settings here and there named the same stores.
+    what would come or go if the settings here and there named the same stores. ``apart`` is said anew in several ways, by clones
+    that wrote apart.
     """
 
     place: str
@@ -596,6 +608,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     candidates: list[str]
     skipped: list[SkippedOut]
     waiting: list[WaitingOut]
+    apart: list[RivalryOut] = []
 
 
 class SeenOut(msgspec.Struct):

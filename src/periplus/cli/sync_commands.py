@@ -47,7 +47,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _sync(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.schemas import RefusalOut, SkippedOut, SyncOut, TransferOut, WaitingOut
+    from periplus.cli.schemas import RefusalOut, RivalryOut, SkippedOut, SyncOut, TransferOut, WaitingOut
 
     if not arguments.where or arguments.where.startswith("-"):
         raise UsageError(f"{arguments.where!r} is no place to sync with", mend="See `periplus sync --help`.")
@@ -74,6 +74,7 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         list(recorded.written) if recorded is not None else [],
         [SkippedOut(one.item_type, one.item_id, one.reason) for one in recorded.skipped] if recorded is not None else [],
         [WaitingOut(*one) for one in report.waiting],
+        [RivalryOut(one.old, [rival.item_id for rival in one.rivals], one.command) for one in done.rivalries],
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -96,6 +97,10 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         for kind, item in report.conflicts:
             see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
             yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
+        for rivalry in done.rivalries:
+            ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
+            yield f"{paint.warn}apart{paint.end}     {ids} both stand in place of {visible(rivalry.old)}"
+            yield f"          {visible(rivalry.command)}"
         yield from _waiting(face, report)
         for refusal in refusals:
             yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"

@@ -12,6 +12,7 @@ rows are in the order of time whatever the order in which they came, and the new
 from __future__ import annotations
 
 __all__ = [
+    "SUPERSEDES",
     "TABLES",
     "MemoryIndexer",
     "Pending",
@@ -19,6 +20,7 @@ __all__ = [
     "document_row",
     "kind_token",
     "links_of",
+    "supersedes_of",
     "text_digest",
     "touched_rows",
     "words_row",
@@ -74,12 +76,14 @@ CREATE INDEX replaced_by_item ON replaced (item_type, item_id);
 CREATE TABLE links (field TEXT NOT NULL, value TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL,
     PRIMARY KEY (item_type, field, value, item_id)) WITHOUT ROWID;
 CREATE INDEX links_by_item ON links (item_type, item_id);
+CREATE INDEX links_by_value ON links (field, value);
 CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id))
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 7
+_VERSION: Final = 8
+SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
 _MERGED_FROM: Final = 4_000
 _MERGED_SHARE: Final = 4
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
@@ -94,14 +98,28 @@ def text_digest(item_type: str, text: str) -> bytes:
 
 def links_of(entity: Entity) -> list[tuple[str, str]]:
     """The fields of an entity by which it is found, with what they hold."""
+    relations = [(SUPERSEDES, target) for target in supersedes_of(entity)]
     row = MEMORY_TYPES.get(entity.item_type)
     if row is None or not row.linked:
-        return []
+        return relations
     value = entity.value
     found = [(field, held) for field in sorted(row.linked) if isinstance(held := value.get(field, ""), str)]
-    if not row.old_states:
-        return found
-    return [(field, row.old_states.get(held, held) if field == "state" else held) for field, held in found]
+    if row.old_states:
+        found = [(field, row.old_states.get(held, held) if field == "state" else held) for field, held in found]
+    return found + relations
+
+
+def supersedes_of(entity: Entity) -> list[str]:
+    """The ids of what an entity says that it supersedes, each once."""
+    relations = entity.value.get("relations")
+    if not isinstance(relations, list):
+        return []
+    said = [
+        one["target"]
+        for one in relations
+        if isinstance(one, dict) and one.get("kind") == SUPERSEDES and "target" in one
+    ]
+    return sorted({target for target in said if isinstance(target, str)})
 
 
 def kind_token(kind: str) -> str:

@@ -22,6 +22,7 @@ from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
 from periplus.memory.recall import bring_up_to_date
+from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
 
 _SAFE: Final = "Nothing was written."
@@ -29,16 +30,21 @@ _AT_ONCE: Final = 200
 
 
 class Due(NamedTuple):
-    """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed."""
+    """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed; ``rivals``
+    where another clone put something else in place of what it supersedes.
+    """
 
     entity: Entity
     stale: tuple[str, ...]
     moved: tuple[str, ...]
     expired: str
     check: CheckResult | None
+    rivals: tuple[Rivalry, ...] = ()
 
     @property
     def command(self) -> str:
+        if self.rivals:
+            return self.rivals[0].command
         if self.check is not None and not (self.stale or self.moved or self.expired):
             return f"periplus probe {self.entity.item_id}"
         return f"periplus confirm {self.entity.item_id}"
@@ -49,8 +55,16 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
     found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
+    apart: dict[tuple[str, str], list[Rivalry]] = {}
+    entities: dict[tuple[str, str], Entity] = {}
+    for rivalry in rivalries(journal):
+        for one in rivalry.rivals:
+            apart.setdefault((one.item_type, one.item_id), []).append(rivalry)
+            entities[one.item_type, one.item_id] = one
+    told = [due._replace(rivals=tuple(apart.pop((due.entity.item_type, due.entity.item_id), ()))) for due in found]
+    told += [Due(entities[key], (), (), "", None, tuple(rivals)) for key, rivals in apart.items()]
     rows = rows_of(journal.types)
-    return sorted(found, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
+    return sorted(told, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
 
 
 def confirm(

@@ -34,11 +34,13 @@ class Status(NamedTuple):
     others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
     is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
     unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
+    apart: tuple[str, ...] = ()  # in whose place clones that wrote apart put different things
     mend: str = ""  # what the damage asks for, where that is not `periplus doctor`
 
 
 def status_of(project: Project) -> Status:
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+    from periplus.memory.successors import rivalries
 
     journal = project.journal
     files = project.look(everywhere=True)
@@ -68,6 +70,7 @@ def status_of(project: Project) -> Status:
         tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
         bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
         tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
+        tuple(one.old for one in rivalries(journal)),
         mend,
     )
 

@@ -22,6 +22,7 @@ from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
+from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ Progress = Callable[[int, int], None]
 
 
 class Synced(NamedTuple):
-    """``recorded`` is None where it was a clone of this project, not another one."""
+    """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart."""
 
     report: SyncReport
     recorded: Recorded | None
+    rivalries: tuple[Rivalry, ...] = ()
 
 
 def sync_project(
@@ -69,7 +71,8 @@ def sync_project(
         else:
             if report.refusals and _is_renewed(other):
                 report = exchange()
-    return Synced(report, None)
+    is_new = not dry_run and any(one.records for one in report.transfers)
+    return Synced(report, None, tuple(rivalries(project.journal)) if is_new else ())
 
 
 def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
