@@ -382,6 +382,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
+    from periplus.memory.successors import successors
 
     with face.open() as project:
         if arguments.at is None:
@@ -393,7 +394,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
         stale, standing = ground.stale(entity), ground.told(entity)
-        later = [one.item_id for one in project.successors(entity)] if arguments.at is None else []
+        later = [one.item_id for one in successors(project.journal, entity.item_id)] if arguments.at is None else []
         face.warn(project.journal.damage)
     result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later)
 

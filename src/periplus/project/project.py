@@ -382,12 +382,6 @@ class Project:
             return plan_undo(self.journal, seqs=seqs, session=session, lineage=lineage)
         return undo(self.journal, self.writer, seqs=seqs, session=session, lineage=lineage, key=key)
 
-    def successors(self, entity: Entity) -> list[Entity]:
-        """What is said to supersede ``entity``, by id."""
-        from periplus.memory.successors import successors
-
-        return successors(self.journal, entity.item_id)
-
     def history(self, entity: Entity) -> list[IndexedRecord]:
         """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""
         from periplus.journal.history import of_entity
