@@ -31,6 +31,22 @@ class Done(NamedTuple):
         return self.out.splitlines()
 
 
+def read_to_the_end(terminal):
+    """What is said at a terminal until nobody is left at its other side. Linux looks for what was written before it looks whether
+    somebody is there: what was written in between, and then the end, is had by the read after the one that failed.
+    """
+    said, is_alone = b"", False
+    while True:
+        try:
+            piece = os.read(terminal, 65_536)
+        except OSError:  # how Linux says that the other side was closed; others give no bytes
+            piece = b""
+        if not piece and is_alone:
+            return said
+        is_alone = not piece
+        said += piece
+
+
 class Shell:
     """Runs ``periplus`` in ``folder`` with an environment of its own, in which nobody's home is found."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -137,6 +138,23 @@ def test_a_terminal_is_one(tmp_path, sandbox):
         name = re.search(r"runs as (p\d+)", asked.output)[1]
         told = host.run("process", {"action": "input", "id": name, "text": "ann\n", "wait_s": 60})
         assert "hello ann" in told.output
+
+
+def test_the_last_words_at_a_terminal_are_had(tmp_path, monkeypatch):
+    """Between two looks of one read, a process may have written and gone: then Linux says that nobody is there, and has its words."""
+    read, said = os.read, []
+
+    def not_at_once(fd, size):
+        if os.isatty(fd) and not said:
+            said.append(fd)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(fd, size)
+
+    monkeypatch.setattr("periplus.agent.tools.processes.os.read", not_at_once)
+    with shell_host(tmp_path) as host:
+        done = host.run("shell", {"command": "echo last words", "terminal": True})
+    assert said
+    assert "last words" in done.output
 
 
 def test_large_output_has_its_head_and_tail_and_the_rest_by_its_handle(tmp_path):

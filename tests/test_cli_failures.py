@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -17,9 +19,11 @@ from pathlib import Path
 import pytest
 
 from cli_support import PERIPLUS, Done, Shell, claude_session, decoded, fill
+from periplus.cli.main import main
 from periplus.journal.record import RECORD_VERSION
 from periplus.journal.segment import Header, encode_header
-from support import PEAK
+from periplus.project import project as project_module
+from support import PEAK, FailingFiles
 
 NOBODY = 65534
 
@@ -528,3 +532,85 @@ def test_a_damaged_index_is_built_anew(store):
         assert all(f"Thing number {number}" in done.out for number in (1, 2, 3))
         assert done.err in ("", "periplus: the index was damaged; it is built anew from the journal\n")
         assert store.json("doctor").sound
+
+
+def test_who_takes_no_key_is_not_told_to_repeat_with_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["init", "--no-connect"])
+    main(["plan", "make", "Oil the wheels", "--json"])
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])["plan"]["id"]
+    monkeypatch.setattr(project_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
+    for words, next_step in ((["remember", "They squeak"], r"Repeat the command with --key \w+: "),
+                             (["plan", "done", plan], "`periplus log` says whether it was written"),
+                             (["doctor", "--compact"], "`periplus log` says whether it was written")):  # fmt: skip
+        assert main(words) == 6
+        assert re.search(next_step, capsys.readouterr().err), words
+
+
+WITH_A_KEY = (
+    ("remember", "They squeak", "--type", "trap"),
+    ("remember", "They run", "--supersedes", "NOTE"),
+    ("set", "NOTE", "text=They run"),
+    ("state", "TRAP", "resolved"),
+    ("evolve", "NOTE", "They run"),
+    ("merge", "NOTE", "OTHER", "--text", "They run"),
+    ("split", "NOTE", "They run", "They stop"),
+    ("link", "NOTE", "references", "OTHER"),
+    ("confirm", "NOTE"),
+    ("plan", "make", "Oil them", "--step", "Buy oil"),
+    ("plan", "add", "PLAN", "Buy oil"),
+    ("handoff", "write", "They squeak"),
+    ("claim", "take", "src", "--text", "wheels"),
+    ("undo", "--seq", "2"),
+)
+
+
+@pytest.mark.parametrize("words", WITH_A_KEY, ids=" ".join)
+@pytest.mark.parametrize("lasts", [True, False])
+def test_the_same_command_with_the_key_finds_out(tmp_path, monkeypatch, capsys, words, lasts):
+    monkeypatch.chdir(tmp_path)
+    main(["init", "--no-connect"])
+    ids = {}
+    for name, made in (("NOTE", ["remember", "They are wheels"]), ("OTHER", ["remember", "There are four"]),
+                       ("TRAP", ["remember", "They roll", "--type", "trap"]), ("PLAN", ["plan", "make", "Drive"])):  # fmt: skip
+        capsys.readouterr()
+        assert main([*made, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        ids[name] = (told.get("entity") or told["plan"])["id"]
+    given = [ids.get(word, word) for word in words]
+    with monkeypatch.context() as patch:
+        files = FailingFiles("sync_data", errno.EIO)
+        fails = files._fails
+        files._fails = lambda name: fails(name) and (lasts or files.after == -1)
+        patch.setattr(project_module, "Files", lambda: files)
+        assert main(given) == 6
+    (key,) = re.findall(r"--key (\w+)", capsys.readouterr().err)
+    assert main([*given, "--key", key]) == 0, capsys.readouterr().err
+    said = capsys.readouterr()
+    assert main(["log", "--json"]) == 0
+    records = [one for one in json.loads(capsys.readouterr().out)["records"] if one["key"] == key]
+    assert len({one["seq"] for one in records}) == len(records) > 0, said
+    assert main(["doctor"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_what_a_command_found_is_its_exit_code_though_nobody_reads_it(store, is_buffered):
+    """As in a script with ``set -o pipefail``: `periplus doctor | head -1`."""
+
+    def unread(*words):
+        reader, writer = os.pipe()
+        os.close(reader)
+        environment = {} if is_buffered else {"PYTHONUNBUFFERED": "1"}
+        process = store.start(*words, env=environment, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        err = process.communicate(timeout=60)[1]
+        return process.returncode, err
+
+    assert unread("doctor") == (0, b"")
+    assert unread("log") == (0, b"")
+    assert unread("log", "--json") == (0, b"")
+    data = segment(store).read_bytes()
+    segment(store).write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    store("doctor", code=3)
+    assert unread("doctor") == (3, b"")
+    assert unread("doctor", "--json") == (3, b"")

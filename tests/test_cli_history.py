@@ -551,7 +551,7 @@ def test_where_the_archive_is_elsewhere_the_rest_is_shown_and_the_gap_told(tmp_p
     assert "segments before seq" in told
     assert "index" not in told
     shell("remember", "Life goes on", "--type", "note")
-    shell.fails("blame", first, code=3, wrong="missing")
+    shell.fails("undo", "--seq", "1", code=3, wrong="missing")
     away.rename(archive)
     assert "older records" not in shell("show", first).out
     shell("doctor")

@@ -126,6 +126,17 @@ def test_a_store_that_was_rolled_back_is_told_by_a_head_kept_elsewhere(store, tm
     copy = other_folder(tmp_path, "copy")
     shutil.copytree(older, copy.folder / ".periplus")
     assert copy.json("verify", head, code=3).here == "behind"
+    fill(copy, "What it writes goes into a lineage of its own")
+    assert copy.json("log").lineage != store.json("log").lineage
+    told = copy("verify", head, code=3).lines
+    assert told[0].endswith(", this store's own before it was copied, moved or restored")
+    assert told[-1].startswith("Here are only 4 of the 6 records that it speaks of: this store")
+    again = other_folder(tmp_path, "again")
+    shutil.copytree(copy.folder / ".periplus", again.folder / ".periplus")
+    fill(again, "And once more")
+    assert again.json("verify", head, code=3).here == "behind"
+    again("sync", "--with", store.folder)  # whoever has what was lost gives it back
+    assert again.json("verify", head).here == "extends"
     # A store that cannot be read does not keep a proof from being checked.
     (fork.folder / ".periplus/config.toml").write_text("[store")
     assert fork.json("verify", head).here == "unknown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -37,6 +38,36 @@ def test_a_secret_from_standard_input(told):
     assert "sound" in told("doctor").out
     told("trail", "verify", "trl_")
     for path in (told.folder / ".periplus").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_a_copy_takes_out_what_came_before_it(told, has_written):
+    """The clone that it was copied from takes what the copy says, but keeps its own until it redacts itself."""
+    original, told.folder = told.folder, told.folder.parent / "copy"
+    shutil.copytree(original, told.folder)
+    if has_written:
+        told("remember", "written in the copy")
+    else:
+        dry = told("redact", "--secret-file", "-", "--reason", "why", "--dry-run", stdin=SECRET)
+        assert dry.lines[0] == "2 records would be redacted"
+        assert "copied from, should it still write lineage lin_" in dry.out
+    done = told("redact", "--secret-file", "-", "--reason", "pasted by mistake", stdin=SECRET)
+    assert "which was left" in done.out
+    assert "copied from, should it still write lineage lin_" in done.out
+    assert SECRET not in told("recall", "staging login").out
+    assert "sound" in told("doctor").out
+    for path in (told.folder / ".periplus").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    told("sync", "--with", original)
+    assert "[redacted]" in told("recall", "staging login", cwd=original).out
+    taken = told("sync", "--with", told.folder, cwd=original)
+    assert "2 records of this clone lost their content" in taken.out
+    command = next(line.split() for line in taken.lines if line.split()[:2] == ["periplus", "redact"])
+    command[command.index("TEXT")] = "here too"
+    told(*command[1:], cwd=original)
+    assert "lost" not in told("sync", "--with", told.folder, cwd=original).out
+    for path in (original / ".periplus").rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 
 import pytest
@@ -79,9 +80,40 @@ def test_an_identity_that_cannot_be_read(shell):
     assert "sound" in shell("doctor").out
 
 
+def test_a_cursor_that_cannot_be_read_is_begun_anew_as_doctor_says(shell):
+    shell("log", "--reader", "me", "--limit", "1")
+    (shell.folder / ".periplus/cursors/me.json").write_text('{"format":1')
+    [problem] = shell.json("doctor", code=1).problems
+    [command] = re.findall("`periplus (.*?)`", problem.next)
+    shell(*command.split())
+    assert shell.json("doctor").problems == []
+
+
 def test_wrong_input(shell):
     shell.fails("doctor", "--from", ".", code=2, wrong="--from goes with --repair")
     shell.fails("doctor", "--repair", "--from", "absent", code=2, wrong="'absent' is neither a folder nor")
+
+
+def test_broken_objects_are_parked_but_for_those_that_a_trail_names(shell, tmp_path):
+    path = claude_session(tmp_path / "session.jsonl", steps=1)
+    text = path.read_text().replace('"name": "Bash", "input": {"command": "make cog0"}',
+                                    '"name": "Write", "input": {"file_path": "cog.py", "content": "COGS = 12\\n"}')  # fmt: skip
+    path.write_text(text)
+    shell("trail", "import", path)
+    content = hashlib.sha256(b"COGS = 12\n").hexdigest()
+    (kept,) = (shell.folder / ".periplus/objects" / content[:2]).glob(content[2:] + "*")
+    stray = shell.folder / ".periplus/objects/ab" / f"{5:062}"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"x")
+    shell("doctor", code=1)
+    shell("doctor", "--repair")
+    assert not stray.exists()
+    assert "verified" in shell("export", tmp_path / "store.zip").out
+    stray.write_bytes(b"x")
+    kept.write_bytes(b"y")
+    shell("doctor", "--repair", code=3)
+    assert kept.exists(), "the trail names it, and a copy may have it"
+    assert not stray.exists()
 
 
 def test_no_store_at_all(shell):

@@ -15,6 +15,7 @@ import pytest
 from cli_support import SECRET, Shell, claude_session, git, shared_project
 from periplus.journal import Writer
 from periplus.project import Project
+from support import settle
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
 
@@ -35,8 +36,9 @@ def plain(text):
     return re.sub(r"\([\d,]+ bytes\)", "(SIZE)", text)
 
 
-def test_the_page_is_run(people, tmp_path):
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def run_blocks(text, people, tmp_path):
+    """Run what a part of the page shows, and compare; gives how many commands that were."""
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     commands: list[tuple[str, str, list[str]]] = []
     for line in "".join(blocks).splitlines():
         found = re.fullmatch(r"(ada|bob|eve)\$ periplus (.*)", line)
@@ -44,12 +46,45 @@ def test_the_page_is_run(people, tmp_path):
             commands.append((found[1], found[2], []))
         else:
             commands[-1][2].append(line)
-    assert len(commands) >= 11
     for who, words, shown in commands:
         done = people[who](*shlex.split(words))
-        place = plain(done.out.replace(str(tmp_path / "stick"), "../stick"))
+        place = plain(
+            done.out.replace(str(tmp_path / "stick"), "../stick").replace(str(tmp_path / "bob/.periplus"), "../bob")
+        )
         assert sorted(place.splitlines()) == sorted(shown), words  # lineages are told in the order of their ids
         assert done.err == ""
+    return len(commands)
+
+
+def test_the_page_is_run(people, tmp_path):
+    before, _, rest = PAGE.read_text().partition("### A fork\n")
+    after = rest[rest.index("\n## ") :]
+    assert run_blocks(before + after, people, tmp_path) >= 11
+
+
+def test_the_fork_of_the_page_is_settled(people, tmp_path):
+    ada, bob = people["ada"], people["bob"]
+    store, backup = ada.folder / ".periplus", tmp_path / "backup"
+    for number in range(15):
+        if number == 5:
+            shutil.copytree(store, backup)
+        if number == 9:
+            bob("sync", "--with", "../ada")
+            shutil.rmtree(store)
+            shutil.copytree(backup, store)
+            settle(str(store))
+        ada("remember", f"Cog {number} has {number + 8} teeth", "--insist")
+    refused = ada("sync", "--with", "../bob", code=5)
+    assert "--rebase` takes theirs" in refused.out
+    assert refused.out.count("has forked") == 1
+    _, _, rest = PAGE.read_text().partition("### A fork\n")
+    assert run_blocks(rest[: rest.index("\n## ")], people, tmp_path) == 2
+    for shell in (ada, bob):
+        assert len(shell.json("recall", "cog", "--limit", "20").hits) == 15
+        assert shell.json("sync", "--with", "../bob" if shell is ada else "../ada").refused == []
+        assert [one.severity for one in shell.json("doctor").problems if one.severity != "note"] == []
+    (note,) = [one for one in ada.json("log", "--lineage", "all").records if one.action == "note"]
+    assert "6 records behind record 5 gave way" in note.summary
 
 
 def test_git_sees_nothing_of_it(people, tmp_path):
@@ -215,6 +250,20 @@ def test_what_is_no_place_is_one_clear_error(people, tmp_path, where, code, wron
     assert not list(tmp_path.rglob("x"))
 
 
+@pytest.mark.parametrize("where", ["../bob", "../bob/.periplus"])
+def test_a_clone_whose_settings_git_took_is_no_git_remote(people, tmp_path, where):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000")
+    bob("remember", "Never on Fridays")
+    git(bob.folder, "checkout", "-q", "HEAD~1")
+    assert not (bob.folder / ".periplus" / "config.toml").exists()
+    ada.fails("sync", "--with", where, code=2, wrong="has a journal, but its config.toml is gone")
+    assert "refs/periplus" not in git(bob.folder, "for-each-ref")
+    git(bob.folder, "checkout", "-q", "main")
+    ada("sync", "--with", "../bob")
+    assert bob.json("recall", "ports").hits
+
+
 def test_without_git_it_is_said(people, tmp_path):
     people["ada"].fails("sync", "--with", "../hub.git", code=3, wrong="git is not installed",
                         env={"PATH": os.fspath(tmp_path)})  # fmt: skip
@@ -241,6 +290,35 @@ def eve(people):
     ada("remember", "Ports start at 8000", "--type", "decision", "--about", "auth.py", "--rationale", "by hand")
     ada("remember", "Never on Fridays", "--type", "constraint")
     return people["eve"]
+
+
+@pytest.mark.parametrize("place", ["../stick", "origin"])
+def test_what_a_restored_store_holds_of_before_goes_on_to_others(people, tmp_path, place):
+    ada, bob = people["ada"], people["bob"]
+    for number in range(3):
+        ada("remember", f"Port {number} is taken", "--type", "note")
+    ada("export", "../ada.zip")
+    shutil.rmtree(ada.folder / ".periplus/journal")  # the disk of Ada's machine is gone, and her key with it
+    ada("import", "../ada.zip", "../restored")
+    restored = Shell(tmp_path / "restored", ada.home)
+    git(tmp_path / "restored", "init", "-q")
+    git(tmp_path / "restored", "remote", "add", "origin", "../hub.git")
+    restored("remember", "Port 9 is free", "--type", "note")
+    gone = restored.json("sync", "--with", place).transfers
+    assert sorted(one.records for one in gone if one.direction == "out") == [1, 3]
+    assert sorted(one.records for one in bob.json("sync", "--with", place).transfers if one.direction == "in") == [1, 3]
+    assert len(bob.json("recall", "port").hits) == 4
+    assert "Nothing new" in restored("sync", "--with", place).out
+    assert bob.json("doctor").problems == restored.json("doctor").problems == []
+
+
+def test_records_of_another_project_are_not_missed_here(eve, people, tmp_path):
+    people["ada"]("sync", "--with", "../stick")  # what lies there is signed, so that its head is remembered
+    assert len(eve.json("sync", "--with", "../stick", "--candidates").candidates) == 2
+    assert list((tmp_path / "eve/.periplus/journal/peers").iterdir())
+    assert eve.json("doctor").problems == []
+    assert eve.json("export", "left.zip", "--damaged").missing == []
+    eve("export", "whole.zip")
 
 
 def test_candidates_wait_and_are_found_by_nobody(eve):
@@ -320,3 +398,58 @@ def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):
     assert "others wrote: periplus log --lineage all" in cleo("log").out
     assert "Known to the first clone" in cleo("log", "--lineage", "all").out
     assert "         and 1 record of 1 other clone: periplus log --lineage all" in cleo("status").lines
+
+
+@pytest.mark.parametrize("damage", [b"", b"no key\n"], ids=["gone", "damaged"])
+def test_a_private_key_that_nobody_has_any_more_ends_its_lineage_and_nothing_else(people, damage):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000")
+    ada("sync", "--with", "origin")
+    ada("remember", "Ports end at 9000")
+    (key,) = (ada.folder / ".periplus/journal/keys").glob("*.private")
+    key.unlink()
+    if damage:
+        key.write_bytes(damage)
+    assert "journal/keys/" in ada("sync", "--with", "origin", code=3 if damage else 1).out
+    mended = ada("doctor", "--repair").out
+    assert f"nobody can sign for {key.stem} any more" in mended
+    assert [one.severity for one in ada.json("doctor").problems] == ["note"]
+    ada("remember", "Ports are odd")
+    done = ada.json("sync", "--with", "origin")
+    assert [(one.lineage, one.records) for one in done.unsigned] == [(key.stem, 1)]
+    assert f"1 record of {key.stem} stays here" in ada("sync", "--with", "origin", "--dry-run").out
+    bob("sync", "--with", "origin")
+    assert len(bob.json("recall", "ports").hits) == 2
+    bob("sync", "--with", "../ada")
+    assert len(bob.json("recall", "ports").hits) == 3
+    assert ada("head").out.split(":")[0] == "1"
+
+
+def test_what_was_remembered_of_a_lineage_is_begun_anew_with_its_key(people):
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000")
+    ada("sync", "--with", "origin")
+    bob("sync", "--with", "origin")
+    (peer,) = (bob.folder / ".periplus/journal/peers").glob("*.json")
+    held = json.loads(peer.read_text())
+    peer.write_bytes(b"{")
+    bob("sync", "--with", "origin", code=3)
+    assert "its key is known elsewhere and kept" in bob("doctor", "--repair").out
+    assert bob.json("doctor").problems == []
+    now = json.loads(peer.read_text())
+    assert (now["key"], now["seen"]) == (held["key"], None)
+    ada("remember", "Ports end at 9000")
+    ada("sync", "--with", "origin")
+    bob("sync", "--with", "origin")
+    assert len(bob.json("recall", "ports").hits) == 2
+
+
+def test_the_secret_of_trails_is_made_anew_where_nobody_has_it(people, tmp_path):
+    ada = people["ada"]
+    ada("remember", "Ports start at 8000")
+    (ada.folder / ".periplus/journal/keys/trail").unlink()
+    session = claude_session(tmp_path / "session.jsonl", steps=5)
+    assert "doctor" in ada("trail", "import", session, code=1).err
+    assert "is made anew" in ada("doctor", "--repair").out
+    assert ada.json("doctor").problems == []
+    ada("trail", "import", session)

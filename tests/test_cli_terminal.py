@@ -13,7 +13,7 @@ import unicodedata
 
 import pytest
 
-from cli_support import PERIPLUS, Shell, claude_session
+from cli_support import PERIPLUS, Shell, claude_session, read_to_the_end
 from periplus.cli.face import Bar, columns, visible
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[mK]")
@@ -44,15 +44,7 @@ def on_terminal(shell, *words, width=80, code=0, **env):
         [PERIPLUS, *words], cwd=shell.folder, env=environment, stdin=slave, stdout=slave, stderr=slave
     )
     os.close(slave)
-    out = b""
-    while True:
-        try:
-            piece = os.read(master, 65_536)
-        except OSError:  # how Linux says that the other side was closed
-            break
-        if not piece:
-            break
-        out += piece
+    out = read_to_the_end(master)
     os.close(master)
     assert process.wait(60) == code, out
     raw = out.decode().replace("\r\n", "\n")
@@ -147,11 +139,7 @@ def test_who_would_wait_for_a_person_says_so(sh, tmp_path, words, typed, said, c
     while said.encode() not in shown:
         shown += os.read(master, 65_536)
     os.write(master, typed)
-    while True:
-        try:
-            shown += os.read(master, 65_536)
-        except OSError:
-            break
+    shown += read_to_the_end(master)
     os.close(master)
     assert process.wait(60) == code, shown
 

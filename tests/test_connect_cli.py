@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import PERIPLUS, Shell, decoded, fill, git, make_repository
+from cli_support import PERIPLUS, Shell, decoded, fill, git, make_repository, read_to_the_end
 from periplus.base.tokens import estimate_tokens
 from periplus.journal import Writer
 from periplus.memory import Memory
@@ -36,15 +36,7 @@ def at_terminal(shell, *words, answer="", code=0):
     process = shell.start(*words, env={"TERM": "xterm", "COLUMNS": "120"}, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     os.write(master, answer.encode())
-    said = b""
-    while True:
-        try:
-            piece = os.read(master, 1 << 16)
-        except OSError:
-            break
-        if not piece:
-            break
-        said += piece
+    said = read_to_the_end(master)
     os.close(master)
     assert process.wait(60) == code, said.decode()
     return said.decode()

@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind("settings", r"config\.toml"),
-    Kind("ignore", r"\.gitignore"),
+    Kind("ignore", r"((journal|objects|hooks)/)?\.gitignore"),
     Kind("identity", r"journal/lineage\.json", lost=("proof",),
          why="a file that was put back lies in another place: the next write begins a lineage of its own"),
     Kind("segment", rf"journal/{LIN}/\d{{12}}\.jsonl", has_places=True),

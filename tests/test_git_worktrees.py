@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import Shell
+from cli_support import Shell, claude_session, shared_project
 from periplus.journal.doctor import examine
 from periplus.journal.gitstate import read_git
 from periplus.journal.takein import ADOPTED
@@ -541,3 +541,39 @@ def test_a_store_in_a_folder_of_the_repository_has_its_linked_files_in_the_same_
         path.write_text(path.read_text().replace("Of the inner store", "Changed"))
         (one,) = project.look(everywhere=True).edited
         assert one.path == str(path)
+
+
+@pytest.mark.parametrize("words", [("clean", "-fdq"), ("stash", "-u", "-q"), ("add", "-A")])
+def test_git_in_a_commit_of_before_the_store_leaves_the_journal_alone(tmp_path, words):
+    """What keeps git from it is a file of later commits."""
+    ada = shared_project(tmp_path, "bob")["ada"]
+    git(ada.folder, "checkout", "-q", "--orphan", "old")
+    git(ada.folder, "rm", "-rfq", "--cached", ".")
+    git(ada.folder, "commit", "-q", "--allow-empty", "-m", "Before")
+    git(ada.folder, "checkout", "-q", "-f", "main")
+    said = ada.json("remember", "Steam comes first", "--type", "note").entity.id
+    ada("trail", "import", claude_session(tmp_path / "session.jsonl", steps=3))
+    ada("remember", "Oil comes second")
+    held = {
+        path: path.read_bytes()
+        for name in ("journal", "objects")
+        for path in (ada.folder / ".periplus" / name).rglob("*")
+        if path.is_file()
+    }
+    git(ada.folder, "checkout", "-q", "-f", "old")
+    assert not (ada.folder / ".periplus/.gitignore").exists()
+    git(ada.folder, *words)
+    assert "journal" not in git(ada.folder, "status", "--porcelain", "--untracked-files=all")
+    assert {path: path.read_bytes() for path in held} == held
+    git(ada.folder, "checkout", "-q", "-f", "main")
+    assert ada.json("show", said).entity.value["text"] == "Steam comes first"
+    assert ada.json("doctor").problems == []
+
+
+def test_a_journal_that_somebody_tracks_all_the_same_is_not_hidden_from_git(tmp_path):
+    ada = shared_project(tmp_path, "bob")["ada"]
+    for path in (ada.folder / ".periplus").glob("*/.gitignore"):
+        path.unlink()
+    (ada.folder / ".periplus/.gitignore").write_text("index.sqlite*\n")
+    ada("remember", "Steam comes first")
+    assert ".periplus/journal/" in git(ada.folder, "status", "--porcelain")

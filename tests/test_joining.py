@@ -7,6 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli_support import Shell
@@ -18,6 +19,7 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
+from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.joining import conflict_sides, join_stores
 from periplus.journal.layout import Layout
 from periplus.journal.settings import read_lineage, read_settings
@@ -300,6 +302,53 @@ def test_what_is_joined_goes_on_by_folders_checkpoints_and_repairs(pair):
         assert not [one for one in examine(journal).problems if one.severity != "note"]
     exchange(two, one)
     assert held(one) == held(two) == sorted([*everything, "two, in a new segment", "two, behind the checkpoint"])
+
+
+@pytest.mark.parametrize("of", ["its own store", "the others' store"])
+def test_settings_of_before_two_stores_were_joined_are_no_damage_and_nothing_is_mended(pair, of):
+    """As a checkout of an old commit brings them, in a clone that holds records of both."""
+    one, two = pair
+    before = Path(one if of == "its own store" else two, "config.toml").read_bytes()
+    joined_both(one, two)
+    exchange(one, two)
+    config = Path(one, "config.toml")
+    joined, segments = config.read_bytes(), {path: path.read_bytes() for path in Path(one).rglob("*.jsonl")}
+    config.write_bytes(before)
+    shell = Shell(Path(one).parent, Path(one).parent)
+    for words in (("remember", "more"), ("doctor",), ("doctor", "--repair"), ("doctor", "--compact"), ("sync", "--with", two),
+                  ("export", "../out.zip")):  # fmt: skip
+        done = shell(*words, code=3)
+        assert "config.toml names store" in done.out + done.err, words
+        assert "seq" not in done.out + done.err, words
+    assert {path: path.read_bytes() for path in Path(one).rglob("*.jsonl")} == segments
+    config.write_bytes(joined)
+    shell("remember", "more")
+    assert shell("doctor").lines[-1].startswith("sound")
+
+
+@pytest.mark.parametrize("was_remembered_as_the_others", [False, True])
+def test_a_lineage_that_comes_without_a_head_is_remembered_as_of_its_own_store(
+    pair, tmp_path, was_remembered_as_the_others
+):
+    one, two = pair
+    joined_both(one, two)
+    exchange(one, two)
+    three = tmp_path / "three" / ".periplus"
+    three.mkdir(parents=True)
+    for name in ("config.toml", ".gitignore"):
+        (three / name).write_bytes(Path(one, name).read_bytes())
+    stores = {own.lineage: own.store for own in (read_lineage(Layout(root)) for root in pair)}
+    layout = Layout(str(three))
+    exchange(three, one)
+    for lineage, store in stores.items() if was_remembered_as_the_others else ():
+        (other,) = set(stores.values()) - {store}
+        write_peer(layout, Files(), msgspec.structs.replace(read_peer(layout, lineage), store=other))
+    for root in (one, two, three):
+        exchange(root, tmp_path / "stick")  # with the heads that their owners signed
+    assert {lineage: read_peer(layout, lineage).store for lineage in stores} == stores
+    assert all(read_peer(layout, lineage).seen.signature for lineage in stores)
+    with open_journal(three) as journal:
+        assert [one.what for one in examine(journal).problems if one.severity != "note"] == []
 
 
 def test_a_clone_that_does_not_know_yet_is_given_only_what_it_can_read(pair, tmp_path):

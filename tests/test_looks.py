@@ -20,6 +20,7 @@ WRITER = Writer("ada", "s1")
 def root(tmp_path, monkeypatch):
     """A store whose looks are dear, and due again in a minute."""
     monkeypatch.setattr(takein, "_DEAR_NS", 0)
+    monkeypatch.setattr(takein, "_FEW_FILES", 0)
     monkeypatch.setattr(takein, "LOOK_SHARE", 1_000_000_000)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -91,6 +92,17 @@ def test_a_cheap_look_is_not_remembered(root, monkeypatch):
         project.look()
         assert project.journal.index.meta(FILES_LOOKED) == ""
     assert answers(root) == ["The tide turns the ships"]
+
+
+def test_a_look_at_few_files_is_not_dear_however_busy_the_machine_is(root, monkeypatch):
+    monkeypatch.setattr(takein, "_FEW_FILES", 500)
+    edit(root)
+    with Project(root, WRITER) as project:
+        project.look()
+        assert project.journal.index.meta(FILES_LOOKED) == ""
+    edited = next((root / "entities" / "decision").glob("*.json"))
+    edited.write_text(edited.read_text().replace("ships", "barges"))
+    assert answers(root) == ["The tide turns the barges"]
 
 
 def test_another_commit_is_seen_at_once(root):

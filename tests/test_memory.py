@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from periplus.base.analysis import query_terms
 from periplus.base.clock import FixedClock
 from periplus.base.errors import SecretFoundError, UsageError
+from periplus.base.files import Files
 from periplus.base.tokens import estimate_tokens
+from periplus.journal.carriers import open_folder
 from periplus.memory import Filters, Memory
 from periplus.memory.recall import SURROUNDINGS, bring_up_to_date
 from periplus.memory.search import STEPS, _Reach, _Search
 from periplus.project import Project
-from support import WRITER
+from support import WRITER, Stop, StoppingFiles
 
 DAY_MS = 86_400_000
 
@@ -51,6 +53,23 @@ def test_an_exact_duplicate_is_found_and_nothing_is_written(project):
     assert again.entity.item_id == first.entity.item_id
     assert again.receipt is None
     assert project.remember(Memory("lesson", "Deploys run on Fridays")).is_new
+
+
+def test_a_duplicate_is_durable_before_it_is_named_whoever_was_stopped_at_it(tmp_path):
+    root = Project.init(os.fspath(tmp_path)).root
+    found = []
+    for at in range(60):
+        text = f"Deploys run on day {at}"
+        try:
+            with Project(root, WRITER, files=StoppingFiles(at)) as stopped:
+                stopped.remember(Memory("note", text))
+        except Stop:
+            pass
+        with Project(root, WRITER) as project:
+            done = project.remember(Memory("note", text))
+            assert open_folder(root, Files()).durable_seq(done.entity.lineage) >= done.entity.seq
+            found.append(done.is_new)
+    assert {*found} == {True, False}
 
 
 def test_a_near_duplicate_is_pointed_out_and_a_distant_one_is_not(project):

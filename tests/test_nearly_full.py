@@ -119,21 +119,24 @@ def test_writers_that_fill_such_a_disk_end_with_an_error_and_keep_what_they_ackn
     paths = [os.fspath(Path(__file__).parent), os.fspath(Path(__file__).parents[1] / "src")]
     code = WRITING.format(paths=paths, root=root)
     fill(disk, leave=60 * MEBIBYTE)
-    said = [(tmp_path / f"said{number}").open("w+b") for number in range(4)]
-    writers = [subprocess.Popen([sys.executable, "-c", code], stdout=file) for file in said]
-    time.sleep(1)
-    fill(disk, leave=20 * MEBIBYTE)  # they go on without any map
-    time.sleep(1)
-    for writer in writers:
-        assert writer.poll() is None
-    while any(writer.poll() is None for writer in writers):
-        fill(disk)
-        time.sleep(0.1)
+    said = [tmp_path / f"said{number}" for number in range(4)]
+    with contextlib.ExitStack() as stack:
+        writers = []
+        for path in said:
+            command = [sys.executable, "-c", code]
+            writers.append(stack.enter_context(subprocess.Popen(command, stdout=stack.enter_context(path.open("wb")))))
+            stack.callback(writers[-1].kill)
+        time.sleep(1)
+        fill(disk, leave=20 * MEBIBYTE)  # they go on without any map, until they have filled it themselves
+        time.sleep(1)
+        assert {writer.poll() for writer in writers} <= {None, 3}
+        while any(writer.poll() is None for writer in writers):
+            fill(disk)
+            time.sleep(0.1)
     assert [writer.returncode for writer in writers] == [3] * 4, "none was ended by the system"
     acknowledged = []
-    for file in said:
-        file.close()
-        acknowledged += Path(file.name).read_text().splitlines()
+    for path in said:
+        acknowledged += path.read_text().splitlines()
     assert len(acknowledged) > 40
     for path in disk.glob("ballast*"):
         path.unlink()

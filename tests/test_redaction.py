@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
+from periplus.base.files import Files
+from periplus.journal import Writer
+from periplus.journal.carriers import open_folder
 from periplus.journal.checkpointing import make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
+from periplus.journal.exchange import sync
 from periplus.journal.proof import prove_record, verify_proof
 from periplus.journal.record import PAYLOAD_INLINE_MAX
 from periplus.journal.redaction import MASK, redact
+from periplus.journal.removed import taken_out
 from periplus.journal.stub import make_stub
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+from test_exchange import clone
 
 SECRET = 'hunter2 "quoted" \\ and ünder'
 
@@ -72,6 +78,75 @@ def test_a_secret_leaves_the_store(root):
             assert verify_proof(proofs[seq]).holds
         put(journal, 5, "life goes on")
         assert journal.get("decision", item(5)) is not None
+
+
+@pytest.mark.parametrize("names", ["the text", "the record"])
+def test_what_an_earlier_redaction_gave_as_its_reason(root, tmp_path, names):
+    """Its record goes, too; what it said of others still counts, here and in clones."""
+    bob = clone(root, tmp_path / "bob")
+    with open_journal(root) as journal:
+        large = next(
+            entry.record.payload_ref for _, entry in journal.entries(journal.lineage) if entry.record.payload_ref
+        )
+        redact(journal, WRITER, secret=SECRET, reason="pasted with the key of ann@example.org")
+        audit = journal.end().next_seq - 1
+        how = {"secret": "ann@example.org"} if names == "the text" else {"seqs": [audit]}
+        done = redact(journal, WRITER, reason="a name", **how)
+        assert [(one.seq, one.action) for one in done.records] == [(audit, "redact")]
+        assert bytes.fromhex(large.sha256) in taken_out(journal)
+        put(journal, 7, "goes on")
+        assert [one.what for one in examine(journal).problems] == []
+    assert not any(b"ann@example.org" in path.read_bytes() for path in Path(root).rglob("*") if path.is_file())
+    assert holders(root) == []
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(root, Files())).refusals == []
+        assert journal.get("decision", item(7)) is not None
+        assert bytes.fromhex(large.sha256) in taken_out(journal)
+
+
+def test_what_stands_beside_the_content_goes_too(root):
+    """The key of a command, the name of who wrote, the session; of others they stay as they are."""
+    name = "ann@example.org"
+    who = Writer(f"ann {name}", "who_0000000000000ann", f"ses {name}", 7)
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("decision", item(7), {"text": "plain"}), who, key=f"key {name}")
+        journal.mutate(lambda t: t.put("decision", item(8), {"text": name}), WRITER, key="a key")
+        done = redact(journal, WRITER, secret=name, reason="why")
+        assert done.remaining == []
+        entries = {entry.record.seq: entry.record for _, entry in journal.entries(journal.lineage)}
+        assert (entries[7].writer, entries[7].session, entries[7].key) == (f"ann {MASK}", f"ses {MASK}", "")
+        assert (entries[8].writer, entries[8].key) == (WRITER.name, "a key")
+        assert journal.get("decision", item(7)).value == {"text": "plain"}
+        assert examine(journal).problems == []
+    assert not any(name.encode() in path.read_bytes() for path in Path(root).rglob("*") if path.is_file())
+
+
+def test_what_a_stub_keeps_is_told_as_what_it_is(root):
+    with open_journal(root) as journal:
+        done = redact(journal, WRITER, secret=item(2), reason="why")
+        (told,) = [one for one in done.remaining if one.where.endswith(".jsonl")]
+        assert "an id" in told.mend
+        assert "remove" not in told.mend
+
+
+def test_what_a_killed_process_left_beside_a_file_goes_too(root, tmp_path):
+    """Here, and where the redaction comes to by sync."""
+    other = tmp_path / "other" / ".periplus"
+    other.mkdir(parents=True)
+    (other / "config.toml").write_bytes(Path(root, "config.toml").read_bytes())
+    with open_journal(str(other)) as journal:
+        put(journal, 9, "something of their own")
+        sync(journal, open_folder(root, Files()))
+    left = [Path(place, "entities", "decision", f".{item(2)}.json.4711.0a1b2c3d.tmp") for place in (root, other)]
+    for path in left:
+        path.write_text(f"the password is {SECRET}")
+    with open_journal(root) as journal:
+        assert redact(journal, WRITER, secret=SECRET, reason="it was pasted by mistake").remaining == []
+        assert sync(journal, open_folder(str(other), Files())).refusals == []
+    with open_journal(str(other)) as journal:
+        journal.project()
+    assert [path for path in left if path.exists()] == []
+    assert holders(root) == holders(str(other)) == []
 
 
 def test_redacting_twice_finds_nothing_more(root):

@@ -120,7 +120,7 @@ def test_a_stub_counts_only_where_an_audit_record_names_it(journal):
     wanted = audited_record(stub[:-1], target.leaf, 1)
 
     def strangers(entries):
-        return [entry.record.seq for entry in unaudited(entries, journal.lineage, lambda _: stub[:-1])]
+        return [entry.record.seq for entry, _ in unaudited(entries, journal.lineage, lambda _: stub[:-1])]
 
     def audit(record, lineage=journal.lineage):
         journal.mutate(lambda t: t.meta("redact", {"lineage": lineage, "records": [list(record)]}), WRITER)

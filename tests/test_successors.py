@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from cli_support import git, shared_project
+from hook_support import hook
+from periplus.memory.successors import rivalries, rivals_of
+from periplus.project import Project
+from periplus.server.mcp.arguments import RecallArguments, ShowArguments
+from periplus.server.mcp.reading import run_recall, run_show
+from support import WRITER
 
 
 @pytest.fixture
@@ -54,7 +62,10 @@ def test_the_text_of_sync_names_what_settles_it(team):
     assert f"periplus merge {rivals[0]} {rivals[1]} --text" in out
 
 
-@pytest.mark.parametrize("words", [("link", "ID", "supersedes", "OTHER"), ("state", "ID", "superseded")])
+@pytest.mark.parametrize(
+    "words",
+    [("link", "ID", "supersedes", "OTHER"), ("link", "OTHER", "references", "ID"), ("state", "ID", "superseded")],
+)
 def test_other_ways_to_settle_it(team, words):
     ada, bob, _, rivals = team
     ada("sync", "--with", bob.folder)
@@ -85,3 +96,82 @@ def test_a_split_is_no_rivalry_and_one_beside_it_is(team):
     ada("sync", "--with", bob.folder)
     (said,) = [one for one in ada.json("review", code=1).due if one.id == other]
     assert said.rivals == sorted(parts)
+
+
+def test_whoever_asks_is_told_by_every_way_there_is(team):
+    ada, bob, _, rivals = team
+    oil = next(one for one in ada.json("recall", "engine").hits)
+    assert oil.rivals == []
+    assert "apart" not in ada("recall", "engine").out + ada("brief", "the engine").out
+    ada("sync", "--with", bob.folder)
+    for shell in (ada, bob):
+        hits = {hit.id: hit.rivals for hit in shell.json("recall", "engine").hits}
+        assert hits == {rivals[0]: rivals[1:], rivals[1]: rivals[:1]}
+        assert f"apart from {rivals[0]}: periplus review" in shell("recall", "engine").out
+        assert f"(apart from {rivals[1]}: periplus review) [{rivals[0]}]" in shell("brief", "the engine").out
+        assert shell.json("show", rivals[0]).rivals == rivals[1:]
+        assert f"apart from  {rivals[1]}: periplus review" in shell("show", rivals[0]).out
+    event = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "s1",
+        "prompt": "The engine uses oil or gas",
+    }
+    told = hook(
+        "UserPromptSubmit", event | {"cwd": str(ada.folder)}, cwd=ada.folder, environment=ada.environment()
+    ).stdout.decode()
+    assert f"apart from {rivals[0]}" in told
+    assert f"apart from {rivals[1]}" in told
+    ada("evolve", rivals[0], "The engine uses steam after all")
+    ada("link", rivals[1], "resolves", ada.json("recall", "after all").hits[0].id)
+    assert all(not hit.rivals for hit in ada.json("recall", "engine").hits)
+
+
+def test_a_server_tells_its_agent(team):
+    ada, bob, _, rivals = team
+    ada("sync", "--with", bob.folder)
+    with Project.open(str(ada.folder), WRITER) as project:
+        said = run_recall(project, RecallArguments(question="engine"))
+        assert {tuple(one.data["rivals"]) for one in said.entries} == {(rivals[0],), (rivals[1],)}
+        assert (
+            f"apart: another clone put {rivals[0]} in place of the same thing"
+            in said.entries[0].text + said.entries[1].text
+        )
+        shown = run_show(project, ShowArguments(id=rivals[0]))
+        assert [one.data["id"] for one in shown.entries if one.data.get("field") == "apart"] == rivals[1:]
+
+
+def test_what_stands_at_the_ends_of_the_chains_is_apart(team):
+    ada, bob, old, rivals = team
+    mine = next(one for one in rivals if one in {hit.id for hit in ada.json("recall", "engine").hits})
+    other = next(one for one in rivals if one != mine)
+    later = ada.json("evolve", mine, "The engine uses old oil").entities[0].id
+    latest = ada.json("evolve", later, "The engine uses very old oil").entities[0].id
+    ada("sync", "--with", bob.folder)
+    both = sorted([latest, other])
+    assert [one.id for one in ada.json("review", code=1).due] == both
+    assert ada.json("status").apart == [old]
+    assert {hit.id: hit.rivals for hit in bob.json("recall", "engine").hits} == {both[0]: both[1:], both[1]: both[:1]}
+    ada("merge", *both, "--text", "The engine burns what there is")
+    assert settled(ada)
+    assert all(not hit.rivals for hit in ada.json("recall", "engine").hits)
+
+
+def test_chains_that_go_in_circles_and_wide_ones_end(team):
+    ada, bob, _, rivals = team
+    ada("sync", "--with", bob.folder)
+    with Project.open(str(ada.folder), WRITER) as project:
+        journal = project.journal
+        names = [f"dec_{number:016x}" for number in range(1, 61)]
+
+        def build(transaction):  # every level of two supersedes both of the level before, and the first the last
+            for at, name in enumerate(names):
+                below = names[at // 2 * 2 - 2 :][:2] if at > 1 else [*names[-2:], rivals[0]]
+                relations = [{"kind": "supersedes", "target": one} for one in below]
+                transaction.put("decision", name, {"v": 1, "text": name, "state": "accepted", "relations": relations})
+
+        journal.mutate(build, project.writer)
+        began = time.perf_counter()
+        assert len(project.recall("engine", limit=10).hits) > 0
+        assert all(isinstance(rivals_of(journal, one), list) for one in journal.entities("decision"))
+        rivalries(journal)
+        assert time.perf_counter() - began < 20

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, UsageError
+from periplus.journal.doctor import examine
 from periplus.journal.layout import Layout
+from periplus.journal.plain import PlainFiles
 from periplus.journal.proof import Prover, verify_proof
 from periplus.journal.redaction import redact
 from periplus.journal.tiles import LineageTree, read_tile_head
@@ -244,6 +246,29 @@ def test_a_seal_of_another_store_is_nobodys(store, tmp_path):
         (ours / "head").write_text(forged)
         assert read_tile_head(journal, journal.lineage) is None
         check(journal, LineageTree(journal))
+
+
+def test_a_changed_byte_of_the_tiles_head_is_not_told_of_the_key_nor_the_other_way_round(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        fill(root, 5)
+        journal.refresh()
+        Prover(journal).head()
+        head = Path(root, "journal", "tree", journal.lineage, "head")
+        key = Path(root, "journal", "keys", "trail")
+        for path in (head, key):
+            data = path.read_bytes()
+            for at in range(len(data.rstrip())):
+                for bit in (1, 16):
+                    path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+                    told = [(one.name, one.what) for one in PlainFiles(root, journal.stores).suspects()]
+                    is_same_digit = path == key and path.read_bytes().lower() == data
+                    expected = [] if path == head or is_same_digit else ["journal/keys/trail"]
+                    assert [name for name, _ in told] == expected, (path.name, at, told)
+            path.write_bytes(data)
+        head.write_bytes(head.read_bytes().replace(b'"size":5', b'"size":4'))
+        problems = [(one.path, one.what) for one in examine(journal).problems]
+        assert problems == [(str(head), "the tiles' head is missing or not what was written")]
 
 
 def test_where_nothing_can_be_written_the_tree_is_kept_in_memory(store):

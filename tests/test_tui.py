@@ -89,13 +89,14 @@ class AtTerminal:
         self._reader.start()
 
     def _read(self):
-        try:
-            while data := os.read(self._ours, 65536):
-                with self._grown:
-                    self._shown += data.decode(errors="replace")
-                    self._grown.notify_all()
-        except OSError:
-            pass  # nobody is at the other side
+        for _ in range(2):  # once more after the end, as ``read_to_the_end`` does
+            try:
+                while data := os.read(self._ours, 65536):
+                    with self._grown:
+                        self._shown += data.decode(errors="replace")
+                        self._grown.notify_all()
+            except OSError:
+                pass  # nobody is at the other side
 
     def type(self, text):
         os.write(self._ours, f"{text}\r".encode())

@@ -126,6 +126,15 @@ def told_ranges(document):
     return sorted({seq for one in document.missing for seq in range(one.first_seq, one.last_seq + 1)})
 
 
+def test_status_names_the_newest_segment_where_it_is_gone(made, tmp_path):
+    shell = placed(made, tmp_path)
+    newest = segments(shell.folder)[-1]
+    newest.unlink()
+    told = shell.json("status", code=3)
+    assert not told.sound
+    assert os.fspath(newest) in told.damage
+
+
 @pytest.mark.parametrize("index", ["index", pytest.param("no index", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_what_is_left_is_read_and_saved_and_completed(made, tmp_path, kind, index):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .forms import check_head, need, parse
-from .lineage import Lineage, read_lineage, segments
+from .lineage import Lineage, check_stubs, read_lineage, segments
 from .objects import checked, load_object
 
 
@@ -31,11 +31,13 @@ def read_folder(folder: Path, stores: Collection[str]) -> dict[str, Lineage]:
     def load(digest: str) -> bytes | None:
         return load_object(folder / "objects", digest)
 
-    found = {}
+    found, keys = {}, {}
     for place in sorted(folder.glob("journal/lin_*")):
         lineage = read_lineage(place.name, segments(place), stores, 0, load)
-        check_head_file((place / "head.json").read_bytes(), lineage)
+        head = check_head_file((place / "head.json").read_bytes(), lineage)
+        keys[place.name] = bytes.fromhex(head["key"])
         found[place.name] = lineage
+    check_stubs(found, keys.get)
     return found
 
 
@@ -45,7 +47,7 @@ def read_refs(repository: Path, stores: Collection[str]) -> dict[str, Lineage]:
     def git(*words: str) -> bytes:
         return subprocess.run(["git", "-C", str(repository), *words], check=True, capture_output=True).stdout
 
-    found = {}
+    found, keys = {}, {}
     for ref in git("for-each-ref", "--format=%(refname)", "refs/periplus/").decode().split():
         name = ref.removeprefix("refs/periplus/")
         listed = {}
@@ -53,11 +55,14 @@ def read_refs(repository: Path, stores: Collection[str]) -> dict[str, Lineage]:
             mode, _, rest = row.partition(" ")
             need(mode == "100644", "another mode")
             listed[rest.partition("\t")[2]] = rest.split()[1]
-        found[name] = _tree(name, listed, stores, lambda blob: git("cat-file", "blob", blob))
+        found[name], keys[name] = _tree(name, listed, stores, lambda blob: git("cat-file", "blob", blob))
+    check_stubs(found, keys.get)
     return found
 
 
-def _tree(name: str, listed: dict[str, str], stores: Collection[str], blob: Callable[[str], bytes]) -> Lineage:
+def _tree(
+    name: str, listed: dict[str, str], stores: Collection[str], blob: Callable[[str], bytes]
+) -> tuple[Lineage, bytes]:
     files = {int(m[1]): blob(listed[path]) for path in listed if (m := re.fullmatch(r"segments/(\d{12})\.jsonl", path))}
 
     def load(digest: str) -> bytes | None:
@@ -68,5 +73,5 @@ def _tree(name: str, listed: dict[str, str], stores: Collection[str], blob: Call
         if path.startswith("objects/"):
             need(load(path.removeprefix("objects/").replace("/", "")), "no object")
     lineage = read_lineage(name, files, stores, 0, load)
-    check_head_file(blob(listed["head.json"]), lineage)
-    return lineage
+    head = check_head_file(blob(listed["head.json"]), lineage)
+    return lineage, bytes.fromhex(head["key"])

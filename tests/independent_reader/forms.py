@@ -202,10 +202,15 @@ def sections(data: bytes, kind: int) -> dict[int, bytes]:
 def check_head(head: dict[str, Any], key: bytes, signature: bytes) -> None:
     """A signed tree head."""
     need(sorted(head) == ["lineage", "root", "size", "store"], "no tree head")
+    check_signature(key, signature, b"PPLS/tree-head/1\0" + canonical(head))
+
+
+def check_signature(key: bytes, signature: bytes, message: bytes) -> None:
+    """An Ed25519 signature."""
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, b"PPLS/tree-head/1\0" + canonical(head))
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
     except (InvalidSignature, ValueError) as error:
-        raise Refused("the signature of the head does not hold") from error
+        raise Refused("the signature does not hold") from error
 
 
 def check_proof(data: bytes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .forms import Refused, canonical, need, parse_canonical, tree_root, unseal
+from .forms import Refused, canonical, check_signature, need, parse_canonical, tree_root, unseal
 
 FIELDS = (
     "v", "seq", "ts", "writer", "writer_id", "pid", "action", "session", "item_type", "item_id", "parents", "after",
@@ -123,7 +123,6 @@ def read_lineage(
                 found.held_back = None
     if len(found.records) < mark:
         found.problems.append(f"{name}: {mark} records were acknowledged, {len(found.records)} are here")
-    _check_stubs(found)
     for record in found.records:
         _examine(found, record, objects)
     return found
@@ -219,16 +218,29 @@ def _behind_voided(found: Lineage, segment: int, data: bytes, at: int, seq: int)
     return []
 
 
-def _check_stubs(found: Lineage) -> None:
-    named: dict[int, set[tuple[str, str]]] = {}
-    for record in found.records:
-        if record.body["action"] == "redact" and record.body.get("payload", {}).get("lineage") == found.id:
-            for seq, leaf, digest in record.body["payload"]["records"]:
-                named.setdefault(seq, set()).add((leaf, digest))
-    for record in found.records:
-        said = (record.leaf.hex(), hashlib.sha256(record.line).hexdigest())
-        if record.is_stub and said not in named.get(record.seq, ()):
-            found.problems.append(f"{found.id} {record.seq}: a stub that no audit record names")
+def check_stubs(lineages: dict[str, Lineage], key_of: Callable[[str], bytes | None]) -> None:
+    """Every stub has an audit record: of its lineage, or of another and signed with its lineage's key."""
+    named: dict[str, set[tuple[int, str, str]]] = {name: set() for name in lineages}
+    for lineage in lineages.values():
+        for record in lineage.records:
+            said = record.body.get("payload", {}) if record.body["action"] == "redact" else {}
+            if said.get("lineage") in named and (said["lineage"] == lineage.id or _is_signed(said, key_of)):
+                named[said["lineage"]].update((seq, leaf, digest) for seq, leaf, digest in said["records"])
+    for lineage in lineages.values():
+        for record in lineage.records:
+            stub = (record.seq, record.leaf.hex(), hashlib.sha256(record.line).hexdigest())
+            if record.is_stub and stub not in named[lineage.id]:
+                lineage.problems.append(f"{lineage.id} {record.seq}: a stub that no audit record names")
+
+
+def _is_signed(said: dict[str, Any], key_of: Callable[[str], bytes | None]) -> bool:
+    key = key_of(said["lineage"])
+    message = {"lineage": said["lineage"], "records": said["records"]}
+    try:
+        check_signature(key or b"", bytes.fromhex(said.get("signature", "")), b"PPLS/redact/1\0" + canonical(message))
+    except Refused:
+        return False
+    return True
 
 
 def _examine(found: Lineage, record: Record, objects: Objects) -> None:

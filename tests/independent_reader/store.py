@@ -12,7 +12,7 @@ from typing import Any
 
 from .exchange import check_head_file
 from .forms import Refused, canonical, check_head, need, parse, parse_canonical, sealed_canonical, tree_root, unseal
-from .lineage import Lineage, Record, read_lineage, segments
+from .lineage import Lineage, Record, check_stubs, read_lineage, segments
 from .objects import load_object
 from .state import Shown, TypeRules, entities, rules_of
 
@@ -36,6 +36,7 @@ class Store:
         for place in sorted(journal.glob("lin_*")):
             mark = self.mark["seq"] if self.mark.get("lineage") == place.name else 0
             self.lineages[place.name] = read_lineage(place.name, segments(place), self.ids, mark, self.object)
+        check_stubs(self.lineages, self._key)
 
     # -- what the others build on ---------------------------------------------------------------------------------
 
@@ -48,6 +49,10 @@ class Store:
         said, _ = unseal(data.rstrip(b" \n"))
         need(list(said) == ["lineage", "segment", "offset", "seq", "leaf", "sum"], "another durable mark")
         return said
+
+    def _key(self, lineage: str) -> bytes | None:
+        place = self.folder / "journal" / "keys" / f"{lineage}.public"
+        return bytes.fromhex(place.read_text().strip()) if place.exists() else None
 
     def object(self, digest: str) -> bytes | None:
         """The bytes of an object, by their SHA-256."""

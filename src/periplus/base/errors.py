@@ -186,7 +186,10 @@ class ConflictError(RefusedError):
 
 
 class ForkError(RefusedError):
+    """Two stores wrote one lineage; ``differs_at`` is the first of its records that differs, 0 where that is not known."""
+
     code = "fork"
+    differs_at = 0
 
 
 class SecretFoundError(RefusedError):
@@ -207,7 +210,7 @@ def _placed(wrong: str, path: str | None, offset: int | None, seq: int | None, l
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
 def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str] | None = None) -> EnvironmentFailure:
@@ -220,6 +223,12 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
             wrong,
             safe="Nothing that was acknowledged is lost; reading goes on.",
             mend="Free some space, then repeat the command.",
+        )
+    if error.errno == errno.EROFS:
+        return EnvironmentFailure(
+            wrong,
+            safe="Nothing was changed; reading goes on.",
+            mend="Write where the file system is not mounted read-only.",
         )
     if error.errno in _DENIED:
         return EnvironmentFailure(

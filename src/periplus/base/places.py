@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["STORE_FOLDER", "find_root", "project_root"]
+__all__ = ["STORE_FOLDER", "find_root", "project_root", "refuse_without_settings"]
 
 import os
 import stat
@@ -34,7 +34,7 @@ def find_root(start: str, explicit: str | None = None) -> str:
         candidate = os.path.join(at, STORE_FOLDER)
         if _is_store(candidate):
             return candidate
-        _refuse_without_settings(candidate)
+        refuse_without_settings(candidate)
         parent = os.path.dirname(at)
         if parent == at:
             raise NotAStoreError(
@@ -54,7 +54,7 @@ def project_root(start: str) -> str:
 def _checked(root: str) -> str:
     if _is_store(root):
         return root
-    _refuse_without_settings(root)
+    refuse_without_settings(root)
     wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
     raise NotAStoreError(
         wrong,
@@ -63,7 +63,7 @@ def _checked(root: str) -> str:
     )
 
 
-def _refuse_without_settings(root: str) -> None:
+def refuse_without_settings(root: str) -> None:
     """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone."""
     if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
         raise NotAStoreError(

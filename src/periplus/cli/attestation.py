@@ -54,8 +54,7 @@ def verify_attestation(face: Face, data: bytes, key: bytes | None) -> int:
         if len(subjects) > _SHOWN_MAX:
             yield f"  … and {len(subjects) - _SHOWN_MAX:,} more"
 
-    face.emit(result, lines)
-    return 0 if signer else 3
+    return face.emit(result, lines, 0 if signer else 3)
 
 
 def _subjects(statement: dict[str, Any]) -> Iterator[SubjectOut]:

@@ -100,8 +100,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
         if not claims and not waiting:
             yield "Nobody claims anything."
 
-    face.emit(ClaimListOut(claims, waiting), lines)
-    return 0 if claims else 1
+    return face.emit(ClaimListOut(claims, waiting), lines, 0 if claims else 1)
 
 
 def _release(face: Face, arguments: argparse.Namespace) -> int:
@@ -139,5 +138,4 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
         if not claims and not rules:
             yield "Nobody claims this, and no rule is about it."
 
-    face.emit(result, lines)
-    return 1 if found.blocked else 0
+    return face.emit(result, lines, 1 if found.blocked else 0)

@@ -307,8 +307,7 @@ def _check(face: Face, connecting: Connecting, machine: Machine, agents: Sequenc
         if not agents:
             yield "No agent is connected. Next: periplus connect"
 
-    face.emit(result, lines)
-    return 0 if result.works else 1
+    return face.emit(result, lines, 0 if result.works else 1)
 
 
 def _is_at_terminal(face: Face) -> bool:

@@ -53,8 +53,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         yield f"{line_text(face, result.first)}"
         yield f"is the first for which it holds; {result.tested:,} looked at."
 
-    face.emit(result, lines)
-    return 0 if first is not None else 1
+    return face.emit(result, lines, 0 if first is not None else 1)
 
 
 def _test(

@@ -56,5 +56,4 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{visible(name):{longest}}  {paint.name}{context[:SHORT]}{paint.end}{apart if name in result.apart else ''}"
         yield f"{counted(len(result.refs), 'refs')} of {visible(result.place)}; {counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
 
-    face.emit(result, lines)
-    return _APART if result.apart else 0
+    return face.emit(result, lines, _APART if result.apart else 0)

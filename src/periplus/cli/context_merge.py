@@ -74,8 +74,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             for one in done.settled
         ],
     )  # fmt: skip
-    face.emit(result, lambda: _lines(face, result, is_dry=arguments.dry_run))
-    return 5 if result.conflicts else 0
+    return face.emit(result, lambda: _lines(face, result, is_dry=arguments.dry_run), 5 if result.conflicts else 0)
 
 
 def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:

@@ -50,5 +50,4 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.warn}{visible(result.ref)} and {visible(result.place)} went apart{paint.end}; {came}. Nothing was moved."
             yield f"Next: periplus context merge {result.context[:SHORT]} --ref {visible(result.ref)}"
 
-    face.emit(result, lines)
-    return _APART if result.outcome == "apart" else 0
+    return face.emit(result, lines, _APART if result.outcome == "apart" else 0)

@@ -7,13 +7,14 @@ __all__ = ["candidate_out", "entity_out", "hit_out", "records_out", "run_out", "
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from periplus.cli.schemas import CandidateOut, ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, SeenOut
+from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.memory.types import state_of
 from periplus.project import ImportedTrail
 
 if TYPE_CHECKING:
+    from periplus.cli.inbox_schemas import CandidateOut
     from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
     from periplus.project.recording import Sealed
     from periplus.trail.recorder import Run
@@ -37,6 +38,8 @@ def _conflict_out(conflict: Conflict) -> ConflictOut:
 
 
 def candidate_out(entity: Entity) -> CandidateOut:
+    from periplus.cli.inbox_schemas import CandidateOut, SeenOut
+
     value = entity.value
     held, provenance = value.get("payload"), value.get("provenance")
     payload = held if isinstance(held, dict) else {}
@@ -74,7 +77,7 @@ def _record_out(record: IndexedRecord, *, is_beside: bool) -> RecordOut:
 def hit_out(hit: Hit) -> HitOut:
     return HitOut(
         hit.item_type, hit.item_id, hit.kind, hit.part, hit.ts, hit.text, hit.score, list(hit.why), list(hit.stale),
-        list(hit.evidence), hit.state, hit.more, list(hit.conflicts), list(hit.standing), hit.checked,
+        list(hit.evidence), hit.state, hit.more, list(hit.conflicts), list(hit.standing), hit.checked, list(hit.rivals),
     )  # fmt: skip
 
 

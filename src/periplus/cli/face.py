@@ -86,6 +86,7 @@ class Face:
         self._is_bar_drawn = False
         self.draws_bars = True  # not above a line that is being written in
         self._is_warned = False
+        self.code = 0  # what the command ends with, once that is known
         self._project: Project | None = None
 
     @property
@@ -190,8 +191,12 @@ class Face:
     def out(self, text: str = "") -> None:
         self.stdout.write(text + "\n")
 
-    def emit(self, result: msgspec.Struct, lines: Callable[[], Iterable[str]]) -> None:
-        """The result as one JSON document, or as the lines that people read."""
+    def emit(self, result: msgspec.Struct, lines: Callable[[], Iterable[str]], code: int = 0) -> int:
+        """The result as one JSON document, or as the lines that people read.
+
+        Gives ``code``, with which the command ends, also where whoever read is gone before all was written.
+        """
+        self.code = code
         if self.as_json:
             import msgspec
 
@@ -204,9 +209,10 @@ class Face:
             if not text.isprintable():
                 text = "".join(c if c.isprintable() else _json_escape(c) for c in text)
             self.stdout.write(text + "\n")
-            return
+            return code
         for line in lines():
             self.out(line)
+        return code
 
     def tell_terminal(self, text: str) -> None:
         """To a person who would see nothing and wonder: what is waited for. Programs are told nothing."""

@@ -423,7 +423,7 @@ def _blame(face: Face, arguments: argparse.Namespace) -> int:
                 OriginOut(record, origin.is_certain) for record, origin in zip(records, field.origins, strict=True)
             ]
             found.append(BlamedOut(field.name, msgspec.json.decode(field.value), origins))
-        own = project.journal.lineage
+        own, is_cut = project.journal.lineage, any(field.is_cut for field in fields)
         face.warn(project.journal.damage)
     result = BlameOut(entity_out(entity), found)
 
@@ -444,8 +444,12 @@ def _blame(face: Face, arguments: argparse.Namespace) -> int:
                     f"{seq:>6}  {record.ts[:10]}  {record.action} by {record.writer}{session}  {doubt}{record.summary}"
                 )
                 yield f"  {visible(field.name, 11):11} {visible(line, width - 14 if width else None)}"
+            if not field.origins:
+                yield f"  {visible(field.name, 11):11} {'?':>6}  by a record that is not here"
             text = field.value if isinstance(field.value, str) else _json_text(field.value)
             yield f"  {'':11} {paint.dim}{visible(text, width - 14 if width else None)}{paint.end}"
+        if is_cut:
+            yield f"  {paint.bad}older records are not here, or cannot be read{paint.end}: periplus doctor"
 
     face.emit(result, lines)
     return 0
@@ -482,8 +486,7 @@ def _undo(face: Face, arguments: argparse.Namespace) -> int:
         written.last_seq if written else 0, written.key if written else "",
     )  # fmt: skip
     conflicts = sum(one.outcome == "conflict" for one in entities)
-    face.emit(result, lambda: _undo_lines(face, result, conflicts))
-    return 5 if conflicts else 0
+    return face.emit(result, lambda: _undo_lines(face, result, conflicts), 5 if conflicts else 0)
 
 
 def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:

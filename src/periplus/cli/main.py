@@ -220,15 +220,15 @@ def main(argv: Sequence[str]) -> int:
     as_json = "--json" in argv
     if not argv and _is_for_talk():
         argv = ["run"]
+    code = 0
     try:
         code = _execute(_parse(argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output went away, as `| head` does: not an error. Nothing more can be written there.
+        # The reader of our output went away, as `| head` does: no error by itself. Nothing more can be written there.
         from periplus.cli.face import give_up_output
 
         give_up_output()
-        return 0
     except KeyboardInterrupt:
         sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
         return EXIT_INTERRUPTED
@@ -416,7 +416,7 @@ class _CommandModule(NamedTuple):
 
 def _execute(arguments: argparse.Namespace) -> int:
     from periplus.base.lean import load_msgspec
-    from periplus.cli.face import standard_face
+    from periplus.cli.face import give_up_output, standard_face
 
     load_msgspec()
     command = next(row for row in COMMANDS if row.name == arguments.command)
@@ -428,10 +428,14 @@ def _execute(arguments: argparse.Namespace) -> int:
             face.warn(face.damage)
         face.warn_of_folder()
         return code  # noqa: TRY300 - the except below is for the command alone, and a warning raises nothing
+    except BrokenPipeError:  # what the command found is found, whoever reads of it
+        give_up_output()
+        return face.code
     except Exception as error:  # whatever it is, the bar goes; only a damaged index is dealt with here
         face.clear_progress()
         if not face.discard_index(error):
             _perhaps_damaged(error, face)
+            _without_key(error, arguments)
             raise
     # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
     sys.stderr.write("periplus: the index was damaged; it is built anew from the journal\n")
@@ -444,6 +448,14 @@ def _perhaps_damaged(error: Exception, face: Face) -> None:
 
     if isinstance(error, NotFoundError) and face.damage is not None:
         error.mend = "The store is damaged, and what is asked for may be in what cannot be read: run `periplus doctor`."
+
+
+def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
+    """Who does not know what became of a command that takes no key finds out otherwise."""
+    from periplus.base.errors import OutcomeUnknownError
+
+    if isinstance(error, OutcomeUnknownError) and not hasattr(arguments, "key"):
+        error.mend = "`periplus log` says whether it was written. Where it was not, repeat the command."
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:

@@ -323,6 +323,8 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             yield "  " + visible(" ".join(hit.text.split()), width - 2 if width else None)
             if hit.conflicts:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(hit.conflicts))}"
+            if hit.rivals:
+                yield f"  {paint.warn}apart from{paint.end} {visible(', '.join(hit.rivals))}: periplus review"
             for stale in hit.standing:
                 yield f"  {paint.warn}stale{paint.end}: {visible(stale)}"
             if hit.checked:
@@ -382,7 +384,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
-    from periplus.memory.successors import successors
+    from periplus.memory.successors import rivals_of, successors
 
     with face.open() as project:
         if arguments.at is None:
@@ -394,9 +396,11 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
         stale, standing = ground.stale(entity), ground.told(entity)
-        later = [one.item_id for one in successors(project.journal, entity.item_id)] if arguments.at is None else []
+        is_now = arguments.at is None
+        later = [one.item_id for one in successors(project.journal, entity.item_id)] if is_now else []
+        rivals = rivals_of(project.journal, entity) if is_now else []
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later)
+    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later, rivals)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -418,6 +422,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
             yield f"  {paint.warn}stale{paint.end}       {visible(one)}"
         if later:
             yield f"  {'superseded by':13} {', '.join(visible(one) for one in later)}"
+        if rivals:
+            yield f"  {paint.warn}apart from{paint.end}  {', '.join(map(visible, rivals))}: periplus review"
         yield "history"
         width = max((len(seq_shown(record, own)) for record in records), default=0)
         for record in records:

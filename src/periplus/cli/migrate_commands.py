@@ -98,8 +98,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         elif arguments.to in _NEXT and not done.counts["conflicts"]:
             yield f"Next: {_NEXT[arguments.to]}"
 
-    face.emit(result, lines)
-    return 1 if done.has_problems else 0
+    return face.emit(result, lines, 1 if done.has_problems else 0)
 
 
 def _count_lines(counts: dict[str, int]) -> Iterator[str]:

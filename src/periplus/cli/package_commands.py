@@ -121,8 +121,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
         yield f"Elsewhere: periplus import{'' if packed.is_whole else ' --damaged'} {file} FOLDER"
         yield "  Private keys stay here: whoever imports it writes a lineage of their own."
 
-    face.emit(result, lines)
-    return 0 if packed.is_whole else 3
+    return face.emit(result, lines, 0 if packed.is_whole else 3)
 
 
 def _document(path: str, packed: Packed) -> PackageOut:
@@ -195,8 +194,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
             go = "" if where == os.curdir else f"cd {visible(shlex.quote(where))} && "
             yield f"Next: {go}periplus {'status' if packed.is_whole else 'doctor --repair --from COPY'}"
 
-    face.emit(result, lines)
-    return 0 if packed.is_whole else 3
+    return face.emit(result, lines, 0 if packed.is_whole else 3)
 
 
 def _make_folder(folder: str) -> list[str]:

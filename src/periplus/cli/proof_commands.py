@@ -198,8 +198,7 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
         if compared.told:
             yield f"{paint.bad if compared.is_bad else paint.dim}{visible(compared.told)}{paint.end}"
 
-    face.emit(result, lines)
-    return 3 if not verdict.holds or compared.is_bad else 0
+    return face.emit(result, lines, 3 if not verdict.holds or compared.is_bad else 0)
 
 
 def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[ProofVerdict, _Compared]:
@@ -232,11 +231,13 @@ def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[Pro
 def _compare(face: Face, head: TreeHead) -> _Compared:
     from periplus.base.errors import PeriplusError
     from periplus.journal.heads import extends
+    from periplus.journal.settings import read_lineage
 
     try:
         with face.open() as project:
             journal = project.journal
-            is_own = head.lineage in (journal.lineage, journal.copied_from)
+            written = read_lineage(journal.layout)
+            is_own = written is not None and written.wrote(head.lineage)
             held = journal.end(head.lineage).next_seq - 1
             found = extends(journal, head) if held else None
     except PeriplusError as error:

@@ -43,6 +43,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
             progress=face.progress("redacting"),
         )
+        own = project.journal.lineage
     face.clear_progress()
     result = RedactOut(
         arguments.dry_run,
@@ -59,7 +60,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         count = f"{len(done.records):,} record{'s' if len(done.records) != 1 else ''} {verb}"
         yield count if found else f"{count}: no record, object or entity holds it"
         for one in done.records:
-            yield f"  seq {one.seq:<8} {visible(f'{one.action} {one.item_type} {one.item_id}'.strip())}"
+            where = f"  in {one.lineage}, which was left" if one.lineage != own else ""
+            yield f"  seq {one.seq:<8} {visible(f'{one.action} {one.item_type} {one.item_id}'.strip())}{where}"
         for kind, item in done.entities:
             yield f"  {visible(kind)} {visible(item)}: {'would get' if arguments.dry_run else 'has'} a version without it"
         if done.objects:

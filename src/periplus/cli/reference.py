@@ -23,6 +23,7 @@ from periplus.cli.context_schemas import CONTEXT_SCHEMAS
 from periplus.cli.entity_reference import entity_reference
 from periplus.cli.event_reference import event_reference, event_schema_text
 from periplus.cli.examples import EXAMPLES
+from periplus.cli.inbox_schemas import INBOX_SCHEMAS
 from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
@@ -36,6 +37,7 @@ from periplus.cli.work_schemas import WORK_SCHEMAS
 
 ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,
+    **INBOX_SCHEMAS,
     **KNOWING_SCHEMAS,
     **WORK_SCHEMAS,
     **CONNECT_SCHEMAS,

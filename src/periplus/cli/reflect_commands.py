@@ -12,7 +12,7 @@ from periplus.cli.face import Face, plain, visible
 from periplus.cli.work_text import add_insist
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import CandidateOut, ReflectOut
+    from periplus.cli.inbox_schemas import CandidateOut, ReflectOut
     from periplus.project.reflecting import Reflected
 
 _TYPES: Final = ("constraint", "decision", "lesson", "note", "trap")
@@ -83,12 +83,12 @@ def _reflect(face: Face, arguments: argparse.Namespace) -> int:
     for trail, error in done.damaged:
         face.stderr.write(f"periplus: trail {trail} cannot be read: {visible(str(error))}\n")
     result = _reflected(done, dry_run=arguments.dry_run)
-    face.emit(result, lambda: _told(face, result))
-    return 3 if done.damaged else 0 if done.trails else 1
+    return face.emit(result, lambda: _told(face, result), 3 if done.damaged else 0 if done.trails else 1)
 
 
 def _reflected(done: Reflected, *, dry_run: bool) -> ReflectOut:
-    from periplus.cli.schemas import NearOut, ProposedOut, ReflectOut, SeenOut, SkippedOut, UnreadTrailOut
+    from periplus.cli.inbox_schemas import NearOut, ProposedOut, ReflectOut, SeenOut, UnreadTrailOut
+    from periplus.cli.schemas import SkippedOut
 
     ours = dict(done.accepted)
     return ReflectOut(
@@ -134,7 +134,7 @@ def _told(face: Face, result: ReflectOut) -> Iterator[str]:
 
 def _list(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import candidate_out
-    from periplus.cli.schemas import CandidatesOut
+    from periplus.cli.inbox_schemas import CandidatesOut
 
     with face.open() as project:
         found = project.reflection.candidates(with_decided=arguments.all)
@@ -151,8 +151,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
         elif not arguments.all:
             yield "Next: periplus candidates show ID, accept ID, or refuse ID"
 
-    face.emit(result, lines)
-    return 0 if result.candidates else 1
+    return face.emit(result, lines, 0 if result.candidates else 1)
 
 
 def _from(one: CandidateOut) -> str:
@@ -163,7 +162,7 @@ def _from(one: CandidateOut) -> str:
 
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import candidate_out
-    from periplus.cli.schemas import CandidateShownOut
+    from periplus.cli.inbox_schemas import CandidateShownOut
 
     with face.open() as project:
         one = candidate_out(project.reflection.candidate(arguments.id))
@@ -188,7 +187,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _accept(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.schemas import CandidateDecidedOut
+    from periplus.cli.inbox_schemas import CandidateDecidedOut
 
     text = _words(arguments.text, "--text")
     with face.open(allow_secrets=arguments.insist) as project:
@@ -215,7 +214,7 @@ def _words(text: str | None, option: str) -> str:
 
 
 def _refuse(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.schemas import CandidateDecidedOut
+    from periplus.cli.inbox_schemas import CandidateDecidedOut
 
     reason = _words(arguments.reason, "--reason")
     with face.open(allow_secrets=arguments.insist) as project:

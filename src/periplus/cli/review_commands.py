@@ -56,7 +56,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
         [
             DueOut(one.entity.item_type, one.entity.item_id, str(one.entity.value.get("text", "")), list(one.stale),
                    list(one.moved), one.expired, one.check.words() if one.check else "", one.command,
-                   sorted({r.item_id for said in one.rivals for r in said.rivals} - {one.entity.item_id}))
+                   sorted({rival for said in one.rivals for rival in said.against(one.entity.item_id)}),
+                   *([*one.late.fields], [*one.late.writers], [*one.late.successors]) if one.late is not None else ())
             for one in due
         ]
     )  # fmt: skip
@@ -76,12 +77,19 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}{visible(one.check)}{paint.end}"
             for rival in one.rivals:
                 yield f"  {paint.warn}apart{paint.end}: another clone put {visible(rival)} in place of the same thing"
+            if one.changed_late:
+                later = f" by {', '.join(map(visible, one.superseded_by))}" if one.superseded_by else ""
+                what = f"{', '.join(map(visible, one.changed_late))}, by {', '.join(map(visible, one.changed_by))}"
+                yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is superseded{later}"
+            for name in one.superseded_by:
+                yield f"  {paint.dim}what still holds of that: periplus set {visible(name)} FIELD=VALUE{paint.end}"
             yield f"  {paint.dim}{one.command}{paint.end}"
+            if one.rivals:
+                yield f"  {paint.dim}where both hold: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
         if not result.due:
             yield "Nothing is stale, expired or fails its check."
 
-    face.emit(result, lines)
-    return 1 if result.due else 0
+    return face.emit(result, lines, 1 if result.due else 0)
 
 
 def _confirm(face: Face, arguments: argparse.Namespace) -> int:
@@ -136,5 +144,4 @@ def _probe(face: Face, arguments: argparse.Namespace) -> int:
         elif not arguments.allow_commands:
             yield "Nothing was run: they are run as you, in the project's folder. To consent: --allow-commands"
 
-    face.emit(result, lines)
-    return 0 if checks and all(row.passed or not row.run for row in result.checks) else 1
+    return face.emit(result, lines, 0 if checks and all(row.passed or not row.run for row in result.checks) else 1)

@@ -12,7 +12,8 @@ import msgspec
 class DueOut(msgspec.Struct):
     """Something to look at: ``stale`` and ``moved`` in words, ``expired`` since when, ``check`` where its last run failed; the
     ``command`` to type when it still holds, or that settles it. ``rivals`` are the ids of what other clones put in place of what it
-    supersedes.
+    supersedes. ``changed_late`` are the fields that another clone changed, ``changed_by`` whom, apart from its being superseded by
+    ``superseded_by``.
     """
 
     type: str
@@ -24,6 +25,9 @@ class DueOut(msgspec.Struct):
     check: str
     command: str
     rivals: list[str] = []
+    changed_late: list[str] = []
+    changed_by: list[str] = []
+    superseded_by: list[str] = []
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):

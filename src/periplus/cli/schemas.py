@@ -11,9 +11,7 @@ __all__ = [
     "BlameOut",
     "BlamedOut",
     "BriefOut",
-    "CandidateOut",
     "ConflictOut",
-    "DecidedOut",
     "DoctorOut",
     "EntityOut",
     "ErrorOut",
@@ -22,7 +20,6 @@ __all__ = [
     "GapOut",
     "HeadOut",
     "HitOut",
-    "InboxOut",
     "InitOut",
     "LeftOut",
     "LogLineOut",
@@ -34,6 +31,7 @@ __all__ = [
     "PackageOut",
     "ProblemOut",
     "ProveOut",
+    "RebasedOut",
     "RecallOut",
     "RecordOut",
     "RedactOut",
@@ -52,6 +50,7 @@ __all__ = [
     "TransferOut",
     "UndoOut",
     "UndoneOut",
+    "UnsignedOut",
     "VerifyOut",
     "WaitingOut",
 ]
@@ -195,7 +194,8 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
 class HitOut(msgspec.Struct):
     """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
     in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it
-    in words, with the commit where that is known. ``checked`` is what the last run of a check came to, and when.
+    in words, with the commit where that is known. ``checked`` is what the last run of a check came to, and when. ``rivals`` are
+    the ids of what other clones put in place of what it supersedes, where nobody settled that.
     """
 
     type: str
@@ -213,6 +213,7 @@ class HitOut(msgspec.Struct):
     conflicts: list[str] = []
     standing: list[str] = []
     checked: str = ""
+    rivals: list[str] = []
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
@@ -245,7 +246,9 @@ class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
 
 
 class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
-    """``at`` is the record as of which it is shown, 0 for the present. ``superseded_by`` are the ids of what says that it stands in its place."""
+    """``at`` is the record as of which it is shown, 0 for the present. ``superseded_by`` are the ids of what says that it stands in its place,
+    ``rivals`` of what other clones put in place of what it supersedes, where nobody settled that.
+    """
 
     entity: EntityOut
     stale: list[str]
@@ -253,6 +256,7 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
     at: int
     standing: list[str] = []
     superseded_by: list[str] = []
+    rivals: list[str] = []
 
 
 class GapOut(msgspec.Struct):
@@ -290,7 +294,7 @@ class OriginOut(msgspec.Struct):
 
 
 class BlamedOut(msgspec.Struct):
-    """A field, and the record that set its present value; several where that was merged from several heads."""
+    """A field, and the record that set its present value; several where that was merged from several heads, none where it is not here."""
 
     name: str
     value: Any
@@ -591,11 +595,43 @@ class RivalryOut(msgspec.Struct):
     command: str
 
 
+class LateChangeOut(msgspec.Struct):
+    """``fields`` of the entity ``id`` were changed by ``writers`` who did not know that it is superseded by ``superseded_by``; ``command``
+    settles it.
+    """
+
+    id: str
+    fields: list[str]
+    writers: list[str]
+    superseded_by: list[str]
+    command: str
+
+
+class RebasedOut(msgspec.Struct):
+    """``lineage`` had forked behind record ``at``: of the ``cut`` records that stood here behind it, ``written`` are written again
+    in ``into``, which is empty in a dry run.
+    """
+
+    lineage: str
+    at: int
+    cut: int
+    written: int
+    into: str
+
+
+class UnsignedOut(msgspec.Struct):
+    """So many records of a lineage that was written here before stay here: the place takes what is signed, and the key is gone."""
+
+    lineage: str
+    records: int
+
+
 class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
     others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
     what would come or go if the settings here and there named the same stores. ``apart`` is said anew in several ways, by clones
-    that wrote apart.
+    that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
+    seqs of records of this clone whose content a copy of it took out. ``rebased`` are the forks in which this clone gave way.
     """
 
     place: str
@@ -609,112 +645,10 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     skipped: list[SkippedOut]
     waiting: list[WaitingOut]
     apart: list[RivalryOut] = []
-
-
-class SeenOut(msgspec.Struct):
-    """A step that a candidate rests on: trail id, ``#``, index; and its words."""
-
-    ref: str
-    quote: str
-
-
-class CandidateOut(msgspec.Struct):
-    """``origin`` is other_project or reflection. Of another project, ``type``, ``source_id`` and ``version`` are those of the entity
-    in its own store; of reflection, ``rule``, ``why`` and ``evidence`` say what it rests on. ``accepted_as`` is ours.
-    """
-
-    id: str
-    state: str
-    store: str
-    lineage: str
-    type: str
-    source_id: str
-    version: str
-    text: str
-    accepted_as: str
-    origin: str = "other_project"
-    confidence: int = 100
-    rule: str = ""
-    why: str = ""
-    remedy: str = ""
-    reason: str = ""
-    about: list[str] = []
-    evidence: list[SeenOut] = []
-    created: str = ""
-
-
-class CandidatesOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates/1"):
-    candidates: list[CandidateOut]
-
-
-class CandidateShownOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates.show/1"):
-    candidate: CandidateOut
-
-
-class CandidateDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates.decided/1"):
-    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
-    where we knew the same already.
-    """
-
-    state: str
-    type: str
-    id: str
-    new: bool
-
-
-class ProposedOut(msgspec.Struct):
-    """A candidate that was written, or with --dry-run would be; ``new`` is false where one that waited became surer."""
-
-    id: str
-    type: str
-    rule: str
-    text: str
-    why: str
-    confidence: int
-    remedy: str
-    about: list[str]
-    evidence: list[SeenOut]
-    new: bool
-    accepted_as: str
-
-
-class NearOut(msgspec.Struct):
-    """What was not proposed, for ``id``, a memory or a candidate, says nearly the same."""
-
-    text: str
-    id: str
-
-
-class UnreadTrailOut(msgspec.Struct):
-    id: str
-    wrong: str
-
-
-class ReflectOut(msgspec.Struct, tag_field="schema", tag="periplus.reflect/1"):
-    """``known`` counts what waits already or was decided on; ``damaged`` are trails that could not be read."""
-
-    dry_run: bool
-    trails: int
-    candidates: list[ProposedOut]
-    known: int
-    near: list[NearOut]
-    skipped: list[SkippedOut]
-    damaged: list[UnreadTrailOut]
-
-
-class InboxOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox/1"):
-    candidates: list[CandidateOut]
-
-
-class DecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.decided/1"):
-    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
-    where we knew the same already.
-    """
-
-    state: str
-    type: str
-    id: str
-    new: bool
+    rebased: list[RebasedOut] = []
+    unsigned: list[UnsignedOut] = []
+    changed_late: list[LateChangeOut] = []
+    redacted_there: list[int] = []
 
 
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
@@ -738,12 +672,6 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "doctor": DoctorOut,
     "migrate": MigrateOut,
     "sync": SyncOut,
-    "inbox list": InboxOut,
-    "inbox accept, inbox refuse": DecidedOut,
-    "reflect": ReflectOut,
-    "candidates list": CandidatesOut,
-    "candidates show": CandidateShownOut,
-    "candidates accept, candidates refuse": CandidateDecidedOut,
     "tour": TourOut,
     "(any error)": ErrorOut,
 }

@@ -174,8 +174,7 @@ def _status(face: Face) -> int:
             yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} left: periplus trail list"
         yield from _of_files(face, result)
 
-    face.emit(result, lines)
-    return 3 if found.damage else 0
+    return face.emit(result, lines, 3 if found.damage else 0)
 
 
 def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
@@ -278,8 +277,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> i
         if found.exit_code == 0:
             yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
 
-    face.emit(result, lines)
-    return found.exit_code
+    return face.emit(result, lines, found.exit_code)
 
 
 def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:

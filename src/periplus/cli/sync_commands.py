@@ -6,12 +6,18 @@ __all__ = ["configure", "configure_inbox", "execute"]
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
+    from periplus.cli.schemas import SyncOut
     from periplus.journal.exchange import SyncReport, Transfer
+    from periplus.journal.rebase import Rebased
+    from periplus.project.syncing import Synced
+
+
+_SEQS_TOLD_MAX: Final = 20
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -23,6 +29,8 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add(
         "--candidates", action="store_true", help="record the memory of another project, to accept or refuse: see inbox"
     )
+    add("--rebase", action="store_true", help="where two stores wrote one lineage (a backup was put back): take what is there, "
+        "write what only this clone has again in a lineage of its own")  # fmt: skip
 
 
 def configure_inbox(parser: argparse.ArgumentParser, command: str) -> argparse._SubParsersAction[Any]:
@@ -47,23 +55,100 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _sync(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.schemas import RefusalOut, RivalryOut, SkippedOut, SyncOut, TransferOut, WaitingOut
 
     if not arguments.where or arguments.where.startswith("-"):
         raise UsageError(f"{arguments.where!r} is no place to sync with", mend="See `periplus sync --help`.")
     with face.open() as project:
         done = project.sync(
             arguments.where, cwd=face.cwd, environment=face.environment, dry_run=arguments.dry_run,
-            candidates=arguments.candidates, progress=face.progress("syncing"),
+            candidates=arguments.candidates, rebase=arguments.rebase, progress=face.progress("syncing"),
         )  # fmt: skip
     face.clear_progress()
+    report, recorded = done.report, done.recorded
+    result = _document(done)
+    refusals = result.refused
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        moved = [one for one in report.transfers if one.records]
+        would = "would " if report.dry_run else ""
+        for fork in report.rebased:
+            yield f"{paint.warn}forked{paint.end}    {visible(fork.lineage)} behind record {fork.at:,}: {_rebased(fork)}"
+        if result.left and not report.rebased:
+            yield f"{paint.warn}This store was put back to an earlier state{paint.end}: {visible(result.left)} goes on without it"
+        for one in moved:
+            yield _told(one, report.place, would)
+        if recorded is not None:
+            count = len(recorded.written)
+            yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
+            for skipped in recorded.skipped:
+                yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
+            if count and not report.dry_run:
+                yield "Next: periplus inbox list"
+        elif not moved and not refusals and not report.waiting and not report.rebased:
+            yield f"Nothing new on either side ({visible(report.place)})"
+        for kind, item in report.conflicts:
+            see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
+            yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
+        for rivalry in done.rivalries:
+            ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
+            yield f"{paint.warn}apart{paint.end}     {ids} both stand in place of {visible(rivalry.old)}"
+            yield f"          {visible(rivalry.command)}"
+        for late in done.late:
+            what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
+            yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and superseded apart: periplus review"
+        for left in report.unsigned:
+            what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
+            yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
+            yield "          Whoever writes that lineage brings them there. If nobody does any more, another clone's folder takes them: periplus sync --with FOLDER"
+        yield from _redacted_there(face, report)
+        yield from _waiting(face, report)
+        for refusal in refusals:
+            yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
+            rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
+            if rest:
+                yield f"          {visible(rest)}"
+
+    return face.emit(result, lines, max((error.exit_code for error in report.refusals), default=0))
+
+
+def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
+    """Nobody but us rewrites what we are at."""
+    seqs = report.emptied_there
+    if not seqs:
+        return
+    paint = face.palette
+    what = (
+        "1 record of this clone lost its content"
+        if len(seqs) == 1
+        else f"{len(seqs):,} records of this clone lost their content"
+    )
+    yield f"{paint.warn}redacted{paint.end}  {what} in {visible(report.place)}: a copy of this store took it out. It is still here:"
+    named = " ".join(f"--seq {seq}" for seq in seqs[:_SEQS_TOLD_MAX])
+    more = f" … ({len(seqs) - _SEQS_TOLD_MAX:,} more: --json)" if len(seqs) > _SEQS_TOLD_MAX else ""
+    yield f"          periplus redact {named} --reason TEXT{more}"
+
+
+def _document(done: Synced) -> SyncOut:
+    from periplus.cli.schemas import (
+        LateChangeOut,
+        RebasedOut,
+        RefusalOut,
+        RivalryOut,
+        SkippedOut,
+        SyncOut,
+        TransferOut,
+        UnsignedOut,
+        WaitingOut,
+    )  # fmt: skip
+
     report, recorded = done.report, done.recorded
     refusals = [
         RefusalOut(one.lineage, one.direction, one.refused.code, str(one.refused), one.refused.safe, one.refused.mend)
         for one in report.transfers
         if one.refused is not None
     ]
-    result = SyncOut(
+    return SyncOut(
         report.place, report.store, report.dry_run,
         [
             TransferOut(one.lineage, one.direction, one.records, one.first_seq, one.last_seq, one.size, one.objects,
@@ -75,41 +160,11 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         [SkippedOut(one.item_type, one.item_id, one.reason) for one in recorded.skipped] if recorded is not None else [],
         [WaitingOut(*one) for one in report.waiting],
         [RivalryOut(one.old, [rival.item_id for rival in one.rivals], one.command) for one in done.rivalries],
+        [RebasedOut(*one) for one in report.rebased], [UnsignedOut(*one) for one in report.unsigned],
+        [LateChangeOut(late.entity.item_id, [*late.fields], [*late.writers], [*late.successors], late.command)
+         for late in done.late],
+        list(report.emptied_there),
     )  # fmt: skip
-
-    def lines() -> Iterator[str]:
-        paint = face.palette
-        moved = [one for one in report.transfers if one.records]
-        would = "would " if report.dry_run else ""
-        if result.left:
-            yield f"{paint.warn}This store was put back to an earlier state{paint.end}: {visible(result.left)} goes on without it"
-        for one in moved:
-            yield _told(one, report.place, would)
-        if recorded is not None:
-            count = len(recorded.written)
-            yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
-            for skipped in recorded.skipped:
-                yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
-            if count and not report.dry_run:
-                yield "Next: periplus inbox list"
-        elif not moved and not refusals and not report.waiting:
-            yield f"Nothing new on either side ({visible(report.place)})"
-        for kind, item in report.conflicts:
-            see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
-            yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
-        for rivalry in done.rivalries:
-            ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
-            yield f"{paint.warn}apart{paint.end}     {ids} both stand in place of {visible(rivalry.old)}"
-            yield f"          {visible(rivalry.command)}"
-        yield from _waiting(face, report)
-        for refusal in refusals:
-            yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
-            rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
-            if rest:
-                yield f"          {visible(rest)}"
-
-    face.emit(result, lines)
-    return max((error.exit_code for error in report.refusals), default=0)
 
 
 def _waiting(face: Face, report: SyncReport) -> Iterator[str]:
@@ -124,6 +179,12 @@ def _waiting(face: Face, report: SyncReport) -> Iterator[str]:
         else:
             yield f"{paint.warn}waiting{paint.end}   {what} here: config.toml at {visible(report.place)} does not name that store, nothing of it was sent"
             yield "          There: git pull, for the settings that join the two. Then repeat the sync."
+
+
+def _rebased(one: Rebased) -> str:
+    if not one.into:
+        return f"of {one.cut:,} records here {one.written:,} would be written again in a lineage of our own"
+    return f"of {one.cut:,} records here {one.written:,} are written again in {visible(one.into)}; what stood here is in parked/"
 
 
 def _told(one: Transfer, place: str, would: str) -> str:
@@ -147,7 +208,7 @@ def _told(one: Transfer, place: str, would: str) -> str:
 
 def _list(face: Face, *, with_decided: bool) -> int:
     from periplus.cli.convert import candidate_out
-    from periplus.cli.schemas import InboxOut
+    from periplus.cli.inbox_schemas import InboxOut
 
     with face.open() as project:
         found = project.inbox(with_decided=with_decided)
@@ -163,12 +224,11 @@ def _list(face: Face, *, with_decided: bool) -> int:
         elif not with_decided:
             yield "Next: periplus inbox accept ID, or refuse ID"
 
-    face.emit(result, lines)
-    return 0 if result.candidates else 1
+    return face.emit(result, lines, 0 if result.candidates else 1)
 
 
 def _decide(face: Face, action: str, reference: str) -> int:
-    from periplus.cli.schemas import DecidedOut
+    from periplus.cli.inbox_schemas import DecidedOut
 
     with face.open() as project:
         if action == "accept":

@@ -80,8 +80,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         yield f"Wrote {visible(path)} ({len(trail):,} bytes): {counted(steps, 'steps')}, version {version}"
         yield f"  {'SHA-256' if version == 1 else 'digest '} {result.digest}"
 
-    face.emit(result, lines)
-    return 3 if source.fault_count else 0
+    return face.emit(result, lines, 3 if source.fault_count else 0)
 
 
 def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source:

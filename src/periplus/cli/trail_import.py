@@ -96,8 +96,11 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
     result = TrailImportOut(
         [trail_out(trail) for _, trails in done for trail in trails], _failures(failed), left_out, _files(done)
     )
-    face.emit(result, lambda: (line for trail in result.trails for line in _import_lines(face, trail, "")))
-    return failed[0][1].exit_code if failed else 0
+    return face.emit(
+        result,
+        lambda: (line for trail in result.trails for line in _import_lines(face, trail, "")),
+        failed[0][1].exit_code if failed else 0,
+    )
 
 
 def _follow(face: Face, project: Project, arguments: argparse.Namespace, named: list[str]) -> int:

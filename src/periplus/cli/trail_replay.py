@@ -162,8 +162,11 @@ def _replay(face: Face, arguments: argparse.Namespace, folder: str) -> int:
     left_out = list(getattr(world, "left_out", ()))
     result = _result(original, world.name, report, folder if arguments.folder else "", left_out, out, kept)
     result.withheld = withheld
-    face.emit(result, lambda: _lines(face, result, is_temporary=bool(folder) and not arguments.folder))
-    return 5 if report.denied else 1 if report.difference_count or report.verdict == "limit" else 0
+    return face.emit(
+        result,
+        lambda: _lines(face, result, is_temporary=bool(folder) and not arguments.folder),
+        5 if report.denied else 1 if report.difference_count or report.verdict == "limit" else 0,
+    )
 
 
 def _original(face: Face, name: str) -> _Original:

@@ -46,5 +46,4 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for run_id in still_open:  # its process lives, or it had a step within a day
             yield f"Open, and may go on: {run_id}. To end it: periplus trail seal {run_id} --status success"
 
-    face.emit(result, lines)
-    return troubles[0][1].exit_code if troubles else 0
+    return face.emit(result, lines, troubles[0][1].exit_code if troubles else 0)

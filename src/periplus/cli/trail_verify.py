@@ -70,8 +70,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if salvaged is not None:
             yield from salvage_lines(salvaged)
 
-    face.emit(TrailVerifyOut(is_ok, files, salvaged), lines)
-    return 3 if not is_ok else 0 if is_shown(files) else 1
+    return face.emit(TrailVerifyOut(is_ok, files, salvaged), lines, 3 if not is_ok else 0 if is_shown(files) else 1)
 
 
 class _Parents:

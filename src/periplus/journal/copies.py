@@ -20,6 +20,7 @@ from periplus.base.ids import is_id
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
 from periplus.journal.segment import segment_first_seq
+from periplus.journal.signed_audits import audits_elsewhere
 from periplus.journal.stub import audited_by
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
@@ -66,9 +67,13 @@ class Copies:
                     yield line
                 place = data.find(start, place + 1)
 
-    def audited(self, lineage: str) -> dict[int, set[str]]:
-        """The records of ``lineage`` whose content was taken out, by what all copies say: seq, and the SHA-256 of its stub."""
+    def audited(self, lineage: str, key: bytes) -> dict[int, set[str]]:
+        """The records of ``lineage``, with the public ``key``, whose content was taken out, by what all copies say: seq, and the
+        SHA-256 of its stub.
+        """
         found: dict[int, set[str]] = {}
+        for one in audits_elsewhere(self._all_segments(), lineage, key):
+            found.setdefault(one.seq, set()).add(one.stub)
         for _, path in self._segments.get(lineage, ()):
             data = self._read(path)
             for mark in re.finditer(rb'\n[^\n]*"action":"redact"[^\n]*', data):
@@ -79,6 +84,11 @@ class Copies:
                 for one in audited_by(record, lineage):
                     found.setdefault(one.seq, set()).add(one.stub)
         return found
+
+    def _all_segments(self) -> Iterator[tuple[str, int, bytes]]:
+        for lineage, places in self._segments.items():
+            for first, path in places:
+                yield lineage, first, self._read(path)[1:]
 
     def object(self, digest: bytes) -> bytes | None:
         for store in self._objects:

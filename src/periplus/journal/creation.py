@@ -13,6 +13,7 @@ from periplus.base.files import Files, write_atomic
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
+from periplus.journal.guard import guard
 from periplus.journal.layout import Layout
 from periplus.journal.settings import (
     is_written_here,
@@ -73,6 +74,7 @@ def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> C
         if own is None or not is_written_here(layout, own):
             previous = own.lineage if own is not None else ""
             own = mint_lineage(layout, files, clock, settings.store.id, previous=previous)
+    guard(layout, files)
     return Created(layout.root, settings.store.id, own.lineage, is_new)
 
 

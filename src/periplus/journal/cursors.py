@@ -10,7 +10,16 @@ reader says that it has what it was given, so a record may come twice (the proce
 
 from __future__ import annotations
 
-__all__ = ["CURSOR_FORMAT", "Cursor", "Reader", "check_reader_name", "parse_cursor", "read_cursor", "write_cursor"]
+__all__ = [
+    "CURSOR_FORMAT",
+    "Cursor",
+    "Reader",
+    "check_reader_name",
+    "parse_cursor",
+    "read_cursor",
+    "reader_names",
+    "write_cursor",
+]
 
 import os
 from collections.abc import Mapping, Sequence
@@ -55,6 +64,18 @@ def check_reader_name(name: str) -> str:
             mend=f"Use a-z, 0-9, '.', '_' and '-', a letter or digit first, at most {NAME_CHARACTERS_MAX} of them.",
         )
     return name
+
+
+def reader_names(layout: Layout) -> list[str]:
+    """The readers that have a cursor. Raises EnvironmentFailure."""
+    try:
+        names = sorted(os.listdir(layout.cursors))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise environment_failure(error, "list", layout.cursors) from error
+    stems = [name.removesuffix(CURSOR_SUFFIX) for name in names if name.endswith(CURSOR_SUFFIX)]
+    return [stem for stem in stems if stem and _NAME_ALLOWED.issuperset(stem) and stem[0].isalnum()]
 
 
 def read_cursor(layout: Layout, name: str) -> Cursor | None:

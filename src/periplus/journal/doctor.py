@@ -34,6 +34,7 @@ from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, View
 from periplus.journal.index_file import NullIndexer
 from periplus.journal.journal import Journal
+from periplus.journal.keys import verify_signature
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
@@ -42,9 +43,17 @@ from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
+from periplus.journal.signed_audits import key_of
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stated import incomplete_lineages
-from periplus.journal.stub import AuditedRecord, audited_by, audited_record, objects_removed_by
+from periplus.journal.stub import (
+    AuditedRecord,
+    SignedAudit,
+    audited_by,
+    audited_record,
+    objects_removed_by,
+    signed_audit,
+)
 from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
 
@@ -60,6 +69,11 @@ _WRITTEN_AGAIN: Final = (
 )
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
+_CHECKPOINTED: Final = (
+    "Keep it: a checkpoint says the same, and what it says is served; a copy of the record comes back with"
+    " `periplus doctor --repair --from PATH`."
+)
+_KEEP: Final = "Keep it: once the journal is mended `periplus status` takes it in, unless the journal has it again."
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
 _BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
@@ -67,6 +81,9 @@ _REPAIRED: Final = (
     "Nothing that was looked at has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
     " `periplus export --damaged FILE` saves what is left."
 )
+
+
+_COUNTED: Final = ("segments", "records", "versions", "entities", "objects")
 
 
 class Problem(NamedTuple):
@@ -110,6 +127,7 @@ class _Findings:
         self.others: set[int] = set()  # the same of other lineages
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
+        self.signed: list[SignedAudit] = []  # what records say of other lineages than their own
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
         self.gaps: set[str] = set()  # lineages of which records cannot be read
         self.ends: dict[str, int] = {}  # of each lineage, the seq behind the last record that was read
@@ -123,6 +141,9 @@ class _Findings:
             line = read_plain(path, entry.length, entry.offset)[:-1]
             self.stubs[lineage, audited_record(line, entry.leaf, record.seq)] = (path, entry.offset)
         self.audited.update((lineage, one) for one in audited_by(record, lineage))
+        of_another = signed_audit(record, lineage)
+        if of_another is not None:
+            self.signed.append(of_another)
         self.removed_objects.update(objects_removed_by(record, lineage))
 
 
@@ -142,6 +163,11 @@ def examine(
     it got from the store: they are not read again.
     """
     journal.project()
+    unnamed = journal.unnamed_store()
+    if unnamed is not None:  # what else there is to say would be about the settings, and told as of the journal
+        return Examination(
+            [Problem("error", unnamed.wrong, unnamed.path or "", mend=unnamed.mend)], dict.fromkeys(_COUNTED, 0)
+        )
     found = _Findings(journal.view)
     problems: list[Problem] = []
     try:
@@ -156,11 +182,11 @@ def examine(
         problems += _check_objects(journal, found, read, progress)
         is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
         problems += _check_index(journal, entities if is_whole else None, found, progress)
-        problems += _check_files(journal, entities)
+        problems += _check_files(journal, entities, found.versions)
         problems += _check_surroundings(journal)
         problems += _check_plain(journal)
         problems += _check_lock(journal)
-        problems += _check_damage(journal, problems)
+        problems = _with_damage(journal, problems)
         live = sum(not entity.deleted for entity in entities.values())
     finally:
         found.rebuilt.close()
@@ -235,11 +261,14 @@ def _check_lineage(
         found.rebuilt.commit()
 
 
-def _check_damage(journal: Journal, problems: list[Problem]) -> Iterator[Problem]:
-    """What keeps the journal from being written to, where no other check has said it: records that only the index knows."""
+def _with_damage(journal: Journal, problems: list[Problem]) -> list[Problem]:
+    """With what keeps the journal from being written to, where no check has said it as an error: records that only the index knows."""
     damage = journal.damage
-    if damage is not None and not any(problem.severity == "error" for problem in problems):
-        yield Problem("error", damage.wrong, damage.path or "", _offset_of(damage), damage.seq or 0, damage.mend)
+    if damage is None or any(problem.severity == "error" for problem in problems):
+        return problems
+    mend = _REPAIR if damage.mend == "Run `periplus doctor`." else damage.mend
+    told = Problem("error", damage.wrong, damage.path or "", _offset_of(damage), damage.seq or 0, mend)
+    return [*(one for one in problems if (one.what, one.path) != (told.what, told.path)), told]
 
 
 def _offset_of(error: PeriplusError) -> int:
@@ -305,12 +334,12 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
 
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
     """Tiles and the heads that were seen, against the records that were read; of lineages whose records are gone, too."""
-    from periplus.journal.heads import remembered
+    from periplus.journal.heads import awaited
     from periplus.journal.tree_check import check_tree
 
     if journal.damage is not None:
         return  # which records are missing is told already
-    for lineage in sorted(found.leaves.keys() | set(remembered(journal.layout))):
+    for lineage in sorted(found.leaves.keys() | set(awaited(journal))):
         if lineage in found.gaps and found.ends.get(lineage, 1) > seen_size(journal.layout, lineage):
             continue  # the last one is here: nothing was cut off, and what cannot be read on the way is told already
         for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
@@ -366,10 +395,21 @@ def _check_stubs(journal: Journal, found: _Findings) -> Iterator[Problem]:
     for lineage in sorted(stopped):
         yield Problem("warning", "a sync was stopped at taking out what was redacted elsewhere: some of it may still be here",
                       journal.layout.emptying_file(lineage), mend="Repeat the sync: it goes on with it.")  # fmt: skip
+    audited = found.audited | _audited_elsewhere(journal, found)
     for key, (path, offset) in found.stubs.items():
-        if key not in found.audited and key[0] not in stopped:
+        if key not in audited and key[0] not in stopped:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
+
+
+def _audited_elsewhere(journal: Journal, found: _Findings) -> set[tuple[str, AuditedRecord]]:
+    keys = {name: key_of(journal.layout, name) for name in {one.lineage for one in found.signed}}
+    return {
+        (one.lineage, record)
+        for one in found.signed
+        if verify_signature(keys[one.lineage], one.signature, one.message)
+        for record in one.records
+    }
 
 
 def _check_objects(
@@ -430,7 +470,8 @@ def _check_index(
                       mend="Delete the file: who looks for turns next makes it anew from the journal.")  # fmt: skip
 
 
-def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> Iterator[Problem]:
+def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity], read: Collection[str]) -> Iterator[Problem]:
+    """Entity files against what the records say, of whose versions ``read`` are those that could be read."""
     layout = journal.layout
     expected = {
         layout.entity_file(*key): entity
@@ -452,26 +493,33 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity]) -> I
             yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
             continue
         if found != render_entity(entity):
-            yield _differing(journal, path, found, is_waiting=is_waiting)
+            yield _differing(journal, path, found, read, is_waiting=is_waiting)
     for folder, _, names in os.walk(layout.entities):
         for name in sorted(names):
             path = os.path.join(folder, name)
             if path not in expected and not name.endswith(TEMPORARY_SUFFIX):
-                yield _stray(journal, path, entities)
+                yield _stray(journal, path, read)
 
 
-def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = False, is_read: bool = True) -> Problem:
-    """What a file is that is not as the journal has it; the journal is served in any case. Of its entity no record could be read
-    where ``is_read`` is False.
-    """
+def _differing(
+    journal: Journal, path: str, found: bytes, read: Collection[str], *, is_waiting: bool = False
+) -> Problem:
+    """What a file is that is not as the journal has it; the journal is served in any case."""
     from periplus.journal.edits import judge
+    from periplus.journal.remembered import tile_leaves
 
     folder, name = os.path.split(path)
-    verdict = judge(journal, os.path.basename(folder), name.removesuffix(".json"), found)
+    key = os.path.basename(folder), name.removesuffix(".json")
+    verdict = judge(journal, *key, found)
     severity: Severity = "note" if is_waiting else "warning"
+    take_in = _TAKE_IN if journal.damage is None else _KEEP
     match verdict.kind:
-        case "held" if not is_read:
-            return Problem("note", "the file holds what a record said that cannot be read", path, mend=_WRITTEN_AGAIN)
+        case "held" if lost := _version_lost(journal, *key, found, read):
+            is_placed = journal.index.records("version = ? AND version <> ''", (lost,), 1) or tile_leaves(
+                journal, journal.lineage
+            )
+            mend = _WRITTEN_AGAIN if is_placed else _CHECKPOINTED
+            return Problem("note", "the file holds what a record said that cannot be read", path, mend=mend)
         case "held":
             return Problem(
                 severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
@@ -479,23 +527,36 @@ def _differing(journal: Journal, path: str, found: bytes, *, is_waiting: bool = 
         case "torn":
             return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
         case "adopt":
-            return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=_TAKE_IN)
+            return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=take_in)
         case "edit":
-            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=_TAKE_IN)
+            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=take_in)
         case "left":
             return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
                            _byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
     assert_never(verdict.kind)
 
 
-def _stray(journal: Journal, path: str, entities: dict[tuple[str, str], Entity]) -> Problem:
+def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, read: Collection[str]) -> str:
+    """The version that the file is of, where the index has it and its record could not be read; else nothing."""
+    from periplus.journal.edits import read_document
+
+    try:
+        document = read_document(data, item_type, item_id)
+    except FormatError:
+        return ""
+    version = document.version
+    if version != document.content_version or document.is_view or version in read:
+        return ""
+    return version if journal.holds(item_type, item_id, version, durably=True) else ""
+
+
+def _stray(journal: Journal, path: str, read: Collection[str]) -> Problem:
     """A file below ``entities/`` where the journal has no live entity."""
     folder, name = os.path.split(path)
     is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
     if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):
-        key = os.path.basename(folder), name.removesuffix(".json")
         try:
-            return _differing(journal, path, read_stamped(path)[0], is_read=key in entities)
+            return _differing(journal, path, read_stamped(path)[0], read)
         except OSError as error:
             return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
     return Problem("warning", "a file that no entity of the journal stands behind", path)
@@ -558,7 +619,13 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
         yield Problem("error", f"the settings name store {journal.store_id}, the segments {' and '.join(sorted(found))}",
                       journal.layout.config, mend=_JOIN)  # fmt: skip
     for one in PlainFiles(root, journal.stores).suspects():
-        yield Problem("warning", one.what, os.path.join(root, one.name), _byte_in(one.what), mend=_REPAIR)
+        mend = _REPAIR
+        if one.name.startswith("cursors/"):
+            reader = os.path.basename(one.name).removesuffix(".json")
+            mend = (
+                f"`periplus log --reader {reader} --since-seq 0` begins it anew: all that is there counts as new then."
+            )
+        yield Problem("warning", one.what, os.path.join(root, one.name), _byte_in(one.what), mend=mend)
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:

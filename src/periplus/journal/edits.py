@@ -230,7 +230,7 @@ def _change_at(journal: JournalReader, row: IndexedRecord) -> Change | None:
 
 
 def _has_payload(journal: JournalReader, version: str, payload: bytes) -> bool:
-    rows = journal.index.records("version = ?", (version,), 1)
+    rows = journal.index.records("version = ? AND version <> ''", (version,), 1)
     change = _change_at(journal, rows[0]) if rows else None
     return change is not None and change.payload == payload
 

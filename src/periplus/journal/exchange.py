@@ -15,7 +15,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["SyncReport", "Transfer", "Waiting", "is_of_another", "sign_head", "sign_left", "sync"]
+__all__ = ["SyncReport", "Transfer", "Unsigned", "Waiting", "is_of_another", "sign_head", "sign_left", "sync"]
 
 import os
 import tempfile
@@ -25,6 +25,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from periplus.base.errors import (
     DamageError,
+    ForkError,
     NotFoundError,
     PeriplusError,
     RefusedError,
@@ -41,6 +42,7 @@ from periplus.journal.incoming import Arrival, References, objects_of
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign, sign_as_left
 from periplus.journal.lineage import START
+from periplus.journal.rebase import Rebased, acknowledged, has_given_way, rebase
 from periplus.journal.removed import removed_objects
 from periplus.journal.tiles import LineageTree
 from periplus.merkle import Frontier
@@ -82,10 +84,20 @@ class Waiting(NamedTuple):
     direction: Direction
 
 
+class Unsigned(NamedTuple):
+    """A lineage that was written here before, of which so many ``records`` stay: the place takes what is signed, and the key is gone,
+    or is not for them: somebody else acknowledged them, or a store that was put back to an earlier state did.
+    """
+
+    lineage: str
+    records: int
+
+
 class SyncReport(NamedTuple):
     """``conflicts`` are type and id of entities that are in conflict by what came; ``left`` is the lineage that this store
     wrote until others turned out to hold more of it; ``waiting`` is what would be exchanged if the settings of both sides
-    named the same stores.
+    named the same stores, ``rebased`` the forks in which this store gave way. ``emptied_there`` are records of our own lineage whose
+    content a copy of this store, which has its key, took out: they are the owner's to take out here.
     """
 
     place: str
@@ -95,6 +107,9 @@ class SyncReport(NamedTuple):
     left: str
     dry_run: bool
     waiting: tuple[Waiting, ...] = ()
+    rebased: tuple[Rebased, ...] = ()
+    unsigned: tuple[Unsigned, ...] = ()
+    emptied_there: tuple[int, ...] = ()
 
     @property
     def refusals(self) -> list[PeriplusError]:
@@ -125,10 +140,12 @@ def sync(
     references: References = _NOTHING,
     dry_run: bool = False,
     takes_only: bool = False,
+    rebases: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> SyncReport:
     """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
     a layer above needs, reading objects through what it is handed. With ``takes_only`` nothing goes to ``other``.
+    With ``rebases`` this store gives way where a lineage has forked; see ``periplus.journal.rebase``.
 
     Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
     """
@@ -142,9 +159,10 @@ def sync(
     if isinstance(other, FolderCarrier) and os.path.realpath(other.root) == os.path.realpath(journal.layout.root):
         raise UsageError(f"{other.place} is this very store", safe="Nothing was changed.")
     journal.refresh()
-    if journal.damage is not None:
-        raise journal.damage
-    run = _Run(journal, other, references, dry_run=dry_run)
+    unsound = journal.damage or journal.unnamed_store()
+    if unsound is not None:
+        raise unsound
+    run = _Run(journal, other, references, dry_run=dry_run, rebases=rebases)
     held = set(journal.lineages())
     unknown = {one: store for one, store in other.of_others(journal.stores).items() if one not in held}
     run.waiting += [Waiting(one, store, "in") for one, store in sorted(unknown.items())]
@@ -152,14 +170,17 @@ def sync(
     for number, lineage in enumerate(names):
         run.bring(lineage)
         progress(number + 1, 2 * len(names))
+    run.again(run.bring, "in")
     journal.refresh()
     journal.project()
     ours = journal.lineages() if not takes_only else []
     for number, lineage in enumerate(ours):
         run.send(lineage)
         progress(len(ours) + number + 1, 2 * len(ours))
+    run.again(run.send, "out")
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
-    return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting))
+    return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting),
+                      tuple(run.rebased), tuple(run.unsigned), run.emptied_there)  # fmt: skip
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
@@ -173,29 +194,118 @@ def is_of_another(other: Carrier, journal: Journal) -> bool:
 
 class _Run:
     def __init__(
-        self, journal: Journal, other: FolderCarrier | Outlet, references: References, *, dry_run: bool
+        self, journal: Journal, other: FolderCarrier | Outlet, references: References, *, dry_run: bool, rebases: bool
     ) -> None:
         self.transfers: list[Transfer] = []
         self.touched: set[tuple[str, str]] = set()
         self.left = ""
         self.waiting: list[Waiting] = []
+        self.rebased: list[Rebased] = []
+        self.unsigned: list[Unsigned] = []
+        self.emptied_there: tuple[int, ...] = ()
         self._refused: set[str] = set()
+        self._forked: set[str] = set()
+        self._awaiting: list[str] = []  # what another lineage has to come before
+        self._replaced: set[str] = set()  # what gives way lies where nobody can run anything
         self._journal = journal
         self._other = other
         self._references = references
         self._dry_run = dry_run
+        self._rebases = rebases
+
+    def again(self, way: Callable[[str], None], direction: Direction) -> None:
+        """Once more what was waiting for another lineage to come."""
+        names, self._awaiting = self._awaiting, []
+        for lineage in names:
+            way(lineage)
+        for lineage in self._awaiting:
+            error = RefusedError(
+                f"the content of records of {lineage} was taken out, and the lineage whose record says so did not come along",
+                safe="Nothing of it was taken; what is held of it is as it was.",
+                mend="See what was said of the other lineages, then repeat the command.",
+            )
+            self.transfers.append(Transfer(lineage, direction, refused=error))
+        self._awaiting = []
 
     def bring(self, lineage: str) -> None:
-        transfer = self._carried(StoreCarrier(self._journal, remembers=not self._dry_run), self._other, lineage, "in")
+        transfer = self._taken(lineage)
+        fork = transfer.refused if transfer is not None else None
+        if self._rebases and isinstance(fork, ForkError) and fork.differs_at:
+            if has_given_way(self._journal, lineage, fork.differs_at, self._other):
+                if self._other.needs_heads and self._can_sign(lineage, fork.differs_at):
+                    self._replaced.add(lineage)
+                    return
+                transfer = Transfer(lineage, "in", refused=self._left_to_others(lineage, fork))
+            else:
+                try:
+                    self.rebased.append(self._rebase(lineage, fork.differs_at))
+                except PeriplusError as error:
+                    transfer = Transfer(lineage, "in", refused=error)
+                    self._forked.add(lineage)
+                else:
+                    if self._dry_run:
+                        self._forked.add(lineage)
+                        return
+                    transfer = self._taken(lineage)
         if transfer is not None:
             if transfer.refused is not None:
                 self._refused.add(lineage)
+                if isinstance(transfer.refused, ForkError):
+                    self._forked.add(lineage)
             self.transfers.append(transfer)
+
+    def _can_sign(self, lineage: str, differs_at: int) -> bool:
+        """Whether we can say in the owner's name what there is at the fork."""
+        source = StoreCarrier(self._journal, remembers=not self._dry_run)
+        head = source.head(lineage)
+        is_ours = lineage == source.written_lineage() or lineage in source.left or source.was_written(lineage)
+        return is_ours and head is not None and head.head.size >= differs_at
+
+    def _left_to_others(self, lineage: str, fork: ForkError) -> ForkError:
+        """What is told where it is the other side that gives way."""
+        how = "there" if not self._other.needs_heads else f"in the clone that wrote {lineage}, its owner's"
+        told = ForkError(
+            f"{fork.wrong}; all that only {self._other.place} has of it is here already",
+            safe=fork.safe,
+            mend=f"That side gives way: run the sync with --rebase {how}.",
+        )
+        told.differs_at = fork.differs_at
+        return told
+
+    def _look_for_unsigned(self, source: StoreCarrier, lineage: str) -> None:
+        heads = [source.head(lineage)]
+        try:
+            heads.append(self._other.head(lineage))
+        except PeriplusError:
+            return  # what is wrong there was told when it was looked at
+        stay = self._journal.end(lineage).next_seq - 1 - max(one.head.size if one is not None else 0 for one in heads)
+        if stay > 0:
+            self.unsigned.append(Unsigned(lineage, stay))
+
+    def _rebase(self, lineage: str, differs_at: int) -> Rebased:
+        if self._dry_run:
+            return rebase(self._journal, lineage, differs_at, dry_run=True)
+        lock = Lock(os.path.join(self._journal.layout.journal, "sync.lock"))
+        try:
+            with lock.holding(_PATIENCE_S):
+                if lineage == self._journal.lineage:
+                    self.left = lineage
+                stands = acknowledged(self._journal, lineage, self._other)
+                return rebase(self._journal, lineage, differs_at, stands)
+        finally:
+            lock.close()
+
+    def _taken(self, lineage: str) -> Transfer | None:
+        return self._carried(StoreCarrier(self._journal, remembers=not self._dry_run), self._other, lineage, "in")
 
     def send(self, lineage: str) -> None:
         if lineage == self._other.written_lineage() or not self._journal.end(lineage).segment:
             return
+        if lineage in self._forked:
+            return  # told already; it would be refused there for the same
         source = StoreCarrier(self._journal, remembers=not self._dry_run)
+        if self._other.needs_heads and (lineage in source.left or source.was_written(lineage)):
+            self._look_for_unsigned(source, lineage)
         if self._other.needs_heads and lineage != source.written_lineage() and source.head(lineage) is None:
             return  # its owner has not signed what we hold, and nobody else can
         store = self._journal.store_of(lineage)
@@ -205,10 +315,16 @@ class _Run:
         if isinstance(self._other, FolderCarrier):
             if not self._dry_run:
                 self._other.prepare(self._journal.store_id)
+            if lineage in self._replaced:
+                if self._dry_run:
+                    return
+                _remove(self._other, lineage)
             transfer = self._carried(self._other, source, lineage, "out")
             if transfer is not None:
                 self.transfers.append(transfer)
-        elif lineage not in self._refused and (lineage == source.written_lineage() or lineage in source.left):
+        elif lineage not in self._refused and (
+            lineage == source.written_lineage() or lineage in source.left or source.was_written(lineage)
+        ):
             try:
                 transfer = self._pushed(self._other, source, lineage)
             except PeriplusError as error:
@@ -228,6 +344,11 @@ class _Run:
                 arrival.examine()
                 if arrival.awaits_head:
                     return None  # its owner has not signed what says so, and nobody else can
+                if arrival.awaits_audit and not self._dry_run:
+                    self._awaiting.append(lineage)
+                    return None
+                if direction == "in" and lineage == target.written_lineage():
+                    self.emptied_there = tuple(sorted(arrival.emptied_seqs))
                 if arrival.new_records and lineage == target.written_lineage():
                     if direction == "out":
                         return None  # its owner is at it and ahead of what it told us
@@ -252,7 +373,8 @@ class _Run:
         head = source.head(lineage)
         assert head is not None
         known = outlet.head(lineage)
-        if lineage != source.written_lineage() and known is not None and known.head.size > head.head.size:
+        says_it = lineage == source.written_lineage() or lineage in self._replaced
+        if not says_it and known is not None and known.head.size > head.head.size:
             return None
         size, before = head.head.size, known.head.size if known is not None else 0
         cuts: dict[int, int] = {}
@@ -342,13 +464,18 @@ def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = Tr
     """The signed head of the first ``size`` records of a lineage that was written here and left: what had been acknowledged.
 
     Nobody may be there any more who signs it: a container that is gone, a machine with another name. Its owner, where there is
-    one, has these records too. None where they are not held, or there is no key.
+    one, has these records too. None where they are not held, or there is no key. A batch is signed whole, or not.
     """
     tree = Frontier()
+    batch: list[bytes] = []
     try:
         for _, entry in journal.entries(lineage):
-            if tree.size < entry.record.seq <= size:
-                tree.extend([entry.leaf])
+            record = entry.record
+            if tree.size + len(batch) < record.seq <= size:
+                batch.append(entry.leaf)
+                if record.txn is None or record.txn[0] == record.txn[1]:
+                    tree.extend(batch)
+                    batch = []
         if not tree.size:
             return None
         head = TreeHead(journal.store_of(lineage), lineage, tree.size, tree.root().hex())
@@ -359,6 +486,14 @@ def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = Tr
     if remembers:
         write_atomic(journal.files, StoreCarrier(journal).head_path(lineage), encode_head(signed))
     return signed
+
+
+def _remove(target: FolderCarrier, lineage: str) -> None:
+    """Take a lineage out of an exchange folder, all of it or nothing."""
+    with _staging(target, lineage, dry_run=False) as staging:
+        target.files.make_folder(os.path.dirname(staging))
+        target.files.replace(target.layout.lineage_folder(lineage), staging)
+        target.files.sync_folder(target.layout.journal)
 
 
 @contextmanager

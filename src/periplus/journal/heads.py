@@ -26,6 +26,7 @@ __all__ = [
     "Pinned",
     "Seen",
     "TreeHead",
+    "awaited",
     "check_head",
     "extends",
     "head_message",
@@ -45,7 +46,14 @@ from typing import Final
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
-from periplus.base.errors import DamageError, RefusedError, UsageError, environment_failure
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    NotFoundError,
+    RefusedError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
@@ -153,6 +161,19 @@ def remembered(layout: Layout) -> list[str]:
     return [name for name in lineages if name.startswith("lin_") and is_id(name)]
 
 
+def awaited(journal: Journal) -> list[str]:
+    """The lineages of which something is remembered and whose records belong here: those of another project never come."""
+
+    def is_ours(lineage: str) -> bool:
+        try:
+            peer = read_peer(journal.layout, lineage)
+        except (DamageError, EnvironmentFailure):
+            return True
+        return peer is None or peer.store in journal.stores
+
+    return list(filter(is_ours, remembered(journal.layout)))
+
+
 def pin_key(journal: Journal, lineage: str, store: str, key: bytes, name: str = "") -> Peer:
     """Remember the public key (32 bytes) of ``lineage`` at first sight. Raises DamageError where it is another now."""
     if len(key) != 32 or not (lineage.startswith("lin_") and is_id(lineage)):
@@ -183,6 +204,11 @@ def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
     own = read_lineage(layout)
     if own is not None and own.lineage == lineage:
         return Pinned(public_key(layout, lineage), "this store's own")
+    if own is not None and own.wrote(lineage):
+        try:
+            return Pinned(public_key(layout, lineage), "this store's own before it was copied, moved or restored")
+        except NotFoundError:
+            pass  # of a store that was copied without its keys
     peer = read_peer(layout, lineage)
     if peer is None or not peer.key:
         return None

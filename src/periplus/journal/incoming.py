@@ -19,6 +19,7 @@ from __future__ import annotations
 __all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "objects_of"]
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
@@ -47,7 +48,7 @@ from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.removed import Removed, removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Entity, change_of, entity_of_head, head_of
-from periplus.journal.stub import objects_removed_by, unaudited
+from periplus.journal.stub import AuditedRecord, objects_removed_by, unaudited
 from periplus.merkle import Frontier
 
 Lender: TypeAlias = Callable[[bytes], bytes]
@@ -105,6 +106,9 @@ class Arrival:
         self.end = self.position
         self._has_stubs = False
         self.awaits_head = False  # the owner's head is from before it said what was taken out: nothing is to be had yet
+        self.awaits_audit = (
+            False  # another lineage there says what was taken out of this one: that one has to come first
+        )
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -327,14 +331,14 @@ class Arrival:
                 self.emptied_seqs.add(entry.record.seq)
                 self._doomed |= {_digest(ref.sha256)} if ref is not None else set()
         has_more = len(other) > len(mine)
-        if emptied_here and (has_more or emptied_there):
-            raise DamageError("a copy from before content was taken out, with records that came after", seq=segment)
-        if not emptied_there:
+        if not emptied_here and not emptied_there:
             return (theirs, True) if has_more else (ours, False)
-        if len(other) < len(mine):
-            raise DamageError("a copy whose content was taken out, and which is cut short", seq=segment)
+        if not emptied_there and not has_more:
+            return ours, False
         self._has_stubs = True
-        return theirs, has_more
+        if not emptied_here and len(other) >= len(mine):
+            return theirs, has_more
+        return (_emptied(theirs, other, ours, mine), True) if has_more else (_emptied(ours, mine, theirs, other), False)
 
     def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
         """A record was taken out of its copy there: the whole lineage is set aside and read anew."""
@@ -348,11 +352,14 @@ class Arrival:
 
     def _check_leaf(self, seq: int, ours: bytes, theirs: bytes) -> None:
         if ours != theirs:
-            raise ForkError(
+            fork = ForkError(
                 f"{self.lineage} has forked: record {seq} is {ours.hex()} here and {theirs.hex()} in {self._source.place}",
                 safe=_UNTOUCHED,
-                mend="Two stores wrote one lineage: find which is the copy, and keep the other's records.",
-            )
+                mend=f"Two stores wrote one lineage, as where a backup was put back. `periplus sync --with {shlex.quote(self._source.place)} --rebase` "
+                     "takes theirs, and writes what only this side has again in a lineage of its own.",
+            )  # fmt: skip
+            fork.differs_at = seq
+            raise fork
 
     def _verify(self, limit: int | None, required: int) -> None:
         if limit is not None:
@@ -401,11 +408,31 @@ class Arrival:
                 yield entry
 
         strangers = unaudited(entries(), self.lineage, lambda entry: _line(at, entry))
+        if strangers:
+            strangers = self._without_those_of_others(strangers)
         if strangers and is_cut:
             self.awaits_head = True
         elif strangers:
-            seq = strangers[0].record.seq
+            seq = strangers[0][0].record.seq
             raise DamageError(f"the content of record {seq} was taken out and no record says so", seq=seq)
+
+    def _without_those_of_others(
+        self, strangers: list[tuple[Entry, AuditedRecord]]
+    ) -> list[tuple[Entry, AuditedRecord]]:
+        """The stubs but for those that records of other lineages name, as they may where this one was left."""
+        from periplus.journal.signed_audits import audits_elsewhere, segments_of_carrier, segments_of_readers
+
+        if self._key is None:
+            return strangers
+        target = self._target
+        held = audits_elsewhere(segments_of_readers(target.lineages(), target.reader), self.lineage, self._key)
+        strangers = [one for one in strangers if one[1] not in held]
+        if strangers:
+            said = audits_elsewhere(segments_of_carrier(self._source), self.lineage, self._key)
+            count = len(strangers)
+            strangers = [one for one in strangers if one[1] not in said]
+            self.awaits_audit = len(strangers) < count
+        return strangers
 
     def _check_roots(self) -> None:
         """The records have the root that the owner signed, and the one that we remember."""
@@ -534,14 +561,15 @@ class Arrival:
             self._files.close(fd)
 
     def _store(self) -> str:
-        """Which of the stores that were joined the lineage is of."""
+        """Which of the stores that were joined the lineage is of: its heads are signed with that in them."""
         if self.head is not None:
             return self.head.head.store
         if len(self._stores) == 1:
             return next(iter(self._stores))
         from periplus.journal.joining import stated_store
 
-        return stated_store(self._target.layout, self.lineage) or next(iter(self._stores))
+        held = stated_store(self._target.layout, self.lineage)
+        return held or decode_header(self._source.fetch(self.lineage, self._source.segments(self.lineage)[0]))[0].store
 
     def _remember(self, head: SignedHead | None) -> None:
         """Pin the owner's key at first sight, and the largest head that held."""
@@ -552,7 +580,7 @@ class Arrival:
         seen = peer.seen
         if head is not None and self._covers(head) and head.head.size > (seen.size if seen is not None else 0):
             seen = Seen(head.head.size, head.head.root, head.signature)
-        peer = msgspec.structs.replace(peer, key=self._key.hex(), seen=seen)
+        peer = msgspec.structs.replace(peer, key=self._key.hex(), seen=seen, store=self._store())
         if peer != self._peer:
             write_peer(target.layout, self._files, peer)
             self._peer = peer
@@ -628,6 +656,18 @@ def _line(path: str, entry: Entry) -> bytes:
         return read_plain(path, entry.length, entry.offset)[:-1]
     except OSError as error:
         raise environment_failure(error, "read", path) from error
+
+
+def _emptied(data: bytes, entries: list[Entry], others: bytes, with_stubs: list[Entry]) -> bytes:
+    """The segment ``data``, with the stubs that ``others`` has in the place of their records."""
+    stubs = {entry.record.seq: entry for entry in with_stubs if entry.record.is_stub}
+    parts, at = [], 0
+    for entry in entries:
+        stub = stubs.get(entry.record.seq)
+        if stub is not None and not entry.record.is_stub:
+            parts += [data[at : entry.offset], others[stub.offset : stub.offset + stub.length]]
+            at = entry.offset + entry.length
+    return b"".join([*parts, data[at:]])
 
 
 def _entries(data: bytes, segment: int) -> list[Entry]:

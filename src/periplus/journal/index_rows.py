@@ -55,6 +55,11 @@ class IndexRows:
         rows = self._rows("SELECT payload FROM heads WHERE version = ?", (version,))
         return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else b""
 
+    def payloads(self, item_type: str, item_id: str) -> list[bytes]:
+        """What the entity's heads say."""
+        rows = self._rows("SELECT payload FROM heads WHERE item_type = ? AND item_id = ?", (item_type, item_id))
+        return [bytes(row[0]) for row in rows if isinstance(row[0], bytes)]
+
     def _rows(self, statement: str, arguments: tuple[object, ...]) -> list[tuple[object, ...]]:
         if self._db is None:
             return []

@@ -7,10 +7,11 @@ id and, as ``joined``, the others; what names any of them is the project's own. 
 
 from __future__ import annotations
 
-__all__ = ["Joined", "conflict_sides", "join_stores", "of_another_store", "stated_store"]
+__all__ = ["Joined", "conflict_sides", "join_stores", "of_another_store", "stated_store", "unnamed_store"]
 
 import os
 import re
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.layout import Layout
-from periplus.journal.segment import decode_header, segment_first_seq
+from periplus.journal.segment import Header, decode_header, segment_first_seq
 from periplus.journal.settings import (
     Settings,
     StoreSettings,
@@ -95,6 +96,11 @@ def conflict_sides(text: str) -> tuple[str, str] | None:
 
 def stated_store(layout: Layout, lineage: str) -> str:
     """The store that the headers of the lineage's segments name; empty where none can be read."""
+    header = _first_header(layout, lineage)
+    return header.store if header is not None else ""
+
+
+def _first_header(layout: Layout, lineage: str) -> Header | None:
     folder = layout.lineage_folder(lineage)
     for place in (folder, os.path.join(folder, "archive")):
         try:
@@ -104,10 +110,29 @@ def stated_store(layout: Layout, lineage: str) -> str:
         for name in names:
             if segment_first_seq(name) is not None:
                 try:
-                    return decode_header(read_plain(os.path.join(place, name), _HEADER_BYTES_MAX))[0].store
+                    return decode_header(read_plain(os.path.join(place, name), _HEADER_BYTES_MAX))[0]
                 except (OSError, FormatError):
                     continue
-    return ""
+    return None
+
+
+def unnamed_store(
+    layout: Layout, settings: StoreSettings, stores: Collection[str], lineages: Iterable[str]
+) -> DamageError | None:
+    """What to say where one of ``lineages`` is of a store that is none of ``stores``: the settings are of before the two were joined,
+    as a commit of then has them.
+    """
+    for lineage in lineages:
+        header = _first_header(layout, lineage)
+        if header is not None and header.lineage == lineage and header.store not in stores:
+            return DamageError(
+                f"config.toml names store {settings.id}, records here are of store {header.store}, too",
+                path=layout.config,
+                safe="Every record is still here; nothing was written.",
+                mend="If these are settings of before the two were joined, as of an old commit: bring the newest with git, such as "
+                     f'`git checkout main -- .periplus/config.toml`. Else add there: joined = ["{header.store}"].',
+            )  # fmt: skip
+    return None
 
 
 def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> DamageError:

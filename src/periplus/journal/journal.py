@@ -29,13 +29,21 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.journal.guard import guard
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START, Position
 from periplus.journal.overlay import Added, names_in
 from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader, place_of
-from periplus.journal.receipt import Pending, receipt_of
-from periplus.journal.settings import LineageFile, is_written_here, mint_lineage, read_lineage, read_settings
+from periplus.journal.receipt import Pending, receipt_of, written_by
+from periplus.journal.settings import (
+    LineageFile,
+    is_written_here,
+    mint_lineage,
+    read_lineage,
+    read_settings,
+    restate_left,
+)
 from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
 
@@ -114,6 +122,15 @@ class Journal(JournalReader):
         self.refresh()
         return left
 
+    def state_left(self, lineage: str, records: int) -> None:
+        """Have ``lineage``, which was written here and left, count as acknowledged up to its first ``records`` and no further."""
+        with self._lock.holding():
+            self._own_lineage()
+            assert self._own is not None
+            if self._own.left.get(lineage, records) != records:
+                self._own = restate_left(self.layout, self.files, self._own, lineage, records)
+                self._own_place = place_of(self.layout.lineage)
+
     def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
         """Hold the writers' lock, for what changes the journal's files without a mutation."""
         self._check_thread()
@@ -154,13 +171,27 @@ class Journal(JournalReader):
 
     def _have_folder(self) -> None:
         """The folder that the lock is in: a fresh clone has none before its first write."""
-        if self._lock.is_open or os.path.isdir(self.layout.journal):
+        if self._lock.is_open:
+            return
+        if os.path.isdir(self.layout.journal):
+            guard(self.layout, self.files)
             return
         read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
         self.refresh()
         if self.damage is not None:  # the journal was taken out of its store
             raise self.damage
         self.files.make_folder(self.layout.journal)
+
+    def write_again(self, drafts: list[Draft], writer: Writer, key: str) -> Receipt:
+        """Write what stands in another lineage, with the key that it has there: nobody looks whether that was written before."""
+        self._check_thread()
+        self._have_folder()
+        with self._lock.holding():
+            self._validate()
+            receipt, pending = self._write_drafts(self.lineage, drafts, writer, key, durable=True)
+        if pending is not None:
+            self._make_durable(pending, receipt, LOCK_PATIENCE_S)
+        return receipt
 
     def close(self) -> None:
         self._check_thread()
@@ -336,7 +367,7 @@ class Journal(JournalReader):
                     raise self._replaced()
                 if not is_written_here(self.layout, found):
                     raise self._replaced()  # by a copy of it: whoever opens that begins a lineage
-                self._own_place = place
+                self._own, self._own_place = found, place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store not in self.stores:
             raise self._of_another_store(self._own.store)
@@ -380,7 +411,10 @@ class Journal(JournalReader):
         """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
         if self._writer is None or not self._writer.is_settled or not self._read_added():
             self._own_lineage()
-            self._read_on(salvage=False, for_writing=True)
+            try:
+                self._read_on(salvage=False, for_writing=True)
+            except DamageError as error:
+                raise self.unnamed_store() or error from None
         self._leave_poisoned()
         writer = self._writer_of(self.lineage)
         if not writer.is_settled and self.syncs and self._to_read(is_listed=True) == [self.lineage]:
@@ -516,6 +550,10 @@ class Journal(JournalReader):
             self.refresh()
         except PeriplusError:
             pass  # the error that brought us here is the one to tell; the next refresh reads again
+
+    def written_by(self, receipt: Receipt) -> list[tuple[str, str]]:
+        """Type and id of what each record of a mutation is of, in their order; two empty texts for one of nothing."""
+        return written_by(receipt, self._overlay, self.index, self.reader(receipt.lineage))
 
     def _receipt_of(self, key: str) -> Receipt | None:
         return receipt_of(key, self._overlay, self.index)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 __all__ = [
     "fingerprint",
+    "is_left_with_key",
     "keep_public_key",
     "make_keys",
+    "make_trail_key",
     "public_key",
     "public_of_private",
     "retire_key",
@@ -38,7 +40,12 @@ def make_keys(layout: Layout, files: Files, lineage: str) -> None:
     write_atomic(files, _private_path(layout, lineage), key.private_bytes_raw().hex().encode() + b"\n", mode=0o600)
     write_atomic(files, _public_path(layout, lineage), key.public_key().public_bytes_raw().hex().encode() + b"\n")
     if not os.path.exists(_trail_path(layout)):
-        write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
+        make_trail_key(layout, files)
+
+
+def make_trail_key(layout: Layout, files: Files) -> None:
+    """Make the secret of imported trails, in the place of any other."""
+    write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
 
 
 def keep_public_key(layout: Layout, files: Files, lineage: str, key: bytes) -> None:
@@ -77,11 +84,18 @@ def sign(layout: Layout, lineage: str, message: bytes) -> bytes:
 
 
 def sign_as_left(layout: Layout, lineage: str, message: bytes) -> bytes:
-    """As ``sign``, with the key of a lineage that was written here and left: for what its owner had acknowledged by then."""
+    """As ``sign``, with the key of a lineage that was written here and left: for what its owner had acknowledged by then.
+
+    A copy that has not written yet has it as it was copied; the first write puts it out of use.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    private = _read_key(_private_path(layout, lineage) + _RETIRED)
-    return Ed25519PrivateKey.from_private_bytes(private).sign(message)
+    return Ed25519PrivateKey.from_private_bytes(_read_key(_left_path(layout, lineage))).sign(message)
+
+
+def is_left_with_key(layout: Layout, lineage: str) -> bool:
+    """Whether the key of a lineage that was left is still here."""
+    return os.path.isfile(_left_path(layout, lineage))
 
 
 def public_of_private(key: bytes) -> bytes:
@@ -109,6 +123,12 @@ def fingerprint(key: bytes) -> str:
 
 def _private_path(layout: Layout, lineage: str) -> str:
     return os.path.join(layout.keys, f"{lineage}.private")
+
+
+def _left_path(layout: Layout, lineage: str) -> str:
+    """Where the private key of a lineage that was left lies; whoever was stopped at leaving it did not retire it yet."""
+    path = _private_path(layout, lineage)
+    return path if os.path.isfile(path) else path + _RETIRED
 
 
 def _public_path(layout: Layout, lineage: str) -> str:

@@ -61,6 +61,8 @@ _DURABLE_BYTES: Final = 256
 _UNREADABLE: Final = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _MEND: Final = "Run `periplus doctor` to see what is affected."
 _SAFE: Final = "Records before this place are sound and stay readable; nothing is written over the damage."
+_ABSENT_SAFE: Final = "What the other segments hold is not affected; nothing was changed."
+_ABSENT_MEND: Final = "Put it back if it was moved elsewhere; else `periplus doctor --repair --from PATH` restores it from a clone or a backup."
 
 
 class Position(NamedTuple):
@@ -190,6 +192,18 @@ class LineageReader:
     def archived_path(self, segment: int) -> str:
         return os.path.join(self.folder, ARCHIVE_FOLDER, segment_name(segment))
 
+    def absence_of(self, seq: int, segment: int = 0) -> DamageError | None:
+        """What is to be said where the segment with record ``seq`` is not here; None where it is. ``segment`` as far as it is known."""
+        firsts = self.segments()
+        if segment not in firsts if segment else not any(first <= seq for first in firsts):
+            return self._absent(f"the segment with record {seq:,}", segment, seq)
+        return None
+
+    def _absent(self, what: str, segment: int, seq: int) -> DamageError:
+        path = self.path_of(segment) if segment else self.folder
+        wrong = f"{what}: neither here nor in {ARCHIVE_FOLDER}/"
+        return DamageError(wrong, path=path, seq=seq, safe=_ABSENT_SAFE, mend=_ABSENT_MEND)
+
     def read_at(self, segment: int, offset: int, length: int) -> bytes:
         """Bytes of a segment, wherever it lies. Raises EnvironmentFailure."""
         return self._read(segment, offset, length)
@@ -283,9 +297,9 @@ class LineageReader:
         if position.segment and (not firsts or firsts[0] != position.segment):
             last = firsts[0] - 1 if firsts else max(position.next_seq - 1, durable_seq)
             what = f", records {position.segment} to {last}" if last >= position.segment else ""
-            raise self._damage(f"the segment is missing{what}", position.segment, 0, position.segment)
+            raise self._absent(f"missing{what}", position.segment, position.segment)
         if not position.segment and firsts and firsts[0] != 1:
-            raise self._damage(f"missing: the first segment found begins at seq {firsts[0]}", 1, 0, 1)
+            raise self._absent(f"missing, the first segment found begins at seq {firsts[0]}", 1, 1)
 
     def read_blocks(self, position: Position, take: Callable[[int, Block], None]) -> Position:
         """As ``read_from``, but ``take`` gets the segment and a block at a time, and no more than these is held.

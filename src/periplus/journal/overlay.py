@@ -188,6 +188,13 @@ class Overlay:
             found.append((one.lineage, one.entry.record.seq, change.version if change is not None else ""))
         return found
 
+    def named_with(self, key: str) -> list[tuple[str, int, str, str]]:
+        """``(lineage, seq, item_type, item_id)`` of the records of the mutation that had this key."""
+        found = self._keys.get(key, ())
+        return [
+            (one.lineage, one.entry.record.seq, one.entry.record.item_type, one.entry.record.item_id) for one in found
+        ]
+
     def _fold(self, key: tuple[str, str]) -> None:
         waiting = self._waiting.get(key)
         is_touched = bool(waiting)

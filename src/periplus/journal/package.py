@@ -51,7 +51,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, read_plain, write_all
 from periplus.base.tuples import NamedTuple
-from periplus.journal.heads import remembered
+from periplus.journal.heads import awaited
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, damage_of, is_unreadable
@@ -165,6 +165,7 @@ def export_store(
     rest: list[Flaw] | None = None
     if not damaged:
         _refuse_damaged(journal, check)
+        _vouch(journal)
     else:
         rest = check()
         rest = rest if rest or journal.damage is not None or _lost_lineages(journal) else None
@@ -190,6 +191,17 @@ def export_store(
         if os.path.exists(temporary):
             os.unlink(temporary)
     return packed
+
+
+def _vouch(journal: Journal) -> None:
+    """Have the newest head be signed among what is remembered: who imports has no key, and gives these records away with it."""
+    from periplus.journal.exchange import sign_head
+
+    if journal.lineage:
+        try:
+            sign_head(journal)
+        except PeriplusError:
+            pass  # there is no key, or nothing may be written: what was signed before is there
 
 
 _SAVE_REST: Final = "`periplus doctor` says what is affected; `periplus export --damaged FILE` saves what is left."
@@ -223,7 +235,7 @@ def _lost_lineages(journal: Journal) -> list[str]:
     """Lineages that something in the store knows of, and of which there is no folder."""
     rows = IndexRows(journal.layout.index)
     try:
-        known = {*remembered(journal.layout), *rows.lineages(), *([journal.lineage] if journal.lineage else [])}
+        known = {*awaited(journal), *rows.lineages(), *([journal.lineage] if journal.lineage else [])}
         lost = sorted(known.difference(journal.lineages()))
         return [one for one in lost if known_last(journal.layout, one, rows)]
     finally:

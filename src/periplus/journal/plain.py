@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _LINEAGE: Final = r"lin_[0-9a-z]{16}"
 _FILE_BYTES_MAX: Final = 1 << 20
 _HELD: Final = re.compile(
-    rf"\.gitignore|journal/lineage\.json|journal/keys/({_LINEAGE}\.(public|private|private\.retired)|trail)"
+    rf"((journal|objects|hooks)/)?\.gitignore|journal/lineage\.json|journal/keys/({_LINEAGE}\.(public|private|private\.retired)|trail)"
     rf"|journal/peers/{_LINEAGE}\.json|journal/{_LINEAGE}/(head|missing)\.json|cursors/[a-z0-9][a-z0-9._-]*\.json"
 )
 # A name that only a file has: what stands there and is no file has taken its place.
 _FILE_NAME: Final = re.compile(
-    r"\.gitignore|config\.toml|index\.sqlite(-wal|-shm)?"
+    r"((journal|objects|hooks)/)?\.gitignore|config\.toml|index\.sqlite(-wal|-shm)?"
     rf"|journal/(durable|flush|[a-z]+\.json|([a-z]+\.)?lock|keys/[^/]+|peers/[^/]+|{_LINEAGE}/[^/]+\.[^/]+"
     rf"|{_LINEAGE}/archive/[^/]+|checkpoints/[^/]+|tree/{_LINEAGE}/[^/]+)"
     r"|objects/[0-9a-f]{2}/[^/]+|cursors/[^/]+|entities/[^/]+/[^/]+\.json|migration/[^/]+"
@@ -144,8 +144,12 @@ class PlainFiles:
         """What is wrong with ``data`` in the place of ``name``; nothing where nothing is."""
         folder, _, base = name.rpartition("/")
         if data is None:
-            return _MISSING.get(base, "the file is missing" if folder == "journal/keys" else "")
-        if name == ".gitignore":
+            return (
+                ""
+                if base == ".gitignore" and folder
+                else _MISSING.get(base, "the file is missing" if folder == "journal/keys" else "")
+            )
+        if base == ".gitignore":
             return "" if IGNORED_LINE in data.splitlines() else "git is not kept from the journal and its keys"
         if base == "lineage.json":
             return self._judge_identity(data)
@@ -226,7 +230,7 @@ class PlainFiles:
         tree = self.layout.tree
         for lineage in sorted(os.listdir(tree)) if os.path.isdir(tree) else []:
             data = self.read(f"journal/tree/{lineage}/head")
-            sealed = None if data is None else is_sealed_by(data, key)
+            sealed = None if data is None else is_sealed_by(data, key, self.layout, lineage)
             if sealed is not None:
                 seals.append(sealed)
         return "not the key that the tiles are sealed with" if seals and not any(seals) else ""
@@ -273,7 +277,7 @@ class PlainFiles:
 
     def _walk(self) -> Iterator[str]:
         layout = self.layout
-        folders = [layout.root, layout.journal, layout.keys, layout.peers, layout.cursors]
+        folders = [layout.root, layout.journal, layout.keys, layout.peers, layout.cursors, layout.objects, layout.hooks]
         for folder in (*folders, *map(layout.lineage_folder, sorted(self._lineages()))):
             try:
                 names = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir(follow_symlinks=False))

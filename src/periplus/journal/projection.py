@@ -24,6 +24,7 @@ __all__ = [
 
 import errno
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterable, Mapping
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
-from periplus.base.files import write_atomic
+from periplus.base.files import TEMPORARY_SUFFIX, write_atomic
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
@@ -43,6 +44,7 @@ from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.segment import Entry
+from periplus.journal.settings import is_written_here, read_lineage
 from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ FILE_BYTES_MAX: Final = 1 << 26
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
 _STAMP: Final = struct.Struct("<qqqQ")
+_LEFT: Final = re.compile(rf"\..+\.json\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
 
 def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
@@ -185,6 +188,8 @@ class Projector:
                 from periplus.journal.loading import load_journal  # with checkpoints: not for each mutation
 
                 touched = load_journal(journal, index, limits, is_whole=is_whole)
+                if not index.is_memory:
+                    self._sweep()
             else:
                 for lineage in journal.lineages():
                     position = watermarks.get(lineage, START)
@@ -214,11 +219,22 @@ class Projector:
             raise self._journal.damage
 
     def _limits(self) -> dict[str, int]:
-        """The highest seq that is known to be durable, of the lineage that a mark speaks of."""
+        """The highest seq that is known to be durable, of the lineage that is written here.
+
+        The mark of one that was left, or that a copy came with, says no more of it: what comes of it since was durable there.
+        """
         journal = self._journal
         mark = read_durable(journal.layout.durable)
         if mark is None or not journal.syncs:
             return {}
+        if mark.lineage != journal.lineage:  # left, or begun by somebody else since this process looked
+            try:
+                own = read_lineage(journal.layout)
+            except DamageError:  # then nobody can say whose mark it is
+                own = None
+            if own is not None and not (own.lineage == mark.lineage and is_written_here(journal.layout, own)):
+                return {}
+            return {mark.lineage: mark.seq}
         return {mark.lineage: max(mark.seq, journal.durable_seq)}
 
     def _index_lineage(
@@ -248,6 +264,17 @@ class Projector:
             if not salvage:
                 raise
             return None
+
+    def _sweep(self) -> None:
+        """Files that somebody was killed at writing go: they may say what was taken out since, and git would take them along."""
+        files, top = self._journal.files, self._journal.layout.entities
+        for folder, _, names in os.walk(top):
+            for name in names:
+                if _LEFT.fullmatch(name):
+                    try:
+                        files.unlink(os.path.join(folder, name))
+                    except OSError:
+                        continue  # doctor tells of it
 
     # -- entity files ------------------------------------------------------------------------------------------------
 

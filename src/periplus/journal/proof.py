@@ -235,12 +235,13 @@ class Prover:
         The index only says where to look; where it does not know, or is wrong, the segment is read.
         """
         journal = self._journal
-        for row in journal.index.records("lineage = ? AND seq = ?", (journal.lineage, seq), 1):
+        rows = journal.index.records("lineage = ? AND seq = ?", (journal.lineage, seq), 1)
+        for row in rows:
             try:
                 return journal.line_at(row), row.leaf
             except DamageError:
                 break
-        return _line_in_segment(journal, seq)
+        return _line_in_segment(journal, seq, rows[0].segment if rows else 0)
 
 
 def prove_record(journal: Journal, seq: int) -> bytes:
@@ -333,13 +334,14 @@ def _is_bare(stub: Record) -> bool:
     return is_empty and not stub.summary and not stub.salt
 
 
-def _line_in_segment(journal: Journal, seq: int) -> tuple[bytes, bytes]:
+def _line_in_segment(journal: Journal, seq: int, supposed: int) -> tuple[bytes, bytes]:
+    """``supposed`` is the segment that it is in as far as the index knows, 0 where that knows nothing."""
     reader = journal.reader(journal.lineage)
     found = entry_in_segment(reader, seq)
     if found is not None:
         return found.line, found.entry.leaf
     path = reader.path_of(max((first for first in reader.segments() if first <= seq), default=0))
-    raise DamageError(
+    raise reader.absence_of(seq, supposed) or DamageError(
         "the record cannot be read", path=path, seq=seq, safe="Other records stay readable.",
         mend="Run `periplus doctor`.",
     )  # fmt: skip

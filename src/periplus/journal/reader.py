@@ -215,14 +215,20 @@ class JournalReader:
                 if gone is None:
                     self.renew_derived()
                     return
-            own = self._own
-            is_another = own is not None and own.store not in self.stores
-            self._salvage((self._of_another_store(own.store) if is_another and own is not None else gone) or error)
+            self._salvage(self.unnamed_store() or gone or error)
 
     def _salvage(self, damage: DamageError) -> None:
         self.damage = damage
         self._forget()
         self._read_on(salvage=True)
+
+    def unnamed_store(self) -> DamageError | None:
+        """What to say where the settings do not name a store that records here are of; None where they name all."""
+        from periplus.journal.joining import unnamed_store
+
+        if self._own is not None and self._own.store not in self.stores:
+            return self._of_another_store(self._own.store)
+        return unnamed_store(self.layout, self.settings.store, self.stores, self.lineages())
 
     def _of_another_store(self, store: str) -> DamageError:
         from periplus.journal.joining import of_another_store

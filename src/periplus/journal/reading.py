@@ -83,7 +83,7 @@ def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:
         is_sound = False
         line = b""
     if not is_sound:
-        raise DamageError(
+        raise reader.absence_of(record.seq, record.segment) or DamageError(
             "the record is not what was written",
             path=reader.path_of(record.segment),
             offset=record.offset,

@@ -10,7 +10,9 @@ The order makes every stop harmless, and the same call again goes on where the l
 5. objects that hold it are removed, checkpoints made anew, the index thrown away and rebuilt;
 6. everything in the store is searched once more, and what still holds the secret is told.
 
-Only our own lineage is rewritten. What other clones hold, and what git remembers, is listed, not touched.
+Only lineages that this store wrote are rewritten: its own, and those that it left (copied, moved, restored, or where it gave way in a
+fork) and still has the key of. Of the latter a record of our own says what was taken out, signed with that key
+(``periplus.journal.signed_audits``). What other clones hold, and what git remembers, is listed, not touched.
 """
 
 from __future__ import annotations
@@ -46,12 +48,23 @@ from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
+from periplus.journal.keys import is_left_with_key, sign_as_left
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
 from periplus.journal.reading import Progress, no_progress
-from periplus.journal.removed import taken_out
+from periplus.journal.removed import removed_objects, taken_out
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
+from periplus.journal.signed_audits import audits_elsewhere, key_of, segments_of_readers
 from periplus.journal.state import Entity, change_of
-from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_by, audited_record, make_stub
+from periplus.journal.stub import (
+    AUDIT_RECORDS_MAX,
+    AuditedRecord,
+    SignedAudit,
+    audit_message,
+    audited_by,
+    audited_record,
+    make_stub,
+    signed_audit,
+)
 from periplus.journal.transaction import Transaction, Writer
 
 SECRET_BYTES_MIN: Final = 4
@@ -71,6 +84,12 @@ class Target(NamedTuple):
     item_id: str
 
 
+_LEFT: Final = "Written here before this store was copied, moved, restored or gave way in a fork, and the key to redact it with is not here:"
+
+
+_KEPT: Final = "It is part of what a record was taken out of keeps: an id, or what stood there when its content was taken out before. Nothing takes that out."
+
+
 class Remaining(NamedTuple):
     """Where the secret still is, and what a person can do about it."""
 
@@ -88,6 +107,7 @@ class Redaction(NamedTuple):
 
 
 class _Found(NamedTuple):
+    lineage: str
     entry: Entry
     segment: int
     version: str
@@ -135,12 +155,15 @@ class Needle:
             data = data.replace(form, b"x" * len(form))
         return data
 
+    def masked_text(self, text: str) -> str:
+        for one in self._texts:
+            text = text.replace(one, MASK)
+        return text
+
     def masked(self, value: JSONValue) -> JSONValue:
         """``value`` with a mark in place of the secret, in keys too."""
         if isinstance(value, str):
-            for text in self._texts:
-                value = value.replace(text, MASK)
-            return value
+            return self.masked_text(value)
         if isinstance(value, dict):
             return {str(self.masked(key)): self.masked(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -169,32 +192,41 @@ def redact(
     _check(journal, needle, seqs, reason)
     journal.project(patience_s=5.0)
     objects = frozenset(_objects_with(journal, needle, progress)) if needle is not None else frozenset[bytes]()
-    found = _find(journal, journal.lineage, needle, seqs, objects, progress)
+    found = _find(journal, journal.lineage, needle, seqs, objects, progress) if journal.lineage else []
     missing = set(seqs) - {one.entry.record.seq for one in found}
     if missing:
         last = journal.durable_seq
         raise NotFoundError(
             f"there is no record {min(missing)}; this clone wrote 1 to {last}", mend="See `periplus log`."
         )
+    left = _left_with_keys(journal)
+    if needle is not None:
+        for lineage in left:
+            found += _find(journal, lineage, needle, (), objects, progress)
     entities = _entities_to_clean(journal, needle, objects, found, rewrite)
-    targets = [_target(journal.lineage, one) for one in found]
+    targets = [_target(one) for one in found]
     if dry_run:
-        planned = _rewritten(journal, [key for key, _ in entities])
+        planned = _rewritten(journal, left, [key for key, _ in entities])
         return Redaction(
             targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, objects, planned)
         )
+    if journal.copied_from and (found or objects):
+        journal.roll()  # begins the lineage that says what is taken out of the one before
     if entities:
         _clean(journal, writer, entities)
-    doomed = objects | _payloads([one.entry for one in found])
+    doomed = objects | _payloads([one.entry for one in found]) | _removed_before(found)
     if doomed:
         doomed -= _named_objects(journal, found)
     _audit(journal, writer, [one for one in found if not one.is_audited], doomed, reason)
     had_checkpoints = False
     if found or needle is not None:
         had_checkpoints = remove_checkpoints(journal.layout, journal.files)
-        journal.roll()
+        if journal.lineage:
+            journal.roll()
         journal.discard_index()  # it says where records lie, and what they said
-        _rewrite_segments(journal, {one.entry.record.seq: one for one in found}, needle, progress)
+        for lineage in filter(None, (journal.lineage, *left)):
+            of_it = {one.entry.record.seq: one for one in found if one.lineage == lineage}
+            _rewrite_segments(journal, lineage, of_it, needle, progress)
     for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
         journal.objects.remove(digest)
     had_checkpoints |= (
@@ -220,13 +252,22 @@ def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason:
     journal.refresh()
     if journal.damage is not None:
         raise journal.damage
-    if not journal.lineage:
+    if not journal.lineage and not journal.copied_from:
         raise NotFoundError("this clone has written nothing yet", safe="Nothing was changed.")
 
 
-def _target(lineage: str, one: _Found) -> Target:
+def _left_with_keys(journal: Journal) -> list[str]:
+    """The lineages that were written here before and of which records can be taken out, for their key is here."""
+    left = dict.fromkeys((*journal.own.left, journal.own.previous) if journal.own is not None else ())
+    if journal.copied_from:
+        left[journal.copied_from] = None
+    held = journal.lineages()
+    return [one for one in left if one in held and is_left_with_key(journal.layout, one)]
+
+
+def _target(one: _Found) -> Target:
     record = one.entry.record
-    return Target(lineage, record.seq, record.action, record.item_type, record.item_id)
+    return Target(one.lineage, record.seq, record.action, record.item_type, record.item_id)
 
 
 # -- finding ---------------------------------------------------------------------------------------------------------
@@ -273,10 +314,17 @@ def _find(
                 change = change_of(entry, lineage, chunk.segment, journal.load_object)
                 version = change.version if change is not None else ""
                 line = data[entry.offset : entry.offset + entry.length - 1]
-                stub = line if record.is_stub else make_stub(line, entry.leaf, version)[:-1]
+                stub = line if record.is_stub else make_stub(line, entry.leaf, version, _masking(needle))[:-1]
                 audit = audited_record(stub, entry.leaf, record.seq)
-                found.append(_Found(entry, chunk.segment, version, audit, is_audited=False))
+                found.append(_Found(lineage, entry, chunk.segment, version, audit, is_audited=False))
+    if found and lineage != journal.lineage:
+        held = segments_of_readers(journal.lineages(), journal.reader)
+        audited |= audits_elsewhere(held, lineage, key_of(journal.layout, lineage))
     return [one._replace(is_audited=one.audited in audited) for one in found]
+
+
+def _masking(needle: Needle | None) -> Callable[[str], str]:
+    return needle.masked_text if needle is not None else str
 
 
 def _entities_to_clean(
@@ -312,13 +360,18 @@ def _entities_to_clean(
 
 def _named_objects(journal: Journal, found: Iterable[_Found]) -> set[bytes]:
     """The objects that hold the payload of a record which keeps its content: all but those ``found``."""
-    targets = {one.entry.record.seq for one in found}
+    targets = {(one.lineage, one.entry.record.seq) for one in found}
     return _payloads(
         entry
         for lineage in journal.lineages()
         for _, entry in journal.entries(lineage, salvage=True)
-        if lineage != journal.lineage or entry.record.seq not in targets
+        if (lineage, entry.record.seq) not in targets
     )
+
+
+def _removed_before(found: Iterable[_Found]) -> set[bytes]:
+    """The objects that went with what audit records among ``found`` name."""
+    return {digest for one in found for digest in removed_objects(one.entry, one.lineage)}
 
 
 def _payloads(entries: Iterable[Entry]) -> set[bytes]:
@@ -341,27 +394,55 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
     names = sorted(digest.hex() for digest in objects)
     if not found and not names:
         return
+    named: dict[str, dict[AuditedRecord, None]] = {journal.lineage: {}}
+    signed: list[SignedAudit] = []
+    for one in found:
+        records = named.setdefault(one.lineage, {})
+        records[one.audited] = None
+        # An audit record whose reason or summary goes: what it says of others is said again, or their stubs would count for nothing.
+        records.update(dict.fromkeys(audited_by(one.entry.record, one.lineage)))
+        of_another = signed_audit(one.entry.record, one.lineage)
+        signed += [of_another] if of_another is not None else []
+    ours = list(named.pop(journal.lineage))
+    for lineage, audited in named.items():
+        for part in _parts(list(audited)):
+            signature = sign_as_left(journal.layout, lineage, audit_message(lineage, part))
+            signed.append(SignedAudit(lineage, part, signature))
 
     def write(transaction: Transaction) -> None:
-        for start in range(0, max(len(found), len(names)), AUDIT_RECORDS_MAX):
-            part = found[start : start + AUDIT_RECORDS_MAX]
+        for lineage, part, signature in signed:
+            said: dict[str, JSONValue] = {
+                "lineage": lineage, "records": [list(one) for one in part], "reason": reason, "signature": signature.hex(),
+            }  # fmt: skip
+            transaction.meta("redact", said, summary=f"{_count(part)} of {lineage}, which was left, redacted: {reason}")
+        for start in range(0, max(len(ours), len(names)), AUDIT_RECORDS_MAX):
+            part = ours[start : start + AUDIT_RECORDS_MAX]
             payload: dict[str, JSONValue] = {
                 "lineage": journal.lineage,
-                "records": [list(one.audited) for one in part],
+                "records": [list(one) for one in part],
                 "objects": list[JSONValue](names[start : start + AUDIT_RECORDS_MAX]),
                 "reason": reason,
             }
-            transaction.meta(
-                "redact", payload, summary=f"{len(part)} record{'s' if len(part) != 1 else ''} redacted: {reason}"
-            )
+            transaction.meta("redact", payload, summary=f"{_count(part)} redacted: {reason}")
 
     journal.mutate(write, writer)
 
 
-def _rewrite_segments(journal: Journal, targets: dict[int, _Found], needle: Needle | None, progress: Progress) -> None:
-    """Every file of our own lineage, live and archived; under the writers' lock, so that none is begun meanwhile."""
+def _parts(records: list[AuditedRecord]) -> Iterator[list[AuditedRecord]]:
+    for start in range(0, len(records), AUDIT_RECORDS_MAX):
+        yield records[start : start + AUDIT_RECORDS_MAX]
+
+
+def _count(part: Sequence[AuditedRecord]) -> str:
+    return f"{len(part)} record{'s' if len(part) != 1 else ''}"
+
+
+def _rewrite_segments(
+    journal: Journal, lineage: str, targets: dict[int, _Found], needle: Needle | None, progress: Progress
+) -> None:
+    """Every file of a lineage, live and archived; under the writers' lock, so that none is begun meanwhile."""
     with journal.writing():
-        paths = sorted(files_below(journal.layout.lineage_folder(journal.lineage)))
+        paths = sorted(files_below(journal.layout.lineage_folder(lineage)))
         for number, path in enumerate(paths):
             progress(number, len(paths))
             data = read_plain(path, SEGMENT_READ_MAX + 1)
@@ -384,7 +465,7 @@ def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> 
         parts.append(needle.blotted(between) if needle is not None else between)
         one = targets.get(entry.record.seq)
         if one is not None and one.entry.leaf == entry.leaf and not entry.record.is_stub:
-            line = make_stub(line[:-1], entry.leaf, one.version)
+            line = make_stub(line[:-1], entry.leaf, one.version, _masking(needle))
         parts.append(line)
         at = entry.offset + entry.length
     parts.append(needle.blotted(data[at:]) if needle is not None else data[at:])
@@ -404,11 +485,11 @@ def files_below(folder: str) -> Iterator[str]:
         yield from (os.path.join(at, name) for name in names)
 
 
-def _rewritten(journal: Journal, entities: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def _rewritten(journal: Journal, left: Iterable[str], entities: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The beginnings of the paths that a redaction rewrites or makes anew."""
     layout = journal.layout
-    own, checkpoints = layout.lineage_folder(journal.lineage) + os.sep, layout.checkpoints + os.sep
-    return own, checkpoints, layout.index, *(layout.entity_file(*key) for key in entities)
+    written = [layout.lineage_folder(lineage) + os.sep for lineage in (journal.lineage, *left) if lineage]
+    return *written, layout.checkpoints + os.sep, layout.index, *(layout.entity_file(*key) for key in entities)
 
 
 def _elsewhere(
@@ -423,6 +504,8 @@ def _elsewhere(
         if digest not in doomed
     ]
     layout = journal.layout
+    left = {*journal.own.left, journal.own.previous} - {""} if journal.own is not None else set[str]()
+    rewritten = _rewritten(journal, _left_with_keys(journal), ())
     foreign = {layout.lineage_folder(name): name for name in journal.lineages() if name != journal.lineage}
     for path in sorted(files_below(layout.root)):
         if path.startswith((layout.objects + os.sep, *planned)):
@@ -434,6 +517,10 @@ def _elsewhere(
         mend = (
             "Made from the records: what it has goes with theirs."
             if is_index
+            else _KEPT
+            if path.startswith(rewritten)
+            else f"{_LEFT} `periplus redact` where lineage {owner} is still written, if anywhere, then `periplus sync` here."
+            if owner in left
             else f"Written by the clone of lineage {owner}: run `periplus redact` there, then `periplus sync` here."
             if owner
             else "Not a file that a redaction rewrites: edit or remove it."

@@ -22,12 +22,11 @@ from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.segment import Entry, decode_header, scan
-from periplus.journal.stub import objects_removed_by
+from periplus.journal.stub import AUDIT_MARK, objects_removed_by
 
 if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
 
-_AUDIT_MARK: Final = b'"action":"redact"'
 _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
 
 
@@ -48,7 +47,7 @@ class Removed:
         for segment in reader.segments():
             try:
                 data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
-                start = decode_header(data)[1] if _AUDIT_MARK in data else 0
+                start = decode_header(data)[1] if AUDIT_MARK in data else 0
             except (OSError, FormatError):
                 continue
             self._payloads.update(bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data))

@@ -3,7 +3,9 @@
 Every file that is about to change is parked first, byte for byte, under ``parked/<time>/``. Records come back by
 ``periplus.journal.mending``; where a record's content is lost for good, a stub keeps its place, an audit record says
 so, and the entity's content is written again from a checkpoint, an entity file or the index where one of them has
-just that version: the same content from the same parents is the same version, so the graph is whole again.
+just that version: the same content from the same parents is the same version, so the graph is whole again. A large
+payload whose object is lost comes back from index or entity file, where its digest says that it is just that; else
+``periplus.journal.lost_payloads`` keeps the record's place. A damaged object that nothing names is parked.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical, decode_canonical
+from periplus.base import hashing
+from periplus.base.canonical import JSONValue, decode_canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
@@ -26,13 +29,12 @@ from periplus.base.errors import (
     FormatError,
     NotFoundError,
     PeriplusError,
-    UsageError,
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.base.tuples import NamedTuple
-from periplus.journal.checkpoint import announcement_of, decode_checkpoint
+from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
@@ -42,16 +44,19 @@ from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, read_durable, write_durable
-from periplus.journal.mending import Known, Mended, Restored, restore_segment
+from periplus.journal.lost_payloads import is_held_here, payloads_returned, stubs_for_lost_payloads
+from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import MISSING_FILE, Gaps
-from periplus.journal.plain import seen_size
-from periplus.journal.projection import FILE_BYTES_MAX, has_file, read_stamped, render_entity
+from periplus.journal.plain import PlainFiles, seen_size
+from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import RECORD_VERSION, Record, decode_line, version_id
+from periplus.journal.remembered import Remembered, payload_in_file, payload_in_remains, payloads_in_checkpoints
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
-from periplus.journal.state import Head, change_of, entity_of_head, head_of
+from periplus.journal.signed_audits import key_of
+from periplus.journal.state import change_of, entity_of_head, head_of
 from periplus.journal.stated import incomplete_lineages
 from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record, make_stub
 from periplus.journal.tiles import LineageTree
@@ -62,11 +67,14 @@ from periplus.journal.yard import Repair, Yard, read_whole
 
 _PLAN: Final = "lost.json"
 _PLAN_BYTES_MAX: Final = 1 << 26
+_CHECKPOINT_BYTES_MAX: Final = 1 << 32
 _HOW: Final = {
     "copy": "restored from a copy",
     "byte": "one byte mended by its checksum",
+    "pieces": "put together again from what else says it",
     "stub": "its content is lost, its place is kept",
     "header": "the header is written anew",
+    "payload": "the object with its payload is lost, and with it its content: its place is kept",
 }
 
 
@@ -86,6 +94,8 @@ class _Plan(msgspec.Struct):
     lineage: str
     records: list[tuple[int, str, str]]
     contents: list[_Content]
+    payloads: list[int] = []  # of the records, those whose payload was lost with its object
+    objects: list[str] = []  # those objects
 
 
 def repair(
@@ -94,17 +104,22 @@ def repair(
     *,
     sources: Sequence[str] = (),
     references: References = lambda _entity, _lend: set(),
+    all_references: References = lambda _entity, _lend: set(),
     progress: Progress = no_progress,
 ) -> list[Repair]:
     """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
 
-    ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy. What keeps a store from being opened at all
+    ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy;
+    ``all_references`` those too that it names and does not need, and raises where it cannot tell. What keeps a store from being opened at all
     is for ``periplus.journal.rescue``, which goes before.
 
     Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure; DamageError where
     there is no journal to repair.
     """
     _refuse_other_store(journal)
+    unnamed = journal.unnamed_store()
+    if unnamed is not None:
+        raise unnamed
     if journal.damage is not None and not journal.lineages():
         raise journal.damage  # the journal was taken out of its store
     done: list[Repair] = []
@@ -114,10 +129,17 @@ def repair(
     try:
         with journal.writing():
             for lineage in journal.lineages():
-                done += _restore_lineage(journal, lineage, copies, rows, yard, progress)
+                mended = list(_restore_lineage(journal, lineage, copies, rows, yard, progress))
+                if mended and lineage == journal.lineage:  # what is known now may place the others
+                    mended += _restore_lineage(journal, lineage, copies, rows, yard, progress)
+                done += mended
+        broken: set[bytes] = set()
+        done += _restore_objects(journal, copies, rows, yard, references, progress, broken)
+        with journal.writing():
+            done += _give_up_payloads(journal, rows, yard)
+        done += _park_unnamed(journal, broken, all_references, _lender(journal, copies), yard)
     finally:
         rows.close()
-    done += _restore_objects(journal, copies, yard, references, progress)
     done += _restore_checkpoints(journal, copies, yard)
     done += _tidy(journal, yard)
     if done or journal.damage is None:  # what is lost for good may be in the index only
@@ -126,10 +148,27 @@ def repair(
     done += _park_statements(journal, yard)
     if journal.damage is None:
         done += _audit_lost(journal, writer)
+        done += _bring_back(journal, writer, copies)
         done += _renew_mark(journal)
+        done += _leave_unsigned(journal, yard)
         done += _renew_tiles(journal)
         done += _renew_files(journal, yard)
     return [*done, *_forget_turns(journal)]
+
+
+def _leave_unsigned(journal: Journal, yard: Yard) -> Iterator[Repair]:
+    """A lineage whose private key no copy has: nothing of it can be signed any more, so it is left, and another begun."""
+    own = journal.own
+    if own is None or not journal.lineage:
+        return
+    plain, name = PlainFiles(journal.layout.root, journal.stores), f"journal/keys/{own.lineage}.private"
+    data, path = plain.read(name), os.path.join(journal.layout.root, name)
+    if data is not None and not plain.judge(name, data):
+        return
+    if data is not None:
+        yard.move(path)
+    left = journal.leave_lineage()
+    yield Repair(f"nobody can sign for {left} any more: from here on this store writes {journal.lineage}", path)
 
 
 def _forget_turns(journal: Journal) -> Iterator[Repair]:
@@ -167,21 +206,39 @@ def _restore_lineage(
     known_segments = rows.segments(lineage) | copies.segments(lineage)
     present = set(reader.segments())
     segments = sorted(present | {first for first in known_segments if first <= max(durable, rows.last(lineage))})
-    before: str | None = ""  # the sum that the next header names; None where it is not known
-    audited = copies.audited(lineage)
+    before = "" if segments[:1] == [1] else None  # the sum that the next header names; None where it is not known
+    audited = copies.audited(lineage, key_of(journal.layout, lineage))
     lend = _lender(journal, copies)
+
+    remembered = Remembered(journal, rows)
 
     def load(sha256: str) -> bytes:
         return lend(bytes.fromhex(sha256))
+
+    is_placed: bool | None = None
+
+    def remember(lost: Lost) -> Known | None:
+        nonlocal is_placed
+        if is_placed is None:
+            last = max(durable, rows.last(lineage))
+            is_placed = lineage == journal.lineage and remembered.places_all(
+                last, lambda seq: copies.line(lineage, seq) is not None
+            )
+        return remembered.known(lost) if is_placed else None
+
+    def contents(known: Known, remains: bytes) -> Iterator[bytes]:
+        head = remembered.head(known.seq) if lineage == journal.lineage else None
+        yield head.payload if head is not None else b""
+        yield rows.payload(known.version)
+        yield payload_in_file(journal, known.item_type, known.item_id)
+        yield payload_in_remains(remains)
 
     for number, first in enumerate(segments):
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
         path = reader.path_of(first)
         data = read_whole(path, around=True)
-        header = encode_header(
-            Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(lineage), lineage, first, before or "")
-        )
+        header = _header(journal, lineage, first, before, data)
         last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
         look = _look(data, header if before is not None else b"", first, last)
         if look.is_damaged:
@@ -193,12 +250,29 @@ def _restore_lineage(
                 known=lambda seq: rows.get(lineage, seq),
                 copy_of=lambda seq: _copied(lineage, seq, copies, audited, load),
                 allow_stubs=lineage == journal.lineage,
+                remember=remember,
+                contents=contents,
             )
             if restored.mended:
-                plan = _plan(journal, lineage, restored.mended, rows)
+                plan = _plan(journal, lineage, restored.mended, contents)
                 yield from _write_restored(journal, path, data, restored, plan, yard)
             look = _look(restored.data, b"", first, last)
         before = look.sum if look.last == last or not following else None
+
+
+def _header(journal: Journal, lineage: str, first: int, before: str | None, data: bytes | None) -> bytes:
+    """What the segment is to begin with. Where nobody knows what stood before it, a sound header that is there says it."""
+    if before is None and data is not None:
+        try:
+            found, start = decode_header(data)
+        except FormatError:
+            pass  # it is made anew
+        else:
+            if (found.lineage, found.first_seq) == (lineage, first) and found.store in journal.stores:
+                return data[:start]
+    return encode_header(
+        Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(lineage), lineage, first, before or "")
+    )
 
 
 def _copied(
@@ -281,51 +355,27 @@ def _write_restored(
         yield Repair(_HOW[one.how], path, one.seq)
 
 
-def _plan(journal: Journal, lineage: str, mended: Iterable[Mended], rows: IndexRows) -> _Plan:
+def _plan(
+    journal: Journal, lineage: str, mended: Iterable[Mended], contents: Callable[[Known, bytes], Iterable[bytes]]
+) -> _Plan:
     plan = _Plan(lineage, [], [])
-    lost: dict[str, Known] = {}
+    lost: dict[str, Mended] = {}
     for one in mended:
         if one.how == "stub":
             plan.records.append(audited_record(one.line, one.leaf, one.seq))
-            row = rows.get(lineage, one.seq)
-            if row is not None and row.version and row.action != "delete":
-                lost[row.version] = row
-    kept = _payloads_in_checkpoints(journal, lost.keys()) if lost else {}
-    for version, row in lost.items():
-        for payload in (rows.payload(version), _payload_in_file(journal, row), kept.get(version, b"")):
+            if one.known is not None and one.known.version and one.known.action != "delete":
+                lost[one.known.version] = one
+    kept = payloads_in_checkpoints(journal, lost.keys()) if lost else {}
+    for version, one in lost.items():
+        row = one.known
+        assert row is not None
+        for payload in (*contents(row, one.remains), kept.get(version, b"")):
             if payload and version == version_id(
                 row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
             ):
                 plan.contents.append(_Content(row.item_type, row.item_id, version, row.parents, payload.decode()))
                 break
     return plan
-
-
-def _payloads_in_checkpoints(journal: Journal, versions: Collection[str]) -> dict[str, bytes]:
-    """What checkpoints hold of ``versions``, announced or not: whether it is that version its id tells."""
-    found: dict[str, bytes] = {}
-    for _, path in checkpoint_files(journal):
-        try:
-            with open(path, "rb") as file:
-                for line in decode_checkpoint(file, journal.load_object):
-                    if isinstance(line, Head) and line.version in versions:
-                        found[line.version] = line.payload
-        except (OSError, PeriplusError):
-            continue  # what came before the damage is kept
-    return found
-
-
-def _payload_in_file(journal: Journal, row: Known) -> bytes:
-    """What the entity's file says, if it can be read; whether it is the version wanted its id tells."""
-    import json
-
-    if not has_file(journal.types, row.item_type, row.item_id):
-        return b""
-    try:
-        document = json.loads(read_plain(journal.layout.entity_file(row.item_type, row.item_id), FILE_BYTES_MAX))
-        return canonical(document["entity"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, UsageError):
-        return b""
 
 
 # -- what was lost ---------------------------------------------------------------------------------------------------
@@ -350,7 +400,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                     )
 
             journal.mutate(write, writer)
-            yield from _write_contents(journal, writer, plan)
+            yield from _write_contents(journal, writer, plan.contents)
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
             yield Repair(
                 f"{len(plan.records)} record{'s' if len(plan.records) != 1 else ''} whose content is lost: written down as such",
@@ -358,9 +408,22 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
             )
 
 
-def _write_contents(journal: Journal, writer: Writer, plan: _Plan) -> Iterator[Repair]:
+def _bring_back(journal: Journal, writer: Writer, copies: Copies) -> Iterator[Repair]:
+    """What records said whose payloads were lost in a repair before, once their objects are here again or in a copy."""
+    records = [
+        (seq, leaf)
+        for _, plan in _plans(journal, audited=True)
+        if plan.lineage == journal.lineage
+        for seq, leaf, _ in plan.records
+        if seq in plan.payloads
+    ]
+    returned = payloads_returned(journal, copies, _lender(journal, copies), records) if records else ()
+    yield from _write_contents(journal, writer, [_Content(*one[:4], one.payload.decode()) for one in returned])
+
+
+def _write_contents(journal: Journal, writer: Writer, contents: Iterable[_Content]) -> Iterator[Repair]:
     """The lost content once more: a version of the same content from the same parents is the same version."""
-    for content in plan.contents:
+    for content in contents:
         if content.item_type not in journal.types:
             continue
         value = decode_canonical(content.payload.encode())
@@ -376,12 +439,12 @@ def _write_contents(journal: Journal, writer: Writer, plan: _Plan) -> Iterator[R
             yield Repair("the content of a lost record is written again", "", receipt.first_seq)
 
 
-def _plans(journal: Journal) -> list[tuple[str, _Plan]]:
+def _plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, _Plan]]:
     yard = os.path.join(journal.layout.root, PARKED_FOLDER)
     found = []
     for folder in sorted(os.listdir(yard)) if os.path.isdir(yard) else []:
         for name in sorted(os.listdir(os.path.join(yard, folder))):
-            if name.startswith("lost") and name.endswith(".json") and not name.endswith(".audited.json"):
+            if name.startswith("lost") and name.endswith(".json") and name.endswith(".audited.json") == audited:
                 path = os.path.join(yard, folder, name)
                 try:
                     found.append((path, msgspec.json.decode(read_plain(path, _PLAN_BYTES_MAX), type=_Plan)))
@@ -394,12 +457,15 @@ def _plans(journal: Journal) -> list[tuple[str, _Plan]]:
 
 
 def _restore_objects(
-    journal: Journal, copies: Copies, yard: Yard, references: References, progress: Progress
-) -> Iterator[Repair]:
+    journal: Journal, copies: Copies, rows: IndexRows, yard: Yard, references: References, progress: Progress,
+    broken: set[bytes],
+) -> Iterator[Repair]:  # fmt: skip
+    """``broken`` gets those that nothing brings back."""
     looked_at: set[bytes] = set()
     lend = _lender(journal, copies)
+    named = _payloads_named(journal)
     removed = taken_out(journal)
-    for wanted in chain([set(journal.objects.digests())], _named_objects(journal, references, lend)):
+    for wanted in chain([set(journal.objects.digests())], [set(named)], _named_objects(journal, references, lend)):
         for number, digest in enumerate(sorted(wanted - looked_at)):
             progress(number, len(wanted))
             if journal.objects.check(digest) is None or (digest in removed and not journal.objects.has(digest)):
@@ -407,7 +473,10 @@ def _restore_objects(
             data, how = copies.object(digest), "restored from a copy"
             if data is None:
                 data, how = journal.objects.mended(digest), "mended: one byte of its file had changed"
+            if data is None and digest not in removed:
+                data, how = _said_elsewhere(journal, rows, digest, named), "written again from what says the same"
             if data is None:
+                broken.add(digest)
                 continue
             path = journal.objects.path_of(digest)
             if os.path.exists(path):
@@ -415,6 +484,70 @@ def _restore_objects(
             journal.objects.put(data)
             yield Repair(f"the object is {how}", path)
         looked_at |= wanted
+
+
+def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Yard) -> Iterator[Repair]:
+    """Payloads of our own records that nothing has any more: stubs keep the records' places."""
+    lost: set[bytes] = set()
+
+    def is_held(digest: bytes) -> bool:
+        if not is_held_here(journal, digest):
+            lost.add(digest)
+        return digest not in lost
+
+    if not journal.lineage:
+        return
+    given_up = stubs_for_lost_payloads(journal, rows, is_held, _known_last(journal, journal.lineage))
+    if not given_up:
+        lost.clear()
+    for path, data, restored in given_up:
+        plan = _Plan(journal.lineage, [], [], [], sorted(digest.hex() for digest in lost))
+        for one in restored.mended:
+            plan.records.append(audited_record(one.line, one.leaf, one.seq))
+            plan.payloads.append(one.seq)
+        yield from _write_restored(journal, path, data, restored, plan, yard)
+    for _, plan in _plans(journal):  # of a repair that was stopped here
+        lost.update(digest for digest in map(bytes.fromhex, plan.objects) if not is_held_here(journal, digest))
+    if not lost:
+        return
+    names = [digest.hex().encode() for digest in lost]
+    for _, path in checkpoint_files(journal):
+        held = read_plain(path, _CHECKPOINT_BYTES_MAX)
+        if any(name in held for name in names):
+            yard.move(path)
+            yield Repair("a checkpoint that names a lost object is parked", path)
+    for digest in sorted(lost - _payloads_named(journal).keys()):
+        path = journal.objects.path_of(digest)
+        if os.path.lexists(path):
+            yard.move(path)
+            yield Repair("an object that is not what was stored is parked", path)
+
+
+def _park_unnamed(
+    journal: Journal, broken: Iterable[bytes], all_references: References, lend: Lender, yard: Yard
+) -> Iterator[Repair]:
+    """Damaged objects that nothing names, where that is certain: all that could name them is here and can be read."""
+    paths = {digest: path for digest in broken if os.path.lexists(path := journal.objects.path_of(digest))}
+    if not paths or incomplete_lineages(journal):
+        return
+    try:
+        for lineage in journal.lineages():
+            last = 0
+            for segment, entry in journal.entries(lineage):
+                last = entry.record.seq
+                ref = entry.record.payload_ref
+                if ref is not None and is_digest_text(ref.sha256):
+                    paths.pop(bytes.fromhex(ref.sha256), None)
+                change = change_of(entry, lineage, segment, journal.load_object)
+                for digest in all_references(entity_of_head(head_of(change, 0)), lend) if change is not None else ():
+                    paths.pop(digest, None)
+            if last < _known_last(journal, lineage):
+                return
+    except PeriplusError:
+        return  # what cannot be read may name them
+    for path in sorted(paths.values()):
+        yard.move(path)
+        yield Repair("an object that is not what was stored, and that nothing names, is parked", path)
 
 
 def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard) -> Iterator[Repair]:
@@ -449,8 +582,7 @@ def _lender(journal: Journal, copies: Copies) -> Lender:
 
 
 def _named_objects(journal: Journal, references: References, lend: Lender) -> Iterator[set[bytes]]:
-    """The objects that records name as their payload; then those that entities name, for which these must be there."""
-    yield _payloads_named(journal)
+    """The objects that entities name, for which those that records name as their payload must be there."""
     found: set[bytes] = set()
     for lineage in journal.lineages():
         for segment, entry in _readable(journal, lineage):
@@ -463,9 +595,28 @@ def _named_objects(journal: Journal, references: References, lend: Lender) -> It
     yield found
 
 
-def _payloads_named(journal: Journal) -> set[bytes]:
-    refs = [entry.record.payload_ref for lineage in journal.lineages() for _, entry in _readable(journal, lineage)]
-    return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
+def _payloads_named(journal: Journal) -> dict[bytes, list[tuple[str, str]]]:
+    """The objects that records name as their payload, and of which entities it is one."""
+    found: dict[bytes, list[tuple[str, str]]] = {}
+    for lineage in journal.lineages():
+        for _, entry in _readable(journal, lineage):
+            record = entry.record
+            if record.payload_ref is not None and is_digest_text(record.payload_ref.sha256):
+                found.setdefault(bytes.fromhex(record.payload_ref.sha256), []).append(
+                    (record.item_type, record.item_id)
+                )
+    return found
+
+
+def _said_elsewhere(
+    journal: Journal, rows: IndexRows, digest: bytes, named: Mapping[bytes, Iterable[tuple[str, str]]]
+) -> bytes | None:
+    """A payload that lay in an object, from the index or the entity's file, where one of them says just the same."""
+    for item_type, item_id in named.get(digest, ()):
+        for payload in (*rows.payloads(item_type, item_id), payload_in_file(journal, item_type, item_id)):
+            if hashing.sha256(payload).digest() == digest:
+                return payload
+    return None
 
 
 def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:

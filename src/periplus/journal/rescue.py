@@ -10,19 +10,25 @@ __all__ = ["rescue", "store_ids_in"]
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from periplus.base.clock import Clock
 from periplus.base.errors import EnvironmentFailure, FormatError, NewerFormatError, NotAStoreError, UsageError
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal.copies import stores_below
 from periplus.journal.creation import IGNORE_TEXT
+from periplus.journal.guard import GUARD_TEXT
+from periplus.journal.heads import Peer, write_peer
+from periplus.journal.joining import stated_store
+from periplus.journal.keys import make_trail_key
 from periplus.journal.layout import Layout
 from periplus.journal.plain import PlainFiles, odd_places
 from periplus.journal.segment import decode_header, segment_first_seq
 from periplus.journal.settings import StoreIds, new_settings_text, read_settings
 from periplus.journal.yard import Repair, Yard
 
-_IDENTITY = "journal/lineage.json"
+_IDENTITY: Final = "journal/lineage.json"
+_KEY_DIGITS: Final = 64
 
 
 def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()) -> list[Repair]:
@@ -107,6 +113,7 @@ class _Plain:
         held = PlainFiles(layout.root, self._stores)  # whose copy a source is depends on it
         names = {name for copy in self._copies for name in copy.names()} | set(held.names())
         yield from self._restore(held, sorted(names - {_IDENTITY}))
+        yield from self._begin_anew(PlainFiles(layout.root, self._stores))
 
     def _restore(self, held: PlainFiles, names: list[str]) -> Iterator[Repair]:
         for name in names:
@@ -125,14 +132,52 @@ class _Plain:
             write_atomic(self._files, path, good, mode=0o600 if is_secret else 0o644)
             yield Repair(how, path)
 
+    def _begin_anew(self, held: PlainFiles) -> Iterator[Repair]:
+        """What no copy has, and without which commands refuse for good."""
+        layout = self._layout
+        for name in held.names():
+            data = held.read(name)
+            if data is not None and not held.judge(name, data):
+                continue
+            path = os.path.join(layout.root, name)
+            if name == "journal/keys/trail" and (data is None or len(data.strip()) != _KEY_DIGITS):
+                self._give_way(path, data)
+                make_trail_key(layout, self._files)
+                yield Repair(
+                    "the secret of imported trails is made anew: a session that is imported again gets another trail",
+                    path,
+                )
+            elif name.startswith("journal/peers/") and data is not None:
+                lineage = os.path.basename(name).removesuffix(".json")
+                own, key = held.own(), held.key_of(lineage)
+                store = self._store_of(lineage)
+                self._give_way(path, data)
+                what = "what was remembered of a lineage is parked: its head is forgotten"
+                if key is not None and store:
+                    write_peer(
+                        layout,
+                        self._files,
+                        Peer(lineage, store, key=key.hex(), own=own is not None and own.lineage == lineage),
+                    )
+                    what += ", its key is known elsewhere and kept"
+                yield Repair(what, path)
+
+    def _store_of(self, lineage: str) -> str:
+        stated = stated_store(self._layout, lineage)
+        return stated if stated in self._stores else ""
+
+    def _give_way(self, path: str, data: bytes | None) -> None:
+        if data is not None:
+            self._yard.move(path)
+
     def _found(self, held: PlainFiles, name: str) -> tuple[bytes | None, str]:
         for copy in self._copies:
             if self._is_ours(held, copy) or name.endswith((".public", "head.json")) or "/peers/" in name:
                 data = copy.read(name)
                 if data is not None and not held.judge(name, data):
                     return data, "the file is restored from a copy"
-        if name == ".gitignore":
-            return IGNORE_TEXT, "the file is made anew"
+        if os.path.basename(name) == ".gitignore":
+            return GUARD_TEXT if "/" in name else IGNORE_TEXT, "the file is made anew"
         if name.endswith(".public"):
             key = held.key_of(os.path.basename(name).removesuffix(".public"))
             return (None, "") if key is None else (key.hex().encode() + b"\n", "the public key is written anew")

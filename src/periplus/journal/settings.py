@@ -104,6 +104,10 @@ class LineageFile(msgspec.Struct, frozen=True):
     boot: str = ""
     file_system: str = ""
 
+    def wrote(self, lineage: str) -> bool:
+        """Whether ``lineage`` was written here, now or before the store was copied, moved or put back."""
+        return bool(lineage) and (lineage in (self.lineage, self.previous) or lineage in self.left)
+
 
 class StoreIds(Collection[str]):
     """The ids that records of the store at ``layout`` may name, looked up again where one is asked for that was not among them.
@@ -162,7 +166,7 @@ def read_settings(layout: Layout) -> Settings:
         raise environment_failure(error, "read", layout.config) from error
     except ValueError as error:
         raise UsageError(f"{layout.config}: {error}", safe="The journal is untouched.",
-                         mend="Mend the file, or restore it from git.") from error  # fmt: skip
+                         mend="Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew.") from error  # fmt: skip
     return parse_settings(layout, text)
 
 
@@ -178,7 +182,7 @@ def parse_settings(layout: Layout, text: str) -> Settings:
         wrong, hint = _in_words(str(error))
         raise UsageError(
             f"{layout.config}: {wrong}", safe="The journal is untouched.",
-            mend=f"{hint}Mend the file, or restore it from git.",
+            mend=f"{hint}Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew.",
         ) from error  # fmt: skip
     if settings.store.format > FORMAT_VERSION:
         raise _newer(layout.config, settings.store.format)
@@ -333,33 +337,11 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
     lineage = new_id("lin")
     try:
         park_unbegun(layout, files, clock, previous)
-        left = _left(layout, previous)
+        left = left_behind(layout, previous)
         files.make_folder(layout.lineage_folder(lineage))
         make_keys(layout, files, lineage)
-        # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
-        temporary = f"{layout.lineage}.{os.getpid()}.tmp"
-        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            status = os.fstat(fd)
-            found = LineageFile(
-                lineage=lineage,
-                store=store_id,
-                host=os.uname().nodename,
-                created=format_ms(clock.now_ms()),
-                device=status.st_dev,
-                inode=status.st_ino,
-                previous=previous,
-                generation=generation_of(fd),
-                left=left,
-                boot=files.boot_id(),
-                file_system=file_system_id(temporary),
-            )
-            write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-            files.sync(fd)
-        finally:
-            files.close(fd)
-        files.replace(temporary, layout.lineage)
-        files.sync_folder(layout.journal)
+        created = format_ms(clock.now_ms())
+        found = _write_lineage(layout, files, LineageFile(lineage, store_id, "", created, 0, 0, previous, left=left))
         files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
         files.sync_folder(os.path.dirname(layout.root))
         if previous:
@@ -369,7 +351,43 @@ def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, p
     return found
 
 
-def _left(layout: Layout, previous: str) -> dict[str, int]:
+def restate_left(layout: Layout, files: Files, own: LineageFile, lineage: str, records: int) -> LineageFile:
+    """Have ``lineage.json``, which is ``own``, say that so many ``records`` of ``lineage`` were acknowledged when it was left.
+
+    The caller holds the lock. Raises EnvironmentFailure.
+    """
+    try:
+        return _write_lineage(layout, files, msgspec.structs.replace(own, left={**own.left, lineage: records}))
+    except OSError as error:
+        raise environment_failure(error, "write", layout.lineage) from error
+
+
+def _write_lineage(layout: Layout, files: Files, own: LineageFile) -> LineageFile:
+    """Put ``own`` in place as the file that it names itself: of this machine, with this inode."""
+    # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
+    temporary = f"{layout.lineage}.{os.getpid()}.tmp"
+    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        status = os.fstat(fd)
+        found = msgspec.structs.replace(
+            own,
+            host=os.uname().nodename,
+            device=status.st_dev,
+            inode=status.st_ino,
+            generation=generation_of(fd),
+            boot=files.boot_id(),
+            file_system=file_system_id(temporary),
+        )
+        write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        files.sync(fd)
+    finally:
+        files.close(fd)
+    files.replace(temporary, layout.lineage)
+    files.sync_folder(layout.journal)
+    return found
+
+
+def left_behind(layout: Layout, previous: str) -> dict[str, int]:
     """``LineageFile.left`` of the lineage that follows ``previous``."""
     from periplus.journal.lineage import read_durable
 

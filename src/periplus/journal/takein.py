@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 _DEAR_NS: Final = 50_000_000  # what a person does not notice is not worth remembering
+_FEW_FILES: Final = 500  # to look at so few is never dear by itself: the machine was busy with something else
 ADOPTED: Final = Writer("adopted from file", "")
 EDITED: Final = Writer("edited in file", "")
 _BATCH_BYTES_MAX: Final = 1 << 21
@@ -93,11 +94,13 @@ class _Look:
         self.commit = journal.index.meta(FILES_COMMIT)
         self.is_forward = False
         self.waits: list[str] = []
+        self.files = 0
 
     def main(self, folder: str) -> None:
         for item_type in self._types():
             stamps = self.journal.index.file_stamps(item_type, self.boot)
             for name, stamp in self._files(os.path.join(folder, item_type)):
+                self.files += 1
                 item_id = name.removesuffix(_SUFFIX)
                 known = stamps.pop(item_id, b"")
                 if not known or known != stamp:
@@ -203,7 +206,7 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
 def _said_of_look(look: _Look, begun: int) -> str:
     """When a look that was dear is due again, as the index keeps it; empty where it was cheap."""
     ended = time.monotonic_ns()
-    if ended - begun < _DEAR_NS:
+    if ended - begun < _DEAR_NS or look.files < _FEW_FILES:
         return ""
     return f"{look.boot} {ended + min((ended - begun) * LOOK_SHARE, PAUSE_NS_MAX)}"
 

@@ -31,6 +31,7 @@ __all__ = [
     "FoundEntry",
     "LineageTree",
     "TileHead",
+    "entries_in_segment",
     "entry_in_segment",
     "held_now",
     "is_sealed_by",
@@ -50,8 +51,10 @@ from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, N
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.keys import trail_key
+from periplus.journal.layout import Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader, Position
 from periplus.journal.reading import Progress, no_progress
+from periplus.journal.record import SUM_TRAILER_BYTES
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.merkle import (
     EMPTY_ROOT,
@@ -325,13 +328,44 @@ def read_tile_head(journal: Journal, lineage: str, secret: bytes | None = None) 
     return head if is_ours and head.v == TREE_VERSION else None
 
 
-def is_sealed_by(data: bytes, key: bytes) -> bool | None:
-    """Whether ``data`` is a tiles' head that is sealed with the store's secret ``key``; None for what is no such head."""
+def is_sealed_by(data: bytes, key: bytes, layout: Layout, lineage: str) -> bool | None:
+    """Whether ``data``, the tiles' head of ``lineage``, is sealed with the store's secret ``key``.
+
+    None where it says nothing of the key, for it is not what any key has sealed: it is damaged itself, or what it sums up is.
+    """
     try:
         head = msgspec.json.decode(data, type=TileHead)
-        return data == _rendered(head.sealed(_seal_key(key)))
+        sealed = head.sealed(_seal_key(key))
+        is_whole = data == _rendered(head)
     except (msgspec.DecodeError, UnicodeDecodeError, UsageError, TypeError):
         return None
+    if is_whole and sealed == head:
+        return True
+    same = sum(one == other for one, other in zip(sealed.mac, head.mac, strict=False))  # of another key: each 16th
+    is_seal_damaged = same * 2 > len(sealed.mac)
+    return False if is_whole and not is_seal_damaged and _sums_up(head, layout, lineage) else None
+
+
+def _sums_up(head: TileHead, layout: Layout, lineage: str) -> bool:
+    """Whether tiles and records say the same as ``head``, so that a byte of it that was changed can be one of its seal only."""
+    if head.lineage != lineage or head.v != TREE_VERSION or head.size < 1:
+        return False
+    folder, length = layout.lineage_folder(lineage), SUM_TRAILER_BYTES + 1
+    level, path = (
+        os.path.join(layout.tree_folder(lineage), "level-0"),
+        LineageReader(folder, (), lineage).path_of(head.segment),
+    )
+    try:
+        if head.size * HASH_BYTES > os.path.getsize(level) or head.offset > os.path.getsize(path):
+            return False
+        leaves = read_plain(level, head.size * HASH_BYTES)
+        before = read_plain(path, length, max(head.offset - length, 0))
+    except OSError:
+        return False
+    frontier = Frontier()
+    frontier.extend([leaves[at : at + HASH_BYTES] for at in range(0, len(leaves), HASH_BYTES)])
+    is_root = frontier.size == head.size and frontier.root().hex() == head.root
+    return is_root and leaves[-HASH_BYTES:][:8].hex() == head.sum == before[8:24].decode("ascii", "replace")
 
 
 def _seal_key(key: bytes) -> bytes:
@@ -352,14 +386,7 @@ class FoundEntry(NamedTuple):
 
 def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
     """Record ``seq`` by reading the one segment that it lies in; None where it is not to be had there."""
-    segment = max((first for first in reader.segments() if first <= seq), default=0)
-    data = b""
-    try:
-        data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
-        start = decode_header(data)[1]
-        entries = scan(data[start:], base=start, next_seq=segment, durable_seq=seq, salvage=True).entries
-    except (OSError, FormatError):
-        return None
+    segment, data, entries = _segment_of(reader, seq)
     for entry in entries:
         if entry.record.seq == seq:
             end = entry.offset + entry.length
@@ -367,6 +394,22 @@ def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
                 entry, data[entry.offset : end - 1], Position(segment, end, seq + 1, entry.leaf[:8].hex())
             )
     return None
+
+
+def entries_in_segment(reader: LineageReader, first: int, last: int) -> list[Entry]:
+    """The records ``first`` to ``last``, which lie in one segment, as far as they are to be had there."""
+    return [entry for entry in _segment_of(reader, last)[2] if first <= entry.record.seq <= last]
+
+
+def _segment_of(reader: LineageReader, seq: int) -> tuple[int, bytes, list[Entry]]:
+    """The segment that record ``seq`` lies in, its bytes and the records that can be read in it."""
+    segment = max((first for first in reader.segments() if first <= seq), default=0)
+    try:
+        data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
+        start = decode_header(data)[1]
+        return segment, data, scan(data[start:], base=start, next_seq=segment, durable_seq=seq, salvage=True).entries
+    except (OSError, FormatError):
+        return segment, b"", []
 
 
 def held_now(journal: Journal, lineage: str, wanted: int) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.graph import is_before
 from periplus.journal.merge import entity_of
@@ -30,7 +30,7 @@ Fields = dict[str, bytes]  # each top-level field's canonical JSON: equal if and
 
 
 class Origin(NamedTuple):
-    """The record that set a value. Not ``is_certain``: content of a version before it was taken out or is not held."""
+    """The record that set a value. Not ``is_certain``: content of a version before it was taken out, is not held or cannot be read."""
 
     record: IndexedRecord
     is_certain: bool
@@ -39,29 +39,40 @@ class Origin(NamedTuple):
 class Blamed(NamedTuple):
     """A top-level field of an entity and where its present value comes from.
 
-    Several origins where the value was merged from several heads and none of them has it as it is shown.
+    Several origins where the value was merged from several heads and none of them has it as it is shown; none where the record
+    that says so is not here.
     """
 
     name: str
     value: bytes
     origins: tuple[Origin, ...]
+    is_cut: bool = False  # records of the entity were met that are not here, or cannot be read
 
 
 class Versions:
-    """Reads what it needs when it is asked for. Raises DamageError where a record's line is not what was written."""
+    """Reads what it needs when it is asked for. Raises DamageError where a record's line is not what was written, or is not here.
 
-    def __init__(self, journal: Journal, item_type: str, item_id: str) -> None:
+    With ``is_rest_enough`` it does not: what can be read counts, and the present heads say what is in them.
+    """
+
+    def __init__(self, journal: Journal, item_type: str, item_id: str, *, is_rest_enough: bool = False) -> None:
         self._journal = journal
+        self._is_rest_enough = is_rest_enough
+        self.is_cut = False  # whether records were met that are not here, or cannot be read
         self.item_type, self.item_id = item_type, item_id
         journal.refresh()
         journal.project()
-        journal.need_history()
+        if not is_rest_enough:
+            journal.need_history()
         self.records: dict[str, list[IndexedRecord]] = {}
-        where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
-        for record in journal.index.records(where, (item_type, item_id), -1):
+        for record in self._all_records():
             self.records.setdefault(record.version, []).append(record)
         self._heads: dict[str, Head] = {}
         self._fields: dict[str, Fields] = {}
+        if is_rest_enough:
+            heads = journal.heads_of(item_type, item_id)
+            self._heads = {head.version: head for head in heads if self._has_record(head)}
+            self._fields = {head.version: fields_of(head.payload) for head in heads}
 
     def parents(self, version: str) -> tuple[str, ...]:
         """Held or not; none of a version that is not held itself."""
@@ -75,11 +86,17 @@ class Versions:
         known = self._heads.get(version)
         if known is None:
             for record in self.records[version]:
-                found = self._read(record)
+                try:
+                    found = self._read(record)
+                except DamageError:
+                    if not self._is_rest_enough:
+                        raise
+                    self.is_cut = True
+                    continue
                 if known is None or is_before(found, known):
                     known = found
-            assert known is not None
-            self._heads[version] = known
+            if known is not None:
+                self._heads[version] = known
         return known
 
     def fields(self, version: str) -> Fields:
@@ -98,8 +115,13 @@ class Versions:
     def record_of(self, version: str) -> IndexedRecord:
         """The record that speaks for a version that is held."""
         head = self.head(version)
-        assert head is not None
+        if head is None:
+            return self.records[version][0]
         return next(one for one in self.records[version] if (one.lineage, one.seq) == (head.lineage, head.seq))
+
+    def rev_of(self, version: str) -> int:
+        """0 of a version that is not held."""
+        return self.record_of(version).rev if version in self.records else 0
 
     def ancestors(self, versions: Iterable[str]) -> set[str]:
         """``versions`` and all that they descend from, as far as they are held."""
@@ -130,6 +152,21 @@ class Versions:
         """The entity as these versions show it if they are its heads; None where none of them is held."""
         heads = [head for version in sorted(versions) if (head := self.head(version)) is not None]
         return entity_of(heads, self._journal.view.rules.get(self.item_type, MergeRules()), self._journal.index)
+
+    def _all_records(self) -> list[IndexedRecord]:
+        from periplus.journal.remaining import index_with_history
+
+        index = index_with_history(self._journal) if self._is_rest_enough else self._journal.index
+        where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
+        try:
+            return index.records(where, (self.item_type, self.item_id), -1)
+        finally:
+            if index is not self._journal.index:
+                self.is_cut = True
+                index.close()
+
+    def _has_record(self, head: Head) -> bool:
+        return any((one.lineage, one.seq) == (head.lineage, head.seq) for one in self.records.get(head.version, ()))
 
     def _read(self, record: IndexedRecord) -> Head:
         found, _ = decode_line(self._journal.line_at(record))
@@ -196,19 +233,20 @@ def blame(journal: Journal, entity: Entity) -> list[Blamed]:
     """Where the present value of each top-level field comes from.
 
     A version that has a parent with the same value did not set it: that parent is followed. Where several parents have
-    it, the one of the lowest rev is, so the first who wrote it is named.
+    it, the one of the lowest rev is, so the first who wrote it is named. Of versions that cannot be read nothing is said, but
+    that there are such.
     """
-    versions = Versions(journal, entity.item_type, entity.item_id)
+    versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True)
     found = []
     for name, value in fields_of(entity.payload).items():
         sources = _having(versions, entity.heads, name, value)[:1]
         if sources:
-            origins = {_origin(versions, sources[0], name, value)}
+            origins = {_origin(versions, sources[0], name, value)} if sources[0] in versions.records else set()
         else:  # merged from the heads: each that has the field has a part in it
             origins = {_origin(versions, head, name, versions.fields(head)[name])
-                       for head in entity.heads if name in versions.fields(head)}  # fmt: skip
+                       for head in entity.heads if head in versions.records and name in versions.fields(head)}  # fmt: skip
         found.append(Blamed(name, value, tuple(sorted(origins, key=lambda one: (one.record.lineage, one.record.seq)))))
-    return found
+    return [one._replace(is_cut=versions.is_cut) for one in found]
 
 
 def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin:
@@ -223,6 +261,6 @@ def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin
 
 
 def _having(versions: Versions, candidates: Iterable[str], name: str, value: bytes) -> list[str]:
-    """Those that have this value, the lowest rev first."""
+    """Those that have this value, the lowest rev first; what is not held last."""
     found = [one for one in candidates if versions.fields(one).get(name) == value]
-    return sorted(found, key=lambda one: (versions.record_of(one).rev, one))
+    return sorted(found, key=lambda one: (one not in versions.records, versions.rev_of(one), one))

@@ -166,7 +166,8 @@ def _line(hit: Hit) -> str:
     stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
     checked = f" ({hit.checked})" if hit.checked.startswith("check failed") else ""
     conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
-    return f"- {text}{state}{conflict}{stale}{checked} [{hit.item_id}]"
+    apart = f" (apart from {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
+    return f"- {text}{state}{conflict}{apart}{stale}{checked} [{hit.item_id}]"
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:

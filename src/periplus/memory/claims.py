@@ -339,11 +339,10 @@ def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int) -
 
 
 def _claim_of(journal: Journal, receipt: Receipt) -> str:
-    where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
-    rows = [row for row in journal.index.records(where, arguments, -1) if row.item_type == "claim"]
-    if not rows:
+    claims = [item_id for item_type, item_id in journal.written_by(receipt) if item_type == "claim"]
+    if not claims:
         raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
-    return max(rows, key=lambda row: row.seq).item_id
+    return claims[-1]
 
 
 def _span(ms: int) -> str:

@@ -62,8 +62,8 @@ def write_handoff(
 
     receipt = journal.mutate(write, writer, key=key)
     if receipt.repeated:
-        rows = journal.index.records("lineage = ? AND seq = ?", (receipt.lineage, receipt.first_seq), 1)
-        item_id = rows[0].item_id if rows and rows[0].item_type == "handoff" else ""
+        item_type, item_id = next(iter(journal.written_by(receipt)), ("", ""))
+        item_id = item_id if item_type == "handoff" else ""
     found = journal.get("handoff", item_id) if item_id else None
     if found is None:
         raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")

@@ -129,8 +129,8 @@ def _mine(transaction: Transaction, writer: Writer, item_id: str) -> Entity:
 
 def _written(journal: Journal, receipt: Receipt, item_id: str) -> Entity:
     if receipt.repeated:
-        rows = journal.index.records("lineage = ? AND seq = ?", (receipt.lineage, receipt.first_seq), 1)
-        item_id = rows[0].item_id if rows and rows[0].item_type == "message" else ""
+        item_type, item_id = next(iter(journal.written_by(receipt)), ("", ""))
+        item_id = item_id if item_type == "message" else ""
     found = journal.get("message", item_id) if item_id else None
     if found is None:
         raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")

@@ -20,6 +20,8 @@ __all__ = [
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
@@ -233,6 +235,7 @@ class _Change:
         entity = _now(self._transaction, item_type, item_id)
         before = state_of(item_type, entity.value, row.default_state)
         is_contested = any(conflict.path[:1] in ((), ("state",)) for conflict in entity.conflicts)
+        is_contested |= not is_replaced and state == row.replaced_state and self._is_said_apart(entity, state)
         if (before == state and not is_contested) or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:
@@ -260,6 +263,14 @@ class _Change:
                               summary=f"{item_type} {state}" if is_replaced else f"{item_type} {before} → {state}{said}")  # fmt: skip
         self.touched.append((item_type, item_id))
         self._waiting.append((row, item_id, value, state))
+
+    def _is_said_apart(self, entity: Entity, state: str) -> bool:
+        """Whether it is in ``state`` by what one clone said, and another changed it apart from that: to say it again settles both."""
+        heads = self._journal.heads_of(entity.item_type, entity.item_id) if len(entity.heads) > 1 else []
+        said = [
+            msgspec.json.decode(head.payload, type=dict[str, object]).get("state") for head in heads if head.payload
+        ]
+        return any(one != state for one in said)
 
     def cascade(self) -> None:
         while self._waiting:
@@ -522,8 +533,7 @@ def _mutated(
 
     receipt = journal.mutate(run, writer, key=key)
     if receipt.repeated:
-        where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
-        touched = [(row.item_type, row.item_id) for row in journal.index.records(where, arguments, CASCADES_MAX)]
+        touched = journal.written_by(receipt)
     keys = dict.fromkeys([*[(one.item_type, one.item_id) for one in asked], *touched])
     entities = tuple(entity for one in keys if (entity := journal.get(*one)) is not None)
     return Changed(entities, receipt if receipt.record_count else None)

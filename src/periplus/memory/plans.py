@@ -356,9 +356,7 @@ def _entity(journal: Journal, item_type: str, item_id: str) -> Entity:
 
 def _of_receipt(journal: Journal, receipt: Receipt, item_type: str) -> list[str]:
     """The ids of what a mutation wrote of a type, in its order. Raises UsageError where it wrote none."""
-    where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
-    rows = sorted(journal.index.records(where, arguments, -1), key=lambda row: row.seq)
-    found = [row.item_id for row in rows if row.item_type == item_type]
+    found = [item_id for written, item_id in journal.written_by(receipt) if written == item_type]
     if not found:
         raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
     return found

@@ -33,6 +33,7 @@ from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search
+from periplus.memory.successors import rivals_of
 from periplus.memory.types import is_ended, row_of, rows_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
+_REPLACEMENTS_MAX: Final = 200
 _REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
@@ -85,6 +87,7 @@ class Hit(NamedTuple):
     conflicts: tuple[str, ...] = ()
     standing: tuple[str, ...] = ()  # what is stale, in words: with the commit that changed it where that is known
     checked: str = ""  # of a constraint or trap with a check: what its last run came to, and when
+    rivals: tuple[str, ...] = ()  # what another clone put in place of the same thing, apart from it
 
 
 class Recall(NamedTuple):
@@ -205,7 +208,8 @@ def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], g
     check = last_check(journal, entity)
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, ground.stale(entity),
                evidence_of(entity, value), str(value.get("state", "")), f"periplus show {entity.item_id}",
-               entity.conflict_names, ground.told(entity), check.words() if check else "")  # fmt: skip
+               entity.conflict_names, ground.told(entity), check.words() if check else "",
+               tuple(rivals_of(journal, entity)))  # fmt: skip
 
 
 def _is_about(entity: Entity, path: str) -> bool:
@@ -381,27 +385,29 @@ class _View:
         ).fetchall()
         return {target for (target,) in rows if self._replacements(target)}
 
-    def _replacements(self, item_id: str, before: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
+    def _replacements(self, item_id: str) -> tuple[tuple[str, str], ...]:
         """What stands where ``item_id`` stood: the ends of the chains of those that replaced it."""
-        if not before and item_id in self._ends:
-            return self._ends[item_id]
+        if item_id not in self._ends:
+            self._ends[item_id] = tuple(self._after(item_id, {item_id: {}}))
+        return self._ends[item_id]
+
+    def _after(self, item_id: str, known: dict[str, dict[tuple[str, str], None]]) -> dict[tuple[str, str], None]:
+        """The ends behind ``item_id``; ``known`` has those of what was met before: chains may meet again, or go in a circle."""
         ends: dict[tuple[str, str], None] = {}
-        seen = before | {item_id}
         rows = self.db.execute(
-            "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id", (item_id,)
+            "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id LIMIT ?",
+            (item_id, _REPLACEMENTS_MAX),
         ).fetchall()
         for key in rows:
-            entity = self.entity(key) if key[1] not in seen and len(seen) < _CHAIN_MAX else None
-            if entity is None:
-                continue
-            further = self._replacements(key[1], seen)
-            if further:
-                ends.update(dict.fromkeys(further))
-            elif not is_ended(key[0], entity.value.get("state"), self.journal.types):
-                ends[key] = None
-        if not before:
-            self._ends[item_id] = tuple(ends)
-        return tuple(ends)
+            if key[1] not in known:
+                entity = self.entity(key) if len(known) < _REPLACEMENTS_MAX else None
+                if entity is None:
+                    continue
+                known[key[1]] = {}
+                itself = {} if is_ended(key[0], entity.value.get("state"), self.journal.types) else {key: None}
+                known[key[1]] = self._after(key[1], known) or itself
+            ends.update(known[key[1]])
+        return ends
 
     def _put_replacements(
         self,

@@ -77,6 +77,8 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
     if duplicate is not None:
+        if duplicate.lineage == journal.lineage and duplicate.seq > journal.durable_end():
+            journal.mutate(lambda _: None, writer)  # whoever wrote it may have stopped before its sync
         return Remembered(duplicate, None, is_new=False, near=(), notes=_not_taken(duplicate, payload))
     replaced = {journal.find(old).item_id for old in memory.supersedes}
     near = near_memories(journal, memory.text, (memory.item_type,), replaced)
@@ -185,8 +187,8 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
 
 
 def _of_receipt(journal: Journal, receipt: Receipt) -> Entity | None:
-    rows = journal.index.records("lineage = ? AND seq = ?", (receipt.lineage, receipt.first_seq), 1)
-    return journal.get(rows[0].item_type, rows[0].item_id) if rows else None
+    found = journal.written_by(receipt)
+    return journal.get(*found[0]) if found else None
 
 
 def near_memories(

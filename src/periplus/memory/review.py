@@ -19,6 +19,7 @@ from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
+from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
 from periplus.memory.recall import bring_up_to_date
@@ -31,7 +32,8 @@ _AT_ONCE: Final = 200
 
 class Due(NamedTuple):
     """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed; ``rivals``
-    where another clone put something else in place of what it supersedes.
+    where another clone put something else in place of what it supersedes; ``late`` where it is superseded itself, and another clone
+    changed it apart from that.
     """
 
     entity: Entity
@@ -40,9 +42,12 @@ class Due(NamedTuple):
     expired: str
     check: CheckResult | None
     rivals: tuple[Rivalry, ...] = ()
+    late: LateChange | None = None
 
     @property
     def command(self) -> str:
+        if self.late is not None:
+            return self.late.command
         if self.rivals:
             return self.rivals[0].command
         if self.check is not None and not (self.stale or self.moved or self.expired):
@@ -51,7 +56,7 @@ class Due(NamedTuple):
 
 
 def review(journal: Journal, ground: Ground) -> list[Due]:
-    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; weightiest first."""
+    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; what clones said apart; weightiest first."""
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
     found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
@@ -63,6 +68,7 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
             entities[one.item_type, one.item_id] = one
     told = [due._replace(rivals=tuple(apart.pop((due.entity.item_type, due.entity.item_id), ()))) for due in found]
     told += [Due(entities[key], (), (), "", None, tuple(rivals)) for key, rivals in apart.items()]
+    told += [Due(late.entity, (), (), "", None, late=late) for late in late_changes(journal)]
     rows = rows_of(journal.types)
     return sorted(told, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
 

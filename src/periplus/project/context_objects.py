@@ -6,7 +6,7 @@ a ref adds little to what its last place had, so for exchange the way from the n
 
 from __future__ import annotations
 
-__all__ = ["RefObjects", "context_problems", "new_objects", "ref_targets"]
+__all__ = ["RefObjects", "all_objects", "context_problems", "new_objects", "ref_targets"]
 
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -45,6 +45,15 @@ def new_objects(entity: Entity, lend: Lend) -> set[bytes]:
         return set()
     found: set[bytes] = set()
     _walk([target], found, lend, () if previous is None else (previous,))
+    return found
+
+
+def all_objects(entity: Entity, lend: Lend) -> set[bytes]:
+    """All objects that the context of a ref's version is made of. Raises DamageError where some of them cannot be read."""
+    target, _ = ref_targets(entity)
+    found: set[bytes] = set()
+    if target is not None and not _walk([target], found, lend):
+        raise DamageError(f"context {target.hex()[:12]} cannot be read whole")
     return found
 
 

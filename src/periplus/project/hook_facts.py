@@ -75,7 +75,9 @@ def _for_prompt(project: Project, prompt: str) -> str:
         is_named = any(why.startswith(("its id", "about ")) for why in hit.why)
         if is_named or len(asked & {*terms(hit.text)}) >= enough:
             stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
-            lines.append(f"- {hit.item_type}: {_line(hit.text)}{stale} [{hit.item_id}]")
+            conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
+            apart = f" (apart from {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
+            lines.append(f"- {hit.item_type}: {_line(hit.text)}{conflict}{apart}{stale} [{hit.item_id}]")
     return _cut("\n".join(["What this project's memory says of this:", *lines[:_HITS_MAX]])) if lines else ""
 
 

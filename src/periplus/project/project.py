@@ -652,12 +652,9 @@ class Project:
 
     def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.repair``."""
-        from periplus.journal.repair import repair
-        from periplus.project.syncing import named_objects
+        from periplus.project.repairing import repair
 
-        return repair(
-            self.journal, self.writer, sources=sources, references=named_objects, progress=progress or no_progress
-        )
+        return repair(self, sources, progress or no_progress)
 
     def compact(self) -> Made | None:
         """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""
@@ -716,14 +713,14 @@ class Project:
         environment: Mapping[str, str],
         dry_run: bool = False,
         candidates: bool = False,
+        rebase: bool = False,
         progress: Progress | None = None,
     ) -> Synced:
         """Exchange lineages with another clone, a folder or a git repository; see ``periplus.project.syncing``."""
         from periplus.project.syncing import sync_project
 
-        return sync_project(
-            self, where, cwd=cwd, environment=environment, dry_run=dry_run, candidates=candidates, progress=progress
-        )
+        return sync_project(self, where, cwd=cwd, environment=environment, dry_run=dry_run, candidates=candidates,
+                            rebase=rebase, progress=progress)  # fmt: skip
 
     def inbox(self, *, with_decided: bool = False) -> list[Entity]:
         """What other projects know and nobody has accepted or refused yet."""

@@ -136,6 +136,14 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
                 "Repeat `periplus sync --with` each of them; make exports and backups anew.",
             )
         )
+    left = {one.lineage for one in done.records} - {project.journal.lineage}
+    remaining += [
+        Remaining(
+            f"what this store was copied from, should it still write lineage {lineage}",
+            "What it has itself goes with `periplus redact` there.",
+        )
+        for lineage in sorted(left)
+    ]
     remotes = os.path.join(project.root, "remotes")
     for name in sorted(os.listdir(remotes)) if os.path.isdir(remotes) else ():
         path = os.path.join(remotes, name)

@@ -48,7 +48,8 @@ def status_of(project: Project) -> Status:
     is_current = not journal.unindexed() or journal.project()
     last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
     counts: dict[str, int] = journal.index.counts()
-    size = os.path.getsize(journal.reader(journal.lineage).path_of(end.segment)) if end.segment else 0
+    newest = journal.reader(journal.lineage).path_of(end.segment) if end.segment else ""
+    size = os.path.getsize(newest) if os.path.exists(newest) else 0  # where it is gone that is told as damage
     incomplete = _incomplete(journal) if journal.damage is None else ""
     mend = "`periplus doctor --repair --from COPY` completes it." if incomplete else ""
     if journal.damage is not None and "doctor" not in journal.damage.mend:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Synced", "named_objects", "sync_project", "trail_objects"]
+__all__ = ["Synced", "all_named_objects", "named_objects", "sync_project", "trail_objects"]
 
 import hashlib
 import os
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
+from periplus.base.places import refuse_without_settings
 from periplus.base.tuples import NamedTuple
-from periplus.journal import Entity, Journal
+from periplus.journal import STORE_FOLDER, Entity, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
 from periplus.journal.exchange import SyncReport, Transfer, is_of_another, sync
 from periplus.journal.heads import read_peer, write_peer
@@ -22,6 +23,7 @@ from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
+from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import CONTEXT_REF
 
@@ -32,11 +34,14 @@ Progress = Callable[[int, int], None]
 
 
 class Synced(NamedTuple):
-    """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart."""
+    """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart, ``late`` what one
+    changed that another had superseded.
+    """
 
     report: SyncReport
     recorded: Recorded | None
     rivalries: tuple[Rivalry, ...] = ()
+    late: tuple[LateChange, ...] = ()
 
 
 def sync_project(
@@ -47,11 +52,13 @@ def sync_project(
     environment: Mapping[str, str],
     dry_run: bool = False,
     candidates: bool = False,
+    rebase: bool = False,
     progress: Progress | None = None,
 ) -> Synced:
     """Exchange with the store, the exchange folder or the git repository that ``where`` names, seen from ``cwd``.
 
-    With ``candidates`` the memory of another project is recorded, to accept or refuse. ``environment`` is what git runs
+    With ``candidates`` the memory of another project is recorded, to accept or refuse. With ``rebase`` this clone gives way where a
+    lineage has forked. ``environment`` is what git runs
     in. Raises UsageError for a name that means nothing, and what ``periplus.journal.exchange.sync`` raises.
     """
     tell = progress or (lambda _done, _total: None)
@@ -60,7 +67,8 @@ def sync_project(
             return _foreign(project, other, dry_run=dry_run, progress=tell)
 
         def exchange() -> SyncReport:
-            return sync(project.journal, other, references=_going_along, dry_run=dry_run, progress=tell)
+            return sync(project.journal, other, references=_going_along, dry_run=dry_run, rebases=rebase,
+                        progress=tell)  # fmt: skip
 
         try:
             report = exchange()
@@ -71,8 +79,10 @@ def sync_project(
         else:
             if report.refusals and _is_renewed(other):
                 report = exchange()
-    is_new = not dry_run and any(one.records for one in report.transfers)
-    return Synced(report, None, tuple(rivalries(project.journal)) if is_new else ())
+    is_new = not dry_run and (bool(report.rebased) or any(one.records for one in report.transfers))
+    if not is_new:
+        return Synced(report, None)
+    return Synced(report, None, tuple(rivalries(project.journal)), tuple(late_changes(project.journal)))
 
 
 def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
@@ -96,6 +106,31 @@ def _connect(carrier: GitCarrier) -> None:
 def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
     """The objects that an entity of a layer above the journal needs; ``lend`` reads objects."""
     return _objects_named(entity, lend, None)
+
+
+def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
+    """Every object that an entity of a layer above the journal names, whether it needs it or not.
+
+    Raises PeriplusError where something that may name objects cannot be read.
+    """
+    if entity.item_type == CONTEXT_REF:
+        from periplus.project.context_objects import all_objects
+
+        return all_objects(entity, lend)
+    named = trail_objects(entity, lend, holds=lambda _digest: True)
+    if entity.item_type == "trail" and not entity.deleted:
+        from periplus.trail import open_parts
+        from periplus.trail.standing import written_contents
+
+        name = str(entity.value.get("object", ""))
+        if len(named) == 0:
+            raise DamageError(f"trail {entity.item_id} names no object")
+        for reader in open_parts(lend(bytes.fromhex(name))):
+            named |= written_contents(reader)
+        if entity.value.get("format") == "recording":
+            for digest in named:
+                lend(digest)  # how files stood names what they held
+    return named
 
 
 def _going_along(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
@@ -186,7 +221,10 @@ def _carrier(
 ) -> Iterator[FolderCarrier | GitCarrier]:
     path = os.path.join(cwd, where)
     is_there = os.path.isdir(path)
-    if (is_there and is_folder_carrier(path)) or (is_there and not _is_repository(path)):
+    is_carrier = is_there and is_folder_carrier(path)
+    for place in (path, os.path.join(path, STORE_FOLDER)) if not is_carrier else ():
+        refuse_without_settings(place)  # else what goes to a clone would lie beside its store, in its repository
+    if is_carrier or (is_there and not _is_repository(path)):
         yield open_folder(path, project.journal.files, project.journal.objects.packing)
     else:
         url, settings = _address(project, where, path, environment)

@@ -317,14 +317,19 @@ def _listen(process: Process, popen: subprocess.Popen[bytes], fd: int) -> None:
 
 
 def _drain(fd: int, output: Output) -> str:
-    state = "empty"
+    state, is_alone = "empty", False
     for _ in range(64):
         try:
             piece = os.read(fd, _PIECE_BYTES)
         except BlockingIOError:
             return state
         except OSError:
-            return "closed"  # a terminal whose other side is gone
+            if is_alone:
+                return "closed"
+            # A terminal whose other side is gone. Linux looks for what was written before it looks whether that side is there: what came
+            # in between is had by the next read only.
+            is_alone = True
+            continue
         if not piece:
             return "closed"
         output.add(piece)

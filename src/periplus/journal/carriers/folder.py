@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.errors import DamageError, NotFoundError, UsageError, environment_failure
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.carriers.carrier import (
@@ -30,11 +30,12 @@ from periplus.journal.joining import stated_store
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
-from periplus.journal.settings import StoreIds, StoreSettings, read_lineage, read_settings
+from periplus.journal.settings import StoreIds, StoreSettings, is_written_here, left_behind, read_lineage, read_settings
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
+    from periplus.journal.heads import Peer
     from periplus.journal.journal import Journal
 
 EXCHANGE_FILE: Final = "exchange.json"
@@ -86,8 +87,12 @@ class FolderCarrier:
         return {lineage: store for lineage, store in stated.items() if is_id(store) and store not in stores}
 
     def written_lineage(self) -> str:
+        """What a store's own writer adds to, and nobody else; "" also in a copy that has not written yet.
+
+        The lineage that such a copy names is its original's: it is received there, and given on, as any other.
+        """
         own = read_lineage(self.layout) if self.is_store else None
-        return own.lineage if own is not None else ""
+        return own.lineage if own is not None and is_written_here(self.layout, own) else ""
 
     def lineages(self) -> list[str]:
         try:
@@ -118,12 +123,18 @@ class FolderCarrier:
             return None
 
     def durable_seq(self, lineage: str) -> int | None:
-        if not self.is_store or lineage != self.written_lineage():
+        own = read_lineage(self.layout) if self.is_store else None
+        if own is None or own.lineage != lineage:
             return None  # nobody writes it here: it came as a copy of what was durable
+        is_written = is_written_here(self.layout, own)
+        if not is_written and own.host == os.uname().nodename:
+            return None  # nor in a copy; where the host is another that is a doubt, and its writer may be at it there
         if read_settings(self.layout).journal.sync == "never":
             return None  # its owner knows no more of it than we do
         mark = read_durable(self.layout.durable)
-        return mark.seq if mark is not None and mark.lineage == lineage else 0
+        known = mark.seq if mark is not None and mark.lineage == lineage else 0
+        head = None if is_written else FolderCarrier.head(self, lineage)
+        return max(known, head.head.size if head is not None else 0)  # that came, and its owner signed it
 
     def segments(self, lineage: str) -> list[int]:
         folder = self.layout.lineage_folder(lineage)
@@ -180,23 +191,52 @@ class StoreCarrier(FolderCarrier):
 
     @property
     def left(self) -> dict[str, int]:
-        """The lineages that were written here before, each with how many records its owner had acknowledged."""
+        """The lineages that were written here before, each with how many records its owner had acknowledged.
+
+        Of a copy that has not written, too: nobody else may be there, and its first command may be to exchange.
+        """
         own = self._journal.own
+        if own is None and self._journal.copied_from:
+            return left_behind(self.layout, self._journal.copied_from)
         return own.left if own is not None else {}
 
     def head(self, lineage: str) -> SignedHead | None:
         if not lineage or lineage != self._journal.lineage:
             known = super().head(lineage)
             if lineage not in self.left or (known is not None and known.head.size >= self.left[lineage]):
-                return known
+                return known or self._head_seen(lineage)
             from periplus.journal.exchange import sign_left
 
-            return sign_left(self._journal, lineage, self.left[lineage], remembers=self._remembers) or known
+            signed = sign_left(self._journal, lineage, self.left[lineage], remembers=self._remembers)
+            return signed or known or self._head_seen(lineage)
         if self._signed is None:
             from periplus.journal.exchange import sign_head
 
             self._signed = sign_head(self._journal, remembers=self._remembers)
         return self._signed
+
+    def was_written(self, lineage: str) -> bool:
+        """Whether this store, or the one that it was restored from, wrote the lineage before."""
+        peer = self._peer(lineage)
+        return lineage != self._journal.lineage and peer is not None and peer.own
+
+    def _head_seen(self, lineage: str) -> SignedHead | None:
+        """What was signed of a lineage that was written before, where the key is gone: nobody else may be there to sign it."""
+        from periplus.journal.heads import TreeHead
+
+        peer = self._peer(lineage)
+        if peer is None or not peer.own or peer.seen is None or not peer.seen.signature:
+            return None
+        head = TreeHead(peer.store, lineage, peer.seen.size, peer.seen.root)
+        return SignedHead(1, head, peer.key, peer.seen.signature)
+
+    def _peer(self, lineage: str) -> Peer | None:
+        from periplus.journal.heads import read_peer
+
+        try:
+            return read_peer(self.layout, lineage)
+        except (DamageError, EnvironmentFailure):
+            return None  # `periplus doctor` names it
 
     def durable_seq(self, lineage: str) -> int | None:
         known = super().durable_seq(lineage)

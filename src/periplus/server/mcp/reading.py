@@ -133,6 +133,7 @@ def _hit_entry(hit: Hit) -> Entry:
     state = f", {hit.state}" if hit.state else ""
     lines = [f"{hit.kind} {where} ({hit.ts[:10]}{state})", f"  {one_line(hit.text)}"]
     lines += [f"  in conflict: {', '.join(hit.conflicts)}"] if hit.conflicts else []
+    lines += [f"  apart: another clone put {', '.join(hit.rivals)} in place of the same thing"] if hit.rivals else []
     lines += [f"  stale: {one}" for one in hit.standing]
     lines += [f"  {hit.checked}"] if hit.checked else []
     why = "; ".join((*hit.why, *hit.evidence))
@@ -140,7 +141,7 @@ def _hit_entry(hit: Hit) -> Entry:
     data: dict[str, Any] = {"id": where, "kind": hit.kind, "when": hit.ts[:10], "text": hit.text, "why": list(hit.why)}
     extra = {
         "state": hit.state, "stale": list(hit.standing), "evidence": list(hit.evidence), "checked": hit.checked,
-        "conflicts": list(hit.conflicts),
+        "conflicts": list(hit.conflicts), "rivals": list(hit.rivals),
     }  # fmt: skip
     return Entry("\n".join(lines), data | {name: value for name, value in extra.items() if value})
 
@@ -171,10 +172,15 @@ def _more_of(reference: str, given: ShowArguments) -> Callable[[int], str]:
 
 
 def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answer:
+    from periplus.memory.successors import rivals_of
+
     standing = project.ground().told(entity)
     entries = [Entry(f"  {name}: {_text_of(value)}", {"field": name, "text": _text_of(value)})
                for name, value in entity.value.items() if name != "v"]  # fmt: skip
     entries += [Entry(f"  stale: {one}", {"field": "stale", "text": one}) for one in standing]
+    for item_id in rivals_of(project.journal, entity):
+        text = f"another clone put {item_id} in place of the same thing"
+        entries.append(Entry(f"  apart: {text}", {"field": "apart", "id": item_id, "text": text}))
     for conflict, name in zip(entity.conflicts, entity.conflict_names, strict=True):
         for rival in conflict.values:
             text = f"{rival.version[:12]} by {rival.writer}, {rival.ts[:19]}: {_text_of(rival.value)}"

@@ -1,0 +1,148 @@
+"""Records of ours whose payload lay in an object that is lost: their places are kept, and their content when it turns up.
+
+A record that cannot say what it said keeps the journal from being written to. So a repair puts a stub in its place, as for
+a record that is damaged. The line as it was is parked; it names the object, by which a later repair knows it again.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Returned", "is_held_here", "payloads_returned", "stubs_for_lost_payloads"]
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
+from periplus.base.tuples import NamedTuple
+from periplus.journal.copies import Copies
+from periplus.journal.incoming import Lender
+from periplus.journal.index_rows import IndexRows
+from periplus.journal.journal import Journal
+from periplus.journal.mending import Mended, Restored
+from periplus.journal.record import Record, action_class, decode_line
+from periplus.journal.remembered import Remembered
+from periplus.journal.removed import taken_out
+from periplus.journal.segment import Entry
+from periplus.journal.state import change_of
+from periplus.journal.stub import make_stub
+from periplus.journal.yard import read_whole
+
+
+class Returned(NamedTuple):
+    """What a record said whose payload was lost and is here again, or in a copy."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    payload: bytes
+
+
+def stubs_for_lost_payloads(
+    journal: Journal, rows: IndexRows, is_held: Callable[[bytes], bool], last: int
+) -> list[tuple[str, bytes, Restored]]:
+    """For each segment of ours with such records its path, its bytes and what they should be; nothing is written.
+
+    ``is_held`` says of an object whether it is here. Nothing where records up to ``last`` cannot be read: no audit record could be
+    written then, and a copy that mends them may have the objects, too.
+    """
+    lost: dict[int, list[Entry]] = {}
+    read = 0
+    try:
+        for segment, entry in journal.entries(journal.lineage):
+            read = entry.record.seq
+            digest = _digest_of(entry.record)
+            if digest and not is_held(digest):
+                lost.setdefault(segment, []).append(entry)
+    except PeriplusError:
+        return []
+    if read < last:
+        return []
+    seqs = {
+        entry.record.seq for among in lost.values() for entry in among if action_class(entry.record.action) == "state"
+    }
+    remembered = Remembered(journal, rows, seqs)
+    found = []
+    for segment, among in lost.items():
+        path = journal.reader(journal.lineage).path_of(segment)
+        data = read_whole(path)
+        assert data is not None
+        parts, at = [], 0
+        mended = []
+        for entry in among:
+            version = remembered.version_of(entry) if entry.record.seq in seqs else ""
+            stub = make_stub(data[entry.offset : entry.offset + entry.length - 1], entry.leaf, version)
+            parts += [data[at : entry.offset], stub]
+            at = entry.offset + entry.length
+            mended.append(Mended(entry.record.seq, entry.offset, "payload", entry.leaf, stub[:-1]))
+        found.append((path, data, Restored(b"".join(parts) + data[at:], mended, 0)))
+    return found
+
+
+def payloads_returned(
+    journal: Journal, copies: Copies, lend: Lender, records: Iterable[tuple[int, str]]
+) -> Iterator[Returned]:
+    """What of ``records`` (seq, leaf hash) can be read again and is held by no record; what was redacted is not."""
+    wanted = dict(records)
+    removed = taken_out(journal) if wanted else ()
+    found = {}
+    for seq, leaf in wanted.items():
+        for line in copies.lines(journal.lineage, seq):
+            record, own = decode_line(line)
+            digest = _digest_of(record)
+            if record.is_stub or own.hex() != leaf or not digest or digest in removed:
+                continue
+            try:
+                change = change_of(
+                    Entry(record, 0, len(line) + 1, own), journal.lineage, 0, lambda sha256: lend(bytes.fromhex(sha256))
+                )
+            except PeriplusError:
+                continue  # it is still nowhere
+            if change is not None:
+                found[change.version] = Returned(
+                    record.item_type, record.item_id, change.version, change.parents, change.payload
+                )
+    if found:
+        for version in _told_of(journal, found.values(), wanted.keys()):
+            found.pop(version, None)
+    yield from found.values()
+
+
+def _told_of(journal: Journal, among: Iterable[Returned], lost: Collection[int]) -> Iterator[str]:
+    """The versions that a record has, or had until it was redacted: all but the records of ours that are ``lost``."""
+    keys = {(one.item_type, one.item_id) for one in among}
+    for lineage in journal.lineages():
+        for segment, entry in _readable(journal, lineage):
+            record = entry.record
+            if (record.item_type, record.item_id) in keys and not (lineage == journal.lineage and record.seq in lost):
+                try:
+                    change = change_of(entry, lineage, segment, journal.load_object)
+                except PeriplusError:
+                    continue
+                if change is not None:
+                    yield change.version
+
+
+def _digest_of(record: Record) -> bytes:
+    """The object that has the payload; empty where none has, or where a stub would change what the record does."""
+    ref = record.payload_ref
+    if ref is None or not is_digest_text(ref.sha256) or action_class(record.action) not in ("state", "observation"):
+        return b""
+    return bytes.fromhex(ref.sha256)
+
+
+def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:
+    try:
+        yield from journal.entries(lineage, salvage=True)
+    except PeriplusError:
+        return
+
+
+def is_held_here(journal: Journal, digest: bytes) -> bool:
+    """Whether the object is here; also where the disk does not say, for then it is not certain that it is lost."""
+    try:
+        journal.objects.get(digest)
+    except EnvironmentFailure:
+        return True
+    except (NotFoundError, DamageError):
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""What was taken out of a lineage that nobody writes any more, by what records of other lineages say.
+
+A lineage is left where its store was copied, moved, restored or gave way in a fork. No record may be added to it: whoever else
+holds it may be its owner, at work. So the audit record stands in the lineage that the redacting store writes now, and what it
+says of the one that was left is signed with that one's key, which whoever wrote it has. The signature alone makes it count: it
+does not matter in which lineage the record stands, who brought it, or whether that lineage can be trusted in anything else.
+"""
+
+from __future__ import annotations
+
+__all__ = ["audits_elsewhere", "key_of", "segments_of_carrier", "segments_of_readers"]
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.files import read_plain
+from periplus.journal.heads import pinned_key
+from periplus.journal.keys import public_key, verify_signature
+from periplus.journal.layout import Layout
+from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
+from periplus.journal.segment import decode_header, scan
+from periplus.journal.stub import AUDIT_MARK, AuditedRecord, signed_audit
+
+if TYPE_CHECKING:
+    from periplus.journal.carriers import Carrier
+
+
+def audits_elsewhere(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> set[AuditedRecord]:
+    """What may be taken out of ``lineage``, whose public key (32 bytes) is ``key``, by what stands in ``segments`` of others: the
+    lineage of each, its first seq and its bytes. What cannot be read says nothing.
+    """
+    found: set[AuditedRecord] = set()
+    name = lineage.encode()
+    for written_in, first, data in segments:
+        if written_in == lineage or AUDIT_MARK not in data or name not in data:
+            continue
+        try:
+            start = decode_header(data)[1]
+        except FormatError:
+            continue
+        for entry in scan(data[start:], base=start, next_seq=first, salvage=True).entries:
+            audit = signed_audit(entry.record, written_in)
+            if audit is not None and audit.lineage == lineage and verify_signature(key, audit.signature, audit.message):
+                found.update(audit.records)
+    return found
+
+
+def segments_of_readers(
+    lineages: Iterable[str], reader_of: Callable[[str], LineageReader]
+) -> Iterator[tuple[str, int, bytes]]:
+    """The segments of ``lineages`` in a folder, one after the other; without those that are not here or cannot be read."""
+    for lineage in lineages:
+        reader = reader_of(lineage)
+        for segment in reader.segments():
+            try:
+                yield lineage, segment, read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
+            except OSError:
+                continue
+
+
+def segments_of_carrier(source: Carrier) -> Iterator[tuple[str, int, bytes]]:
+    """The same of what ``source`` brings."""
+    for lineage in source.lineages():
+        try:
+            for segment in source.segments(lineage):
+                yield lineage, segment, source.fetch(lineage, segment)
+        except PeriplusError:
+            continue
+
+
+def key_of(layout: Layout, lineage: str) -> bytes:
+    """The public key by which a store knows ``lineage``; empty where it knows none."""
+    try:
+        pinned = pinned_key(layout, lineage)
+        return pinned.key if pinned is not None else public_key(layout, lineage)
+    except PeriplusError:
+        return b""

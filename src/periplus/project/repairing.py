@@ -1,0 +1,24 @@
+"""The repair of a project's store: of the journal, with what the layers above it name."""
+
+from __future__ import annotations
+
+__all__ = ["repair"]
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from periplus.journal import repair as of_journal
+from periplus.journal.reading import Progress
+from periplus.journal.yard import Repair
+from periplus.project.syncing import all_named_objects, named_objects
+
+if TYPE_CHECKING:
+    from periplus.project.project import Project
+
+
+def repair(project: Project, sources: Sequence[str], progress: Progress) -> list[Repair]:
+    """Mend what can be mended; see ``periplus.journal.repair``."""
+    return of_journal.repair(
+        project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
+        progress=progress,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""The archive is on another disk: who needs what lies in it is told what is missing, what is safe, and what helps."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cli_support import shared_project
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+
+ADA = Writer("ada", "who_0000000000000000", "", 1)
+
+
+def write_much(shell, name):
+    """Records over several segments, and a checkpoint behind them."""
+    with Project.open(os.fspath(shell.folder), ADA) as project:
+        for number in range(6):
+            project.remember(Memory("lesson", f"What {name} says of boiler number {number}, at some length"))
+        project.compact()
+
+
+@pytest.fixture
+def place(tmp_path):
+    """``(ada's shell, the entity that two clones changed, where the archive was, where it is)``: what they changed is archived."""
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells["ada"], shells["bob"]
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500\nlive_segments = 1"))
+    ada("remember", "The boiler is red", "--type", "decision", "--tag", "boiler")
+    one = ada.json("log").records[0].id
+    bob("sync", "--with", "../ada")
+    bob("set", one, "text=The boiler is blue")
+    for name in ("winter", "spring", "summer"):
+        write_much(ada, name)
+    [archive] = ada.folder.glob(".periplus/journal/lin_*/archive")
+    assert (archive / "000000000001.jsonl").exists()
+    return ada, one, archive, tmp_path / "away"
+
+
+def check_told(done, seq):
+    """It says which record is not here and what helps, and does not say that anything is damaged."""
+    assert f"seq {seq}: " in done.err
+    assert "neither here nor in archive/" in done.err
+    assert "put it back" in done.err.lower()
+    assert "periplus doctor --repair --from" in done.err
+    assert "is not what was written" not in done.err
+    assert "before this place" not in done.err
+
+
+def test_what_two_clones_changed_can_be_written_on_once_it_is_back(place):
+    ada, one, archive, away = place
+    ada("set", one, "text=The boiler is green")
+    assert "conflict" in ada("sync", "--with", "../bob").out
+    archive.rename(away)
+    for words in (("evolve", one, "All boilers are grey"), ("set", one, "text=The boiler is grey")):
+        check_told(ada.fails(*words, code=3), 1)
+    said = ada("show", one)
+    assert "in conflict: text" in said.out
+    assert "neither here nor in archive/" in said.err
+    ada("remember", "What has nothing to do with it is written", "--type", "note")
+    away.rename(archive)
+    assert "in conflict: text" in ada("show", one).out
+    ada("evolve", one, "All boilers are grey")
+    ada("doctor")
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_what_needs_the_past_says_what_is_missing(place, is_index_there):
+    ada, one, archive, away = place
+    archive.rename(away)
+    if not is_index_there:
+        (ada.folder / ".periplus" / "index.sqlite").unlink()
+    check_told(ada.fails("undo", "--seq", "1", code=3), 1)
+    check_told(ada.fails("show", one, "--at", "1", code=3), 1)
+    away.rename(archive)
+    assert "The boiler is red" in ada("show", one, "--at", "1").out
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_a_proof_of_what_is_not_here_names_no_file_that_never_was(place, is_index_there):
+    ada, _, archive, away = place
+    archive.rename(away)
+    if not is_index_there:
+        (ada.folder / ".periplus" / "index.sqlite").unlink()
+    for seq in ("1", "4"):
+        done = ada.fails("prove", seq, code=3)
+        check_told(done, seq)
+        assert "000000000000" not in done.err
+    away.rename(archive)
+    ada("prove", "1")
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_blame_says_what_it_can_and_that_older_records_are_not_here(place, is_index_there):
+    ada, one, archive, away = place
+    before = {field.name: field.origins[0].record.seq for field in ada.json("blame", one).fields}
+    assert set(before.values()) == {1}
+    archive.rename(away)
+    if not is_index_there:
+        (ada.folder / ".periplus" / "index.sqlite").unlink()
+    told = ada.json("blame", one)  # nobody has changed it since: the record that says what it is is not here
+    assert [field.value for field in told.fields if field.name == "text"] == ["The boiler is red"]
+    origins = [origin for field in told.fields for origin in field.origins]
+    assert all(origin.record.seq == 1 for origin in origins)
+    assert bool(origins) == is_index_there
+    done = ada("blame", one)
+    assert "older records are not here" in done.out or is_index_there
+    ada("set", one, "rationale=It was painted")
+    told = {field.name: field.origins for field in ada.json("blame", one).fields}
+    assert told["rationale"][0].record.summary.endswith("rationale")
+    assert told["text"][0].record == told["rationale"][0].record
+    assert not told["text"][0].certain
+    done = ada("blame", one)
+    assert "at the latest, for what was before cannot be read" in done.out
+    assert "older records are not here" in done.lines[-1]
+    away.rename(archive)
+    told = {field.name: field.origins for field in ada.json("blame", one).fields}
+    assert told["text"][0].record.seq == 1
+    assert told["text"][0].certain
+    assert "older records" not in ada("blame", one).out
+
+
+def test_a_repair_leaves_a_header_alone_whose_past_is_not_here(place):
+    ada, _, archive, away = place
+    archive.rename(away)
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    oldest = min(archive.parent.glob("*.jsonl"))
+    before = oldest.read_bytes()
+    told = ada("doctor", "--repair", code=3).out
+    assert "the header is written" not in told
+    assert oldest.read_bytes() == before
+    away.rename(archive)
+    ada("doctor", "--compact")
+
+
+def test_a_header_that_is_damaged_is_made_again_though_its_past_is_not_here(place):
+    ada, _, archive, away = place
+    archive.rename(away)
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    oldest = min(archive.parent.glob("*.jsonl"))
+    before = oldest.read_bytes()
+    oldest.write_bytes(before.replace(b'"segment":2', b'"segment":3', 1))
+    assert "the header is written anew" in ada("doctor", "--repair", code=3).out
+    away.rename(archive)
+    ada("doctor", "--repair")
+    assert oldest.read_bytes() == before
+
+
+def test_a_repair_of_a_record_leaves_a_header_alone_whose_past_is_not_here(place):
+    ada, _, archive, away = place
+    archive.rename(away)
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    oldest = min(archive.parent.glob("*.jsonl"))
+    before = oldest.read_bytes()
+    oldest.write_bytes(before.replace(b"boiler number", b"boiler nvmber", 1))
+    ada("doctor", "--repair", code=3)
+    assert oldest.read_bytes() == before

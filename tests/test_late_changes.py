@@ -1,0 +1,78 @@
+"""One clone supersedes what another changes meanwhile: no field is in conflict, and yet it is told until somebody settles it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli_support import shared_project
+
+
+@pytest.fixture
+def team(tmp_path):
+    """``(ada, bob, the decision that both know)``."""
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    old = ada.json("remember", "--type", "decision", "Ports start at 8000").entity.id
+    bob("sync", "--with", ada.folder)
+    return ada, bob, old
+
+
+def settled(shell):
+    return shell.json("review").due == []
+
+
+def test_it_is_told_until_somebody_settles_it(team):
+    ada, bob, old = team
+    new = ada.json("evolve", old, "Ports start at 9000").entities[0].id
+    bob("set", old, "rationale=8443 must stay free", "--as", "bob")
+    assert settled(ada)
+    [said] = ada.json("sync", "--with", bob.folder).changed_late
+    assert (said.id, said.fields, said.writers, said.superseded_by) == (old, ["rationale"], ["bob"], [new])
+    for shell in (ada, bob):
+        [due] = shell.json("review", code=1).due
+        assert (due.id, due.changed_late, due.changed_by, due.superseded_by) == (old, ["rationale"], ["bob"], [new])
+        assert due.command == said.command == f"periplus state {old} superseded"
+        out = shell("review", code=1).out
+        assert f"changed late: rationale, by bob, who did not know that it is superseded by {new}" in out
+        assert f"periplus set {new} FIELD=VALUE" in out
+    ada("set", new, "rationale=8443 must stay free")
+    assert ada.json("review", code=1).due != []
+    ada(*said.command.split()[1:])
+    assert settled(ada)
+    assert "8443 must stay free" in ada("show", old).out
+    assert "Nothing had to change." in ada(*said.command.split()[1:]).out
+    assert ada.json("sync", "--with", bob.folder).changed_late == []
+    assert settled(bob)
+
+
+def test_the_text_of_sync_names_what_tells_more(team):
+    ada, bob, old = team
+    ada("state", old, "superseded")
+    bob("set", old, "text=Ports start at 8001", "tags=net", "--as", "bob")
+    out = bob("sync", "--with", ada.folder).out
+    assert f"{old} was changed (tags, text, by bob) and superseded apart: periplus review" in out
+    out = bob("review", code=1).out
+    assert "who did not know that it is superseded\n" in out
+    assert "FIELD=VALUE" not in out
+
+
+def test_who_knew_of_it_is_not_told(team):
+    ada, bob, old = team
+    ada("set", old, "rationale=Nothing else is free")
+    bob("sync", "--with", ada.folder)
+    bob("evolve", old, "Ports start at 9000")
+    ada("sync", "--with", bob.folder)
+    ada("set", old, "rationale=Nothing else was free")
+    assert ada.json("sync", "--with", bob.folder).changed_late == []
+    assert settled(ada)
+    assert settled(bob)
+
+
+def test_what_is_in_conflict_is_told_as_such(team):
+    ada, bob, old = team
+    ada("set", old, "text=Ports start at 7000")
+    ada("evolve", old, "Ports start at 9000")
+    bob("set", old, "text=Ports start at 8001")
+    said = ada.json("sync", "--with", bob.folder)
+    assert said.conflicts == [f"decision/{old}"]
+    assert said.changed_late == []

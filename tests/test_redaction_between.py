@@ -1,0 +1,76 @@
+"""A redaction that is stopped, an exchange with what is there, and the redaction again: the secret is nowhere in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.errors import PeriplusError
+from periplus.base.files import Files
+from periplus.journal.carriers import open_folder
+from periplus.journal.exchange import sync
+from periplus.journal.redaction import redact
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
+from test_exchange import clone, put
+
+SECRET = "hunter2-is-the-secret"
+
+
+def exchange(root, place):
+    with open_journal(root) as journal:
+        return sync(journal, open_folder(os.fspath(place), Files())).refusals
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["store", "folder"])
+def test_others_take_what_is_there_in_between(tmp_path, way):
+    bob = make_store(tmp_path / "bob", SystemClock())
+    with open_journal(bob) as journal:
+        for number in range(3):
+            journal.mutate(put(number, f"plain {number}"), WRITER)
+        journal.mutate(put(4, SECRET), WRITER)
+        journal.mutate(lambda t: t.put("note", item(5, "not"), {"text": SECRET + "n" * 70_000}), WRITER)
+        journal.roll()
+        journal.mutate(put(6, f"and {SECRET} again"), WRITER)
+    ada = clone(bob, tmp_path / "ada")
+    with open_journal(ada) as journal:
+        journal.mutate(put(9, "ada's"), WRITER)
+    assert exchange(ada, bob) == []
+    for at in range(300):
+        here, there = (os.fspath(tmp_path / f"{at}/{name}/.periplus") for name in ("bob", "ada"))
+        stick = tmp_path / f"{at}/stick"
+        for source, target in ((bob, here), (ada, there)):
+            shutil.copytree(source, target)
+            settle(target)
+        is_done = True
+        try:
+            with open_journal(here, StoppingFiles(at, share=0.5)) as journal:
+                redact(journal, WRITER, secret=SECRET, reason="a secret")
+        except Stop:
+            is_done = False
+        if way == "store":
+            exchange(there, here)
+        else:
+            exchange(here, stick)
+            exchange(there, stick)
+        try:
+            with open_journal(here) as journal:
+                redact(journal, WRITER, secret=SECRET, reason="a secret")
+        except PeriplusError:
+            assert is_done
+        for _ in range(2):
+            for root in (here, there):
+                refused = exchange(root, stick if way == "folder" else there if root == here else here)
+                assert refused == [], at
+        for root in (here, there, *([os.fspath(stick)] if way == "folder" else [])):
+            found = [path for path in Path(root).rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+            assert found == [], (at, found)
+        shutil.rmtree(tmp_path / str(at))
+        if is_done:
+            assert at > 30
+            return
+    pytest.fail("there is no end to the calls")
