@@ -81,8 +81,9 @@ def a_file_that_may_not_be_read(scene):
     assert "4711" not in str(scene.outputs)
     assert "4711" not in str(scene.fake.bodies())
     assert scene.outcomes == ["denied"] * 3 + ["ok"] * 4  # what is refused has its outcome first
-    assert "prod.txt" not in scene.outputs[3]
-    assert "4712" in scene.outputs[4]  # what lies elsewhere is found
+    _, _, listed, searched, *_ = (one.result.output for one in scene.results)
+    assert "prod.txt" not in listed
+    assert "4712" in searched  # what lies elsewhere is found
 
 
 @scenario("the person says no: the call is not run, and the turn goes on", "anthropic")

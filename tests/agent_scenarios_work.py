@@ -271,7 +271,7 @@ def binary_files_and_output(scene):
     scene.open(says("", read("data.bin"), shell("cat data.bin"), ("search", {"pattern": "zzz"})), says("Bytes."))
     assert scene.turn("look").reason == "done"
     assert scene.outcomes == ["ok"] * 3
-    assert "00 01 02 03" in scene.outputs[0]
+    assert "00 01 02 03" in scene.results[0].result.output
     assert "\ufffd" in str(scene.fake.bodies()[1])
 
 
@@ -405,7 +405,7 @@ def remembered_across_sessions(scene):
     scene.open(reads, says("Tuesdays."), name="s2")
     assert scene.turn("why does the adder subtract?").text == "Tuesdays."
     assert "subtracts on Tuesdays" in scene.messages[-2][-1].content  # in the tail, before any tool was asked
-    assert "subtracts on Tuesdays" in scene.outputs[-1]
+    assert "subtracts on Tuesdays" in scene.results[-1].result.output
 
 
 @scenario("plan and requirements stand word for word in the request behind a fold", "anthropic")

@@ -245,15 +245,25 @@ class Scene:
 
     @property
     def outcomes(self):
+        """How the calls ended, as they did: what is refused comes first, reads end in any order."""
         from periplus.agent.episodes import Resulted
 
         return [one.result.outcome for one in self.episodes(Resulted)]
 
     @property
     def outputs(self):
+        """What the calls gave, in the order of ``outcomes``."""
         from periplus.agent.episodes import Resulted
 
         return [one.result.output for one in self.episodes(Resulted)]
+
+    @property
+    def results(self):
+        """What became of the calls, in the order in which the model asked."""
+        from periplus.agent.episodes import Answered, Resulted
+
+        asked = [call.id for one in self.episodes(Answered) for call in one.message.tool_calls]
+        return sorted(self.episodes(Resulted), key=lambda one: asked.index(one.call_id))
 
     @property
     def sent(self):
