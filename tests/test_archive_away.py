@@ -158,3 +158,32 @@ def test_a_repair_of_a_record_leaves_a_header_alone_whose_past_is_not_here(place
     oldest.write_bytes(before.replace(b"boiler number", b"boiler nvmber", 1))
     ada("doctor", "--repair", code=3)
     assert oldest.read_bytes() == before
+
+
+def test_a_repair_takes_it_out_of_the_folder_that_it_was_moved_to(place):
+    ada, one, archive, away = place
+    held = {path.name: path.read_bytes() for path in archive.iterdir()}
+    archive.rename(away)
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    assert "put the archive back" in ada("doctor", code=3).out
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    ada("doctor")
+    folder = archive.parent
+    assert {name: (folder / name if (folder / name).exists() else archive / name).read_bytes() for name in held} == held
+    assert {path.name: path.read_bytes() for path in away.iterdir()} == held
+    assert "The boiler is red" in ada("show", one, "--at", "1").out
+
+
+def test_what_was_given_up_while_it_was_away_comes_back_with_it(place):
+    ada, one, archive, away = place
+    held = {path.name: path.read_bytes() for path in archive.iterdir()}
+    archive.rename(away)
+    for path in away.iterdir():  # without a header nobody can tell whose it is
+        data = path.read_bytes()
+        path.write_bytes(b"x" * data.index(b"\n") + data[data.index(b"\n") :])
+    assert "its content is lost" in ada("doctor", "--repair", "--from", os.fspath(away)).out
+    for name, data in held.items():
+        (away / name).write_bytes(data)
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    ada("doctor")
+    assert "The boiler is red" in ada("show", one, "--at", "1").out

@@ -19,7 +19,7 @@ from periplus.base.files import Files, read_plain
 from periplus.base.ids import is_id
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
-from periplus.journal.segment import segment_first_seq
+from periplus.journal.segment import HEADER_BYTES_MAX, decode_header, segment_first_seq
 from periplus.journal.signed_audits import audits_elsewhere
 from periplus.journal.stub import audited_by
 from periplus.objects.packing import Packing
@@ -121,13 +121,14 @@ class Copies:
             if os.path.basename(folder) == "checkpoints":
                 for name in names:
                     self._checkpoints.setdefault(name, []).append(os.path.join(folder, name))
-            lineage = next(
+            named = next(
                 (part for part in reversed(folder.split(os.sep)) if part.startswith("lin_") and is_id(part)), ""
             )
-            for name in names if lineage else ():
+            for name in names:
                 first = segment_first_seq(name.removesuffix(".parked"))
-                if first is not None and name.endswith(_PARKED):
-                    self._segments.setdefault(lineage, []).append((first, os.path.join(folder, name)))
+                path = os.path.join(folder, name)
+                if first is not None and name.endswith(_PARKED) and (lineage := named or _lineage_in(path)):
+                    self._segments.setdefault(lineage, []).append((first, path))
 
     def _read(self, path: str) -> bytes:
         if self._held[0] != path:
@@ -149,6 +150,14 @@ def stores_below(top: str) -> list[str]:
             found.append(folder)
             folders.clear()
     return found
+
+
+def _lineage_in(path: str) -> str:
+    """Which lineage a segment says that it is of, for an archive that was moved out of its lineage's folder; empty for no segment."""
+    try:
+        return decode_header(read_plain(path, HEADER_BYTES_MAX))[0].lineage
+    except (OSError, FormatError):
+        return ""
 
 
 def _is_sound(line: bytes) -> bool:

@@ -214,7 +214,7 @@ def _check_lineage(
         yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
     if segments and segments[0] != 1:
         yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
-                      _REPAIR)  # fmt: skip
+                      f"If they were moved elsewhere, put the archive back. {_REPAIR}")  # fmt: skip
     found.leaves[lineage] = bytearray()
     watermark = _watermark(journal, lineage)
     found.rebuilt.begin_write()
