@@ -165,7 +165,9 @@ def test_a_repair_takes_it_out_of_the_folder_that_it_was_moved_to(place):
     held = {path.name: path.read_bytes() for path in archive.iterdir()}
     archive.rename(away)
     (ada.folder / ".periplus" / "index.sqlite").unlink()
-    assert "put the archive back" in ada("doctor", code=3).out
+    said = ada("doctor", code=3).out
+    assert "Put the archive back" in said
+    assert "note " not in said
     ada("doctor", "--repair", "--from", os.fspath(away))
     ada("doctor")
     folder = archive.parent
@@ -174,16 +176,84 @@ def test_a_repair_takes_it_out_of_the_folder_that_it_was_moved_to(place):
     assert "The boiler is red" in ada("show", one, "--at", "1").out
 
 
-def test_what_was_given_up_while_it_was_away_comes_back_with_it(place):
-    ada, one, archive, away = place
-    held = {path.name: path.read_bytes() for path in archive.iterdir()}
+@pytest.fixture
+def history(tmp_path):
+    """``(ada's shell, an entity, what it said in each of its versions, where the archive was, where it is)``."""
+    ada = shared_project(tmp_path)["ada"]
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500\nlive_segments = 1"))
+    texts = [f"The boiler has colour {number}" for number in range(13)]
+    ada("remember", texts[0], "--type", "decision")
+    one = ada.json("log").records[0].id
+    for number, text in enumerate(texts[1:], 1):
+        ada("set", one, f"text={text}")
+        if number % 4 == 0:
+            ada("doctor", "--compact")
+    [archive] = ada.folder.glob(".periplus/journal/lin_*/archive")
+    assert len(list(archive.iterdir())) > 1
+    return ada, one, texts, archive, tmp_path / "away"
+
+
+def all_said(ada):
+    return b"".join(
+        path.read_bytes() for path in sorted(ada.folder.glob(".periplus/journal/lin_*/**/*.jsonl"))
+    ).decode()
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_index_there):
+    ada, one, texts, archive, away = history
     archive.rename(away)
-    for path in away.iterdir():  # without a header nobody can tell whose it is
-        data = path.read_bytes()
-        path.write_bytes(b"x" * data.index(b"\n") + data[data.index(b"\n") :])
-    assert "its content is lost" in ada("doctor", "--repair", "--from", os.fspath(away)).out
-    for name, data in held.items():
-        (away / name).write_bytes(data)
-    ada("doctor", "--repair", "--from", os.fspath(away))
+    if not is_index_there:
+        (ada.folder / ".periplus" / "index.sqlite").unlink()
+    for words in (("doctor",), ("doctor", "--repair")):
+        said = ada(*words, code=3).out
+        assert "are missing" in said
+        assert said.count("error ") == 1  # what follows from it is no second thing that is wrong
+        assert all(word in said for word in ("Put the archive back", "--from PATH", "--archive-lost"))
+        assert "lost, its place" not in said
+    ada("set", one, "text=The boiler is green")
+    away.rename(archive)
     ada("doctor")
-    assert "The boiler is red" in ada("show", one, "--at", "1").out
+    assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
+    assert not list(ada.folder.glob(".periplus/journal/lin_*/*.parked"))
+
+
+@pytest.mark.parametrize("way", ["put back", "--from"])
+def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history, way):
+    ada, one, texts, archive, away = history
+    archive.rename(away)
+    said = ada("doctor", "--repair", "--archive-lost").out
+    assert "its content is lost, its place is kept" in said
+    ada("doctor")
+    lost = [text for text in texts if f'"text":"{text}"' not in all_said(ada)]
+    assert len(lost) > 2
+    assert ada("show", one).out.count(texts[-1]) == 1
+    if way == "put back":
+        archive.mkdir(exist_ok=True)
+        for path in away.iterdir():
+            path.rename(archive / path.name)
+        assert "is here and in the archive" in ada("doctor", code=1).out
+        again = ada("doctor", "--repair").out
+    else:
+        again = ada("doctor", "--repair", "--from", os.fspath(away)).out
+    assert again.count("the content of a lost record is written again") >= len(lost)
+    ada("doctor")
+    assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
+    assert ada("show", one).out.count(texts[-1]) == 1
+    assert "mended" not in ada("doctor", "--repair", "--from", os.fspath(away) if way == "--from" else ".").out
+
+
+def test_what_was_redacted_since_does_not_come_back(history):
+    ada, one, texts, archive, away = history
+    archive.rename(away)
+    ada("doctor", "--repair", "--archive-lost")
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=texts[2])
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    assert texts[2] not in all_said(ada)
+    assert texts[3] in all_said(ada)
+
+
+def test_archive_lost_goes_with_repair(history):
+    assert "--archive-lost goes with --repair" in history[0].fails("doctor", "--archive-lost", code=2).err

@@ -47,6 +47,9 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument("--from", dest="sources", metavar="PATH", action="append", default=[],
                             help="with --repair: a folder that may hold copies, such as a backup or another clone, or a file of "
                             "`periplus export` (repeat for more)")  # fmt: skip
+        parser.add_argument("--archive-lost", action="store_true",
+                            help="with --repair: the segments that were moved to the archive are gone for good: keep the places of their "
+                            "records without what they said")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -205,8 +208,9 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> lis
     """The folders that --from names; a file that was exported lies unpacked in one until ``stack`` ends."""
     from periplus.base.errors import UsageError
 
-    if arguments.sources and not arguments.repair:
-        raise UsageError("--from goes with --repair", safe="Nothing was changed.")
+    for option, is_given in (("--from", arguments.sources), ("--archive-lost", arguments.archive_lost)):
+        if is_given and not arguments.repair:
+            raise UsageError(f"{option} goes with --repair", safe="Nothing was changed.")
     found = []
     for source in arguments.sources:
         path = os.path.join(face.cwd, source)
@@ -237,7 +241,11 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> i
         _add_hook_notes(face, error)
         raise
     with opened as project:
-        repaired = project.repair(sources=sources, progress=face.progress("repairing")) if arguments.repair else []
+        repaired = []
+        if arguments.repair:
+            repaired = project.repair(
+                sources=sources, archive_lost=arguments.archive_lost, progress=face.progress("repairing")
+            )
         made = project.compact() if arguments.compact else None
         found = project.examine(face.progress("checking"))
         root = project.root

@@ -11,7 +11,7 @@ __all__ = ["Copies", "stores_below"]
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from periplus.base.errors import FormatError, PeriplusError
@@ -28,6 +28,7 @@ from periplus.objects.store import ObjectStore
 _FOLDERS_MAX: Final = 200_000
 _CHECKPOINT_BYTES_MAX: Final = 1 << 32
 _PARKED: Final = (".parked", ".jsonl")
+_STARTS: Final = re.compile(rb'\n\{"v":%d,"seq":(\d{1,15}),' % RECORD_VERSION)
 
 
 class Copies:
@@ -66,6 +67,21 @@ class Copies:
                 if _is_sound(line):
                     yield line
                 place = data.find(start, place + 1)
+
+    def lines_of(self, lineage: str, seqs: Collection[int]) -> Iterator[tuple[int, bytes]]:
+        """Every sound line of these records, with its seq; each file is read once."""
+        last = max(seqs, default=0)
+        for first, path in self._segments.get(lineage, ()):
+            if first > last:
+                continue
+            data = self._read(path)
+            for start in _STARTS.finditer(data):
+                seq = int(start[1])
+                if seq in seqs:
+                    end = data.find(b"\n", start.end())
+                    line = data[start.start() + 1 : end if end >= 0 else len(data)]
+                    if _is_sound(line):
+                        yield seq, line
 
     def audited(self, lineage: str, key: bytes) -> dict[int, set[str]]:
         """The records of ``lineage``, with the public ``key``, whose content was taken out, by what all copies say: seq, and the

@@ -28,6 +28,7 @@ from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, open_plain, read_plain
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import begins_at, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
@@ -77,6 +78,11 @@ _KEEP: Final = "Keep it: once the journal is mended `periplus status` takes it i
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
 _BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
+_AWAY: Final = (
+    "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
+    " a backup or another clone; or, if they are lost for good, `periplus doctor --repair --archive-lost`."
+)
+_TWIN: Final = "`periplus doctor --repair` takes what was lost here out of it, and parks it."
 _REPAIRED: Final = (
     "Nothing that was looked at has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
     " `periplus export --damaged FILE` saves what is left."
@@ -130,6 +136,7 @@ class _Findings:
         self.signed: list[SignedAudit] = []  # what records say of other lineages than their own
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
         self.gaps: set[str] = set()  # lineages of which records cannot be read
+        self.away = 0  # records of ours before this one may lie elsewhere
         self.ends: dict[str, int] = {}  # of each lineage, the seq behind the last record that was read
         self.unindexed: set[tuple[str, str]] = set()  # what records behind the index's watermark say something of
         self.records = 0
@@ -178,7 +185,10 @@ def examine(
         problems += _check_checkpoints(journal, found)
         problems += _check_versions(found)
         problems += _check_stubs(journal, found)
-        entities = {(entity.item_type, entity.item_id): entity for entity in found.rebuilt.entities()}
+        served = journal.index if found.away else found.rebuilt  # a checkpoint stands for what is not here
+        entities = {(entity.item_type, entity.item_id): entity for entity in served.entities()}
+        if found.away:
+            found.versions.update(entity.version for entity in entities.values())
         problems += _check_objects(journal, found, read, progress)
         is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
         problems += _check_index(journal, entities if is_whole else None, found, progress)
@@ -213,8 +223,13 @@ def _check_lineage(
     if not segments and durable_seq:
         yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
     if segments and segments[0] != 1:
+        found.gaps.add(lineage)
+        is_away = lineage == journal.lineage and begins_at(journal) > 0
+        found.away = segments[0] if is_away else 0
         yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
-                      f"If they were moved elsewhere, put the archive back. {_REPAIR}")  # fmt: skip
+                      _AWAY if is_away else _REPAIR)  # fmt: skip
+    for path in twins(reader):
+        yield Problem("warning", "the segment is here and in the archive: the one here is read", path, mend=_TWIN)
     found.leaves[lineage] = bytearray()
     watermark = _watermark(journal, lineage)
     found.rebuilt.begin_write()
@@ -359,7 +374,7 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         elif seq in found.others:
             yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
                           "store makes its own", path)  # fmt: skip
-        else:
+        elif seq >= found.away:  # else what announced it is not here
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
 
@@ -386,7 +401,7 @@ def _check_versions(found: _Findings) -> Iterator[Problem]:
         elif not is_ours:
             yield Problem("note", f"version {version[:12]}, which another clone went on from, has not come yet", path, -1, seq,
                           "It comes by `periplus sync` with whoever wrote it, or with a place where that is.")  # fmt: skip
-        else:
+        elif not found.away:  # else it is told already that records are not here
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
 
 

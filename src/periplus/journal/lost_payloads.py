@@ -1,14 +1,15 @@
 """Records of ours whose payload lay in an object that is lost: their places are kept, and their content when it turns up.
 
 A record that cannot say what it said keeps the journal from being written to. So a repair puts a stub in its place, as for
-a record that is damaged. The line as it was is parked; it names the object, by which a later repair knows it again.
+a record that is damaged. The line as it was is parked; it names the object, by which a later repair knows it again. A record that
+was damaged itself is known again by its leaf hash, in whichever copy turns up.
 """
 
 from __future__ import annotations
 
-__all__ = ["Returned", "is_held_here", "payloads_returned", "stubs_for_lost_payloads"]
+__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads"]
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
@@ -28,7 +29,7 @@ from periplus.journal.yard import read_whole
 
 
 class Returned(NamedTuple):
-    """What a record said whose payload was lost and is here again, or in a copy."""
+    """What a record said that was lost, or whose payload was, and that is here again, or in a copy."""
 
     item_type: str
     item_id: str
@@ -78,31 +79,29 @@ def stubs_for_lost_payloads(
     return found
 
 
-def payloads_returned(
-    journal: Journal, copies: Copies, lend: Lender, records: Iterable[tuple[int, str]]
-) -> Iterator[Returned]:
-    """What of ``records`` (seq, leaf hash) can be read again and is held by no record; what was redacted is not."""
-    wanted = dict(records)
-    removed = taken_out(journal) if wanted else ()
+def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, str]) -> Iterator[Returned]:
+    """What of our ``lost`` records (leaf hashes by seq) can be read again and is held by no record; what was redacted is not."""
+    removed = taken_out(journal) if lost else ()
     found = {}
-    for seq, leaf in wanted.items():
-        for line in copies.lines(journal.lineage, seq):
-            record, own = decode_line(line)
-            digest = _digest_of(record)
-            if record.is_stub or own.hex() != leaf or not digest or digest in removed:
-                continue
-            try:
-                change = change_of(
-                    Entry(record, 0, len(line) + 1, own), journal.lineage, 0, lambda sha256: lend(bytes.fromhex(sha256))
-                )
-            except PeriplusError:
-                continue  # it is still nowhere
-            if change is not None:
-                found[change.version] = Returned(
-                    record.item_type, record.item_id, change.version, change.parents, change.payload
-                )
+    for seq, line in copies.lines_of(journal.lineage, lost):
+        record, leaf = decode_line(line)
+        if record.is_stub or leaf.hex() != lost[seq]:
+            continue
+        ref = record.payload_ref
+        if ref is not None and (not is_digest_text(ref.sha256) or bytes.fromhex(ref.sha256) in removed):
+            continue
+        try:
+            change = change_of(
+                Entry(record, 0, len(line) + 1, leaf), journal.lineage, 0, lambda sha256: lend(bytes.fromhex(sha256))
+            )
+        except PeriplusError:
+            continue  # its payload is still nowhere
+        if change is not None and change.payload:
+            found[change.version] = Returned(
+                record.item_type, record.item_id, change.version, change.parents, change.payload
+            )
     if found:
-        for version in _told_of(journal, found.values(), wanted.keys()):
+        for version in _told_of(journal, found.values(), lost.keys()):
             found.pop(version, None)
     yield from found.values()
 

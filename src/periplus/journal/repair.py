@@ -34,6 +34,7 @@ from periplus.base.errors import (
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import stood_for, twins
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
@@ -44,7 +45,7 @@ from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, read_durable, write_durable
-from periplus.journal.lost_payloads import is_held_here, payloads_returned, stubs_for_lost_payloads
+from periplus.journal.lost_payloads import is_held_here, returned, stubs_for_lost_payloads
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import MISSING_FILE, Gaps
 from periplus.journal.plain import PlainFiles, seen_size
@@ -105,9 +106,13 @@ def repair(
     sources: Sequence[str] = (),
     references: References = lambda _entity, _lend: set(),
     all_references: References = lambda _entity, _lend: set(),
+    archive_lost: bool = False,
     progress: Progress = no_progress,
 ) -> list[Repair]:
     """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
+
+    Segments that are not here and that a checkpoint stands for are left alone where no copy has them: their archive may lie on another
+    disk. With ``archive_lost`` the places of their records are kept without what they said, as those of other lost records are.
 
     ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy;
     ``all_references`` those too that it names and does not need, and raises where it cannot tell. What keeps a store from being opened at all
@@ -126,12 +131,13 @@ def repair(
     yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources], journal.objects.packing)
     rows = IndexRows(journal.layout.index)
+    away = 0 if archive_lost else stood_for(journal)
     try:
         with journal.writing():
             for lineage in journal.lineages():
-                mended = list(_restore_lineage(journal, lineage, copies, rows, yard, progress))
+                mended = list(_restore_lineage(journal, lineage, copies, rows, yard, progress, away))
                 if mended and lineage == journal.lineage:  # what is known now may place the others
-                    mended += _restore_lineage(journal, lineage, copies, rows, yard, progress)
+                    mended += _restore_lineage(journal, lineage, copies, rows, yard, progress, away)
                 done += mended
         broken: set[bytes] = set()
         done += _restore_objects(journal, copies, rows, yard, references, progress, broken)
@@ -148,7 +154,7 @@ def repair(
     done += _park_statements(journal, yard)
     if journal.damage is None:
         done += _audit_lost(journal, writer)
-        done += _bring_back(journal, writer, copies)
+        done += _bring_back(journal, writer, copies, yard)
         done += _renew_mark(journal)
         done += _leave_unsigned(journal, yard)
         done += _renew_tiles(journal)
@@ -199,8 +205,9 @@ def _refuse_other_store(journal: Journal) -> None:
 
 
 def _restore_lineage(
-    journal: Journal, lineage: str, copies: Copies, rows: IndexRows, yard: Yard, progress: Progress
+    journal: Journal, lineage: str, copies: Copies, rows: IndexRows, yard: Yard, progress: Progress, away: int
 ) -> Iterator[Repair]:
+    """``away``: segments that begin before this record may lie elsewhere."""
     reader = journal.reader(lineage)
     durable = _known_last(journal, lineage)
     known_segments = rows.segments(lineage) | copies.segments(lineage)
@@ -242,6 +249,7 @@ def _restore_lineage(
         last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
         look = _look(data, header if before is not None else b"", first, last)
         if look.is_damaged:
+            may_be_away = data is None and first < away
             restored = restore_segment(
                 data or b"",
                 first=first,
@@ -249,14 +257,14 @@ def _restore_lineage(
                 header=header,
                 known=lambda seq: rows.get(lineage, seq),
                 copy_of=lambda seq: _copied(lineage, seq, copies, audited, load),
-                allow_stubs=lineage == journal.lineage,
+                allow_stubs=lineage == journal.lineage and not may_be_away,
                 remember=remember,
                 contents=contents,
             )
-            if restored.mended:
+            if restored.mended and not (may_be_away and restored.stopped_at):
                 plan = _plan(journal, lineage, restored.mended, contents)
                 yield from _write_restored(journal, path, data, restored, plan, yard)
-            look = _look(restored.data, b"", first, last)
+                look = _look(restored.data, b"", first, last)
         before = look.sum if look.last == last or not following else None
 
 
@@ -408,17 +416,19 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
             )
 
 
-def _bring_back(journal: Journal, writer: Writer, copies: Copies) -> Iterator[Repair]:
-    """What records said whose payloads were lost in a repair before, once their objects are here again or in a copy."""
-    records = [
-        (seq, leaf)
+def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) -> Iterator[Repair]:
+    """What records said that were given up in a repair before, once they are in a copy, or the objects with their payloads are here."""
+    lost = {
+        seq: leaf
         for _, plan in _plans(journal, audited=True)
         if plan.lineage == journal.lineage
         for seq, leaf, _ in plan.records
-        if seq in plan.payloads
-    ]
-    returned = payloads_returned(journal, copies, _lender(journal, copies), records) if records else ()
-    yield from _write_contents(journal, writer, [_Content(*one[:4], one.payload.decode()) for one in returned])
+    }
+    again = returned(journal, copies, _lender(journal, copies), lost) if lost else ()
+    yield from _write_contents(journal, writer, [_Content(*one[:4], one.payload.decode()) for one in again])
+    for path in [path for lineage in journal.lineages() for path in twins(journal.reader(lineage))]:
+        yard.move(path)
+        yield Repair("the segment is here and in the archive: the one there is parked", path)
 
 
 def _write_contents(journal: Journal, writer: Writer, contents: Iterable[_Content]) -> Iterator[Repair]:

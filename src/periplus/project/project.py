@@ -650,11 +650,13 @@ class Project:
 
         return import_from(cls, path, folder, dry_run=dry_run, damaged=damaged, clock=clock, progress=progress)
 
-    def repair(self, *, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Repair]:
+    def repair(
+        self, *, sources: Sequence[str] = (), archive_lost: bool = False, progress: Progress | None = None
+    ) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.repair``."""
         from periplus.project.repairing import repair
 
-        return repair(self, sources, progress or no_progress)
+        return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
     def compact(self) -> Made | None:
         """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 
-def repair(project: Project, sources: Sequence[str], progress: Progress) -> list[Repair]:
+def repair(project: Project, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False) -> list[Repair]:
     """Mend what can be mended; see ``periplus.journal.repair``."""
     return of_journal.repair(
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
-        progress=progress,
+        archive_lost=archive_lost, progress=progress,
     )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Segments of our own that are not here and need not be: a checkpoint stands for them, so their archive may lie on another disk.
+
+Whoever mends a store leaves their places alone. Were they given up, nothing would bring back what they say once the archive is put back.
+"""
+
+from __future__ import annotations
+
+__all__ = ["begins_at", "stood_for", "twins"]
+
+import os
+from typing import Final
+
+from periplus.base.errors import PeriplusError
+from periplus.base.files import read_plain
+from periplus.journal.checkpoint import decode_header_line
+from periplus.journal.checkpointing import checkpoint_files
+from periplus.journal.lineage import LineageReader
+from periplus.journal.reader import JournalReader
+
+_HEADER_BYTES_MAX: Final = 1 << 20
+
+
+def begins_at(journal: JournalReader) -> int:
+    """The first record of ours that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
+    segments = journal.reader(journal.lineage).segments() if journal.lineage else []
+    if not segments or segments[0] == 1 or segments[0] > stood_for(journal):
+        return 0
+    return segments[0]
+
+
+def twins(reader: LineageReader) -> list[str]:
+    """The archived files of segments that are here, too, as where an archive is put back after what lay in it was given up."""
+    return [reader.archived_path(first) for first in reader.segments() if _is_twice(reader, first)]
+
+
+def _is_twice(reader: LineageReader, first: int) -> bool:
+    archived = reader.archived_path(first)
+    return os.path.lexists(archived) and os.path.lexists(os.path.join(reader.folder, os.path.basename(archived)))
+
+
+def stood_for(journal: JournalReader) -> int:
+    """The segment in which the newest checkpoint of our own lineage was made, which stands for those before it; 0 where there is none.
+
+    Its announcement is not looked for: it may be among what is damaged.
+    """
+    for seq, path in checkpoint_files(journal):
+        try:
+            header = decode_header_line(read_plain(path, _HEADER_BYTES_MAX).partition(b"\n")[0])
+        except (OSError, PeriplusError):
+            continue
+        position = header.positions.get(journal.lineage)
+        if (
+            (header.lineage, header.seq) == (journal.lineage, seq)
+            and header.store in journal.stores
+            and position is not None
+        ):
+            return position[0]
+    return 0
