@@ -245,7 +245,7 @@ def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history,
 
 
 def test_what_was_redacted_since_does_not_come_back(history):
-    ada, one, texts, archive, away = history
+    ada, _, texts, archive, away = history
     archive.rename(away)
     ada("doctor", "--repair", "--archive-lost")
     ada("doctor", "--repair", "--from", os.fspath(away))

@@ -211,8 +211,10 @@ def _behind_voided(found: Lineage, segment: int, data: bytes, at: int, seq: int)
     while end >= 0:
         batch = _batch(found, segment, data, end + 1, seq)
         if batch and "voids" in batch[0].body:
-            offset, length = batch[0].body["voids"]
-            if length == end + 1 - at and offset <= at:
+            _, length = batch[0].body[
+                "voids"
+            ]  # the offset is that of another file where stubs and records took each other's places
+            if length == end + 1 - at:
                 return batch
         end = data.find(b"\n", end + 1)
     return []

@@ -631,7 +631,8 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
     what would come or go if the settings here and there named the same stores. ``apart`` is said anew in several ways, by clones
     that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
-    seqs of records of this clone whose content a copy of it took out. ``rebased`` are the forks in which this clone gave way.
+    seqs of records of this clone whose content a copy of it took out, ``returned`` counts those that were lost to damage here and
+    whose content came back. ``rebased`` are the forks in which this clone gave way.
     """
 
     place: str
@@ -649,6 +650,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     unsigned: list[UnsignedOut] = []
     changed_late: list[LateChangeOut] = []
     redacted_there: list[int] = []
+    returned: int = 0
 
 
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -101,6 +101,10 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
             yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
             yield "          Whoever writes that lineage brings them there. If nobody does any more, another clone's folder takes them: periplus sync --with FOLDER"
+        if report.returned:
+            what = "1 record" if report.returned == 1 else f"{report.returned:,} records"
+            how = "would be" if report.dry_run else "is"
+            yield f"{paint.good}restored{paint.end}  what {what} of this clone said before damage {how} written again: {visible(report.place)} had it"
         yield from _redacted_there(face, report)
         yield from _waiting(face, report)
         for refusal in refusals:
@@ -163,7 +167,7 @@ def _document(done: Synced) -> SyncOut:
         [RebasedOut(*one) for one in report.rebased], [UnsignedOut(*one) for one in report.unsigned],
         [LateChangeOut(late.entity.item_id, [*late.fields], [*late.writers], [*late.successors], late.command)
          for late in done.late],
-        list(report.emptied_there),
+        list(report.emptied_there), report.returned,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import RECORD_VERSION, decode_line
 from periplus.journal.segment import HEADER_BYTES_MAX, decode_header, segment_first_seq
 from periplus.journal.signed_audits import audits_elsewhere
-from periplus.journal.stub import audited_by
+from periplus.journal.stub import audited_by, lost_by
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 
@@ -84,8 +84,8 @@ class Copies:
                         yield seq, line
 
     def audited(self, lineage: str, key: bytes) -> dict[int, set[str]]:
-        """The records of ``lineage``, with the public ``key``, whose content was taken out, by what all copies say: seq, and the
-        SHA-256 of its stub.
+        """The records of ``lineage``, with the public ``key``, whose content was taken out on purpose, by what all copies say: seq, and
+        the SHA-256 of its stub.
         """
         found: dict[int, set[str]] = {}
         for one in audits_elsewhere(self._all_segments(), lineage, key):
@@ -97,7 +97,7 @@ class Copies:
                     record, _ = decode_line(mark[0][1:])
                 except FormatError:
                     continue
-                for one in audited_by(record, lineage):
+                for one in audited_by(record, lineage) if not lost_by(record, lineage) else ():
                     found.setdefault(one.seq, set()).add(one.stub)
         return found
 

@@ -19,7 +19,7 @@ __all__ = ["SyncReport", "Transfer", "Unsigned", "Waiting", "is_of_another", "si
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -42,9 +42,11 @@ from periplus.journal.incoming import Arrival, References, objects_of
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign, sign_as_left
 from periplus.journal.lineage import START
+from periplus.journal.lost_payloads import Returned, write_again
 from periplus.journal.rebase import Rebased, acknowledged, has_given_way, rebase
 from periplus.journal.removed import removed_objects
 from periplus.journal.tiles import LineageTree
+from periplus.journal.transaction import Writer
 from periplus.merkle import Frontier
 
 Direction: TypeAlias = Literal["in", "out"]
@@ -97,7 +99,8 @@ class SyncReport(NamedTuple):
     """``conflicts`` are type and id of entities that are in conflict by what came; ``left`` is the lineage that this store
     wrote until others turned out to hold more of it; ``waiting`` is what would be exchanged if the settings of both sides
     named the same stores, ``rebased`` the forks in which this store gave way. ``emptied_there`` are records of our own lineage whose
-    content a copy of this store, which has its key, took out: they are the owner's to take out here.
+    content a copy of this store, which has its key, took out: they are the owner's to take out here. ``returned`` counts the records
+    of ours that were lost to damage and whose content ``place`` had.
     """
 
     place: str
@@ -110,6 +113,7 @@ class SyncReport(NamedTuple):
     rebased: tuple[Rebased, ...] = ()
     unsigned: tuple[Unsigned, ...] = ()
     emptied_there: tuple[int, ...] = ()
+    returned: int = 0
 
     @property
     def refusals(self) -> list[PeriplusError]:
@@ -141,11 +145,13 @@ def sync(
     dry_run: bool = False,
     takes_only: bool = False,
     rebases: bool = False,
+    writer: Writer | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> SyncReport:
     """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
     a layer above needs, reading objects through what it is handed. With ``takes_only`` nothing goes to ``other``.
-    With ``rebases`` this store gives way where a lineage has forked; see ``periplus.journal.rebase``.
+    With ``rebases`` this store gives way where a lineage has forked; see ``periplus.journal.rebase``. What records of ours said that
+    were lost to damage and are whole in ``other`` is written again by ``writer``.
 
     Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
     """
@@ -173,6 +179,9 @@ def sync(
     run.again(run.bring, "in")
     journal.refresh()
     journal.project()
+    returned = len(run.whole_there)
+    if writer is not None and not dry_run:
+        returned = len(list(write_again(journal, writer, run.whole_there)))
     ours = journal.lineages() if not takes_only else []
     for number, lineage in enumerate(ours):
         run.send(lineage)
@@ -180,7 +189,7 @@ def sync(
     run.again(run.send, "out")
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
     return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting),
-                      tuple(run.rebased), tuple(run.unsigned), run.emptied_there)  # fmt: skip
+                      tuple(run.rebased), tuple(run.unsigned), run.emptied_there, returned)  # fmt: skip
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
@@ -203,6 +212,7 @@ class _Run:
         self.rebased: list[Rebased] = []
         self.unsigned: list[Unsigned] = []
         self.emptied_there: tuple[int, ...] = ()
+        self.whole_there: list[Returned] = []  # what records of ours said that were lost to damage
         self._refused: set[str] = set()
         self._forked: set[str] = set()
         self._awaiting: list[str] = []  # what another lineage has to come before
@@ -295,6 +305,12 @@ class _Run:
         finally:
             lock.close()
 
+    def _is_held(self, version: str, lost: Collection[int]) -> bool:
+        """Whether a record has the version, or had until it was redacted: another than those of ours that are ``lost``."""
+        own = self._journal.lineage
+        found = self._journal.index.records("version = ? AND version <> ''", (version,), len(lost) + 1)
+        return any(one.lineage != own or one.seq not in lost for one in found)
+
     def _taken(self, lineage: str) -> Transfer | None:
         return self._carried(StoreCarrier(self._journal, remembers=not self._dry_run), self._other, lineage, "in")
 
@@ -354,6 +370,12 @@ class _Run:
                         return None  # its owner is at it and ahead of what it told us
                     self._leave()
                 taken = arrival.take_objects(self._references, dry_run=self._dry_run)
+                if direction == "in" and lineage == target.written_lineage():
+                    self.whole_there = [
+                        Returned(record.item_type, record.item_id, change.version, change.parents, change.payload)
+                        for record, change in arrival.returned()
+                        if not self._is_held(change.version, arrival.returned_seqs)
+                    ]
                 if direction == "in":
                     self.touched |= arrival.touched
                 if not self._dry_run and lineage != target.written_lineage():

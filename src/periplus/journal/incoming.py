@@ -45,10 +45,11 @@ from periplus.journal.heads import Peer, Seen, read_peer, write_peer
 from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
+from periplus.journal.record import Record
 from periplus.journal.removed import Removed, removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
-from periplus.journal.state import Entity, change_of, entity_of_head, head_of
-from periplus.journal.stub import AuditedRecord, objects_removed_by, unaudited
+from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
+from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
 from periplus.merkle import Frontier
 
 Lender: TypeAlias = Callable[[bytes], bytes]
@@ -87,6 +88,10 @@ class Arrival:
         self.new_records = 0
         self.touched: set[tuple[str, str]] = set()
         self.emptied_seqs: set[int] = set()  # records of ours whose content was taken out where they come from
+        self.returned_seqs: set[int] = (
+            set()
+        )  # records of ours that were lost to damage, and are whole where they come from
+        self._lost: set[AuditedRecord] | None = None
         self._doomed: set[bytes] = set()
         self._is_removing = False  # objects that the target holds were taken out where the records come from
         self._removed: Removed | None = None
@@ -160,6 +165,15 @@ class Arrival:
             mend="Redact it there too, then sync again. Who wants it back writes it anew where it was redacted.",
         )
 
+    def returned(self) -> Iterator[tuple[Record, Change]]:
+        """The records that were lost here to damage and are whole in the source, where they say something of an entity."""
+        for chunk, entries in self._new_chunks():
+            for entry in entries:
+                if entry.record.seq in self.returned_seqs and not entry.record.is_stub:
+                    change = change_of(entry, self.lineage, chunk.segment, lambda sha256: self.lend(_digest(sha256)))
+                    if change is not None and change.payload:
+                        yield entry.record, change
+
     def lend(self, digest: bytes) -> bytes:
         """An object from wherever it is."""
         try:
@@ -203,7 +217,7 @@ class Arrival:
                 self._finish_staged(part)
             if self.parts:
                 files.make_folder(folder)
-            if self.emptied_seqs or self._is_removing:  # whoever stops behind this line is followed by one who goes on
+            if self._is_changing:  # whoever stops behind this line is followed by one who goes on
                 write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
                 self._discard_index()  # it says where records lie, and what they said
             if self.parts:
@@ -221,8 +235,12 @@ class Arrival:
 
     @property
     def is_emptying(self) -> bool:
-        """Whether content is to be removed here that was taken out elsewhere, now or when somebody stopped at it."""
-        return bool(self.emptied_seqs) or self._is_removing or os.path.exists(self._emptying_path)
+        """Whether records here change, now or when somebody stopped at it: content was taken out elsewhere, or what was lost is back."""
+        return self._is_changing or os.path.exists(self._emptying_path)
+
+    @property
+    def _is_changing(self) -> bool:
+        return bool(self.emptied_seqs or self.returned_seqs) or self._is_removing
 
     @property
     def _emptying_path(self) -> str:
@@ -311,34 +329,57 @@ class Arrival:
         return is_new
 
     def _merged(self, segment: int, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
-        """``(the segment's bytes of both, whether theirs goes on behind ours)``. Raises ForkError."""
+        """``(the segment's bytes of both, whether theirs goes on behind ours)``. Raises ForkError.
+
+        Of a record and its stub the stub counts, but for one that was lost to damage: there the record does.
+        """
         if theirs.startswith(ours):
             return theirs, len(theirs) > len(ours)
         if ours.startswith(theirs):
             return ours, False
         mine, other = _entries(ours, segment), _entries(theirs, segment)
         theirs_by_seq = {entry.record.seq: entry for entry in other}
-        emptied_here = emptied_there = False
+        from_ours: set[int] = set()
+        from_theirs: set[int] = set()
         for entry in mine:
             match = theirs_by_seq.get(entry.record.seq)
             if match is None:
                 continue
             self._check_leaf(entry.record.seq, entry.leaf, match.leaf)
-            emptied_here |= entry.record.is_stub and not match.record.is_stub
-            if match.record.is_stub and not entry.record.is_stub:
-                emptied_there = True
+            if entry.record.is_stub == match.record.is_stub:
+                continue
+            stub, data = (entry, ours) if entry.record.is_stub else (match, theirs)
+            is_lost = audited_record(_line_of(data, stub), stub.leaf, stub.record.seq) in self._lost_records()
+            (from_ours if entry.record.is_stub != is_lost else from_theirs).add(entry.record.seq)
+            if is_lost and entry.record.is_stub:
+                self.returned_seqs.add(entry.record.seq)
+            elif not is_lost and match.record.is_stub:
                 ref = entry.record.payload_ref
                 self.emptied_seqs.add(entry.record.seq)
                 self._doomed |= {_digest(ref.sha256)} if ref is not None else set()
         has_more = len(other) > len(mine)
-        if not emptied_here and not emptied_there:
+        if not from_ours and not from_theirs:
             return (theirs, True) if has_more else (ours, False)
-        if not emptied_there and not has_more:
+        if not from_theirs and not has_more:
             return ours, False
         self._has_stubs = True
-        if not emptied_here and len(other) >= len(mine):
+        if not from_ours and len(other) >= len(mine):
             return theirs, has_more
-        return (_emptied(theirs, other, ours, mine), True) if has_more else (_emptied(ours, mine, theirs, other), False)
+        if has_more:
+            return _joined(theirs, other, ours, mine, from_ours), True
+        return _joined(ours, mine, theirs, other, from_theirs), False
+
+    def _lost_records(self) -> set[AuditedRecord]:
+        """What was lost to damage, by what both sides say, and was not taken out on purpose."""
+        if self._lost is None:
+            from periplus.journal.signed_audits import lost_records, segments_of_carrier, segments_of_readers
+
+            def segments() -> Iterator[tuple[str, int, bytes]]:
+                yield from segments_of_readers(self._target.lineages(), self._target.reader)
+                yield from segments_of_carrier(self._source)
+
+            self._lost = lost_records(segments(), self.lineage, self._key or b"")
+        return self._lost
 
     def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
         """A record was taken out of its copy there: the whole lineage is set aside and read anew."""
@@ -486,7 +527,12 @@ class Arrival:
             return
         first = 1 if from_start else self._reader_start.next_seq
         for chunk in self._staged.read_from(self.position):
-            entries = [entry for entry in chunk.entries if first <= entry.record.seq < self.end.next_seq]
+            entries = [
+                entry
+                for entry in chunk.entries
+                if (first <= entry.record.seq or entry.record.seq in self.returned_seqs)
+                and entry.record.seq < self.end.next_seq
+            ]
             if entries:
                 yield chunk, entries
             if chunk.segment == self.parts[-1].segment:
@@ -658,16 +704,20 @@ def _line(path: str, entry: Entry) -> bytes:
         raise environment_failure(error, "read", path) from error
 
 
-def _emptied(data: bytes, entries: list[Entry], others: bytes, with_stubs: list[Entry]) -> bytes:
-    """The segment ``data``, with the stubs that ``others`` has in the place of their records."""
-    stubs = {entry.record.seq: entry for entry in with_stubs if entry.record.is_stub}
+def _joined(data: bytes, entries: list[Entry], others: bytes, of_others: list[Entry], seqs: Collection[int]) -> bytes:
+    """The segment ``data``, with the lines that ``others`` has of ``seqs`` in the place of its own."""
+    lines = {entry.record.seq: entry for entry in of_others if entry.record.seq in seqs}
     parts, at = [], 0
     for entry in entries:
-        stub = stubs.get(entry.record.seq)
-        if stub is not None and not entry.record.is_stub:
-            parts += [data[at : entry.offset], others[stub.offset : stub.offset + stub.length]]
+        other = lines.get(entry.record.seq)
+        if other is not None:
+            parts += [data[at : entry.offset], others[other.offset : other.offset + other.length]]
             at = entry.offset + entry.length
     return b"".join([*parts, data[at:]])
+
+
+def _line_of(data: bytes, entry: Entry) -> bytes:
+    return data[entry.offset : entry.offset + entry.length - 1]
 
 
 def _entries(data: bytes, segment: int) -> list[Entry]:

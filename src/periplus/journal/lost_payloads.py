@@ -7,10 +7,11 @@ was damaged itself is known again by its leaf hash, in whichever copy turns up.
 
 from __future__ import annotations
 
-__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads"]
+__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads", "write_again"]
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from periplus.base.canonical import JSONValue, decode_canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
 from periplus.base.tuples import NamedTuple
@@ -25,6 +26,7 @@ from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
 from periplus.journal.state import change_of
 from periplus.journal.stub import make_stub
+from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.yard import read_whole
 
 
@@ -104,6 +106,24 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
         for version in _told_of(journal, found.values(), lost.keys()):
             found.pop(version, None)
     yield from found.values()
+
+
+def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[int]:
+    """The lost content once more, and the seqs it gets: a version of the same content from the same parents is the same version."""
+    for content in contents:
+        if content.item_type not in journal.types:
+            continue
+        value = decode_canonical(content.payload)
+        assert isinstance(value, dict)
+
+        def write(transaction: Transaction, content: Returned = content, value: dict[str, JSONValue] = value) -> None:
+            transaction.place(
+                "import", content.item_type, content.item_id, value, content.parents, summary="restored after damage"
+            )
+
+        receipt = journal.mutate(write, writer, key=f"restore {content.version}")
+        if not receipt.repeated:
+            yield receipt.first_seq
 
 
 def _told_of(journal: Journal, among: Iterable[Returned], lost: Collection[int]) -> Iterator[str]:

@@ -62,6 +62,7 @@ from periplus.journal.stub import (
     audit_message,
     audited_by,
     audited_record,
+    lost_by,
     make_stub,
     signed_audit,
 )
@@ -303,7 +304,10 @@ def _find(
         is_here = needle is not None and needle.is_in(data)
         for entry in chunk.entries:
             record = entry.record
-            audited.update(audited_by(record, lineage))
+            if not lost_by(
+                record, lineage
+            ):  # what was lost may be elsewhere, and goes there only if it is taken out on purpose
+                audited.update(audited_by(record, lineage))
             ref = record.payload_ref
             holds = (
                 record.seq in wanted

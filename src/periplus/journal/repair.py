@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from periplus.base import hashing
-from periplus.base.canonical import JSONValue, decode_canonical
+from periplus.base.canonical import JSONValue
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
@@ -45,7 +45,7 @@ from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, read_durable, write_durable
-from periplus.journal.lost_payloads import is_held_here, returned, stubs_for_lost_payloads
+from periplus.journal.lost_payloads import Returned, is_held_here, returned, stubs_for_lost_payloads, write_again
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import MISSING_FILE, Gaps
 from periplus.journal.plain import PlainFiles, seen_size
@@ -288,8 +288,9 @@ def _copied(
 ) -> bytes | None:
     """The record's line as a copy has it; of a record that was redacted its stub, made of the line where that is all there is."""
     stubs = audited.get(seq)
-    if not stubs:
-        return copies.line(lineage, seq)
+    if not stubs:  # where nobody took it out on purpose, the record comes before the stub that says that it was lost
+        found = list(copies.lines(lineage, seq))
+        return next((line for line in found if not decode_line(line)[0].is_stub), found[0] if found else None)
     for line in copies.lines(lineage, seq):
         record, leaf = decode_line(line)
         stub = line if record.is_stub else _stub_again(line, record, leaf, lineage, load)
@@ -399,6 +400,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                 for part in parts:
                     payload: dict[str, JSONValue] = {
                         "lineage": journal.lineage,
+                        "lost": True,
                         "objects": [],
                         "reason": "lost to damage",
                         "records": [list(one) for one in part],
@@ -408,7 +410,11 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                     )
 
             journal.mutate(write, writer)
-            yield from _write_contents(journal, writer, plan.contents)
+            again = [
+                Returned(one.item_type, one.item_id, one.version, one.parents, one.payload.encode())
+                for one in plan.contents
+            ]
+            yield from _write_contents(journal, writer, again)
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
             yield Repair(
                 f"{len(plan.records)} record{'s' if len(plan.records) != 1 else ''} whose content is lost: written down as such",
@@ -425,28 +431,15 @@ def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) ->
         for seq, leaf, _ in plan.records
     }
     again = returned(journal, copies, _lender(journal, copies), lost) if lost else ()
-    yield from _write_contents(journal, writer, [_Content(*one[:4], one.payload.decode()) for one in again])
+    yield from _write_contents(journal, writer, again)
     for path in [path for lineage in journal.lineages() for path in twins(journal.reader(lineage))]:
         yard.move(path)
         yield Repair("the segment is here and in the archive: the one there is parked", path)
 
 
-def _write_contents(journal: Journal, writer: Writer, contents: Iterable[_Content]) -> Iterator[Repair]:
-    """The lost content once more: a version of the same content from the same parents is the same version."""
-    for content in contents:
-        if content.item_type not in journal.types:
-            continue
-        value = decode_canonical(content.payload.encode())
-        assert isinstance(value, dict)
-
-        def write(transaction: Transaction, content: _Content = content, value: dict[str, JSONValue] = value) -> None:
-            transaction.place(
-                "import", content.item_type, content.item_id, value, content.parents, summary="restored after damage"
-            )
-
-        receipt = journal.mutate(write, writer, key=f"restore {content.version}")
-        if not receipt.repeated:
-            yield Repair("the content of a lost record is written again", "", receipt.first_seq)
+def _write_contents(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[Repair]:
+    for seq in write_again(journal, writer, contents):
+        yield Repair("the content of a lost record is written again", "", seq)
 
 
 def _plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, _Plan]]:

@@ -340,9 +340,10 @@ def _with_cause(reason: str, data: bytes, at: int) -> str:
 def _is_voiding(said: tuple[int, int] | None, there: tuple[int, int] | None) -> bool:
     """Whether what a record voids is what lies before it, of the same length and, in the file as it was then, there.
 
-    Stubs longer than their records move what comes after them: the offset that was said may be lower since.
+    Stubs longer than their records move what comes after them, and records that come back in their place move it back: the offset is
+    that of the file in which it was written.
     """
-    return said == there or (said is not None and there is not None and said[1] == there[1] and said[0] <= there[0])
+    return said == there or (said is not None and there is not None and said[1] == there[1])
 
 
 def _voiding_marks(data: bytes, at: int) -> dict[int, list[int]]:

@@ -8,7 +8,7 @@ does not matter in which lineage the record stands, who brought it, or whether t
 
 from __future__ import annotations
 
-__all__ = ["audits_elsewhere", "key_of", "segments_of_carrier", "segments_of_readers"]
+__all__ = ["audits_elsewhere", "key_of", "lost_records", "segments_of_carrier", "segments_of_readers"]
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ from periplus.journal.heads import pinned_key
 from periplus.journal.keys import public_key, verify_signature
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
-from periplus.journal.segment import decode_header, scan
-from periplus.journal.stub import AUDIT_MARK, AuditedRecord, signed_audit
+from periplus.journal.segment import Entry, decode_header, scan
+from periplus.journal.stub import AUDIT_MARK, AuditedRecord, audited_by, lost_by, signed_audit
 
 if TYPE_CHECKING:
     from periplus.journal.carriers import Carrier
@@ -35,15 +35,34 @@ def audits_elsewhere(segments: Iterable[tuple[str, int, bytes]], lineage: str, k
     for written_in, first, data in segments:
         if written_in == lineage or AUDIT_MARK not in data or name not in data:
             continue
-        try:
-            start = decode_header(data)[1]
-        except FormatError:
-            continue
-        for entry in scan(data[start:], base=start, next_seq=first, salvage=True).entries:
+        for entry in _entries(first, data):
             audit = signed_audit(entry.record, written_in)
             if audit is not None and audit.lineage == lineage and verify_signature(key, audit.signature, audit.message):
                 found.update(audit.records)
     return found
+
+
+def lost_records(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> set[AuditedRecord]:
+    """What records of ``lineage`` say was lost to damage, and nobody who may says that it was taken out; arguments as above."""
+    saying = [one for one in segments if AUDIT_MARK in one[2]]
+    lost: set[AuditedRecord] = set()
+    taken_out: set[AuditedRecord] = set()
+    for written_in, first, data in saying:
+        if written_in == lineage:
+            for entry in _entries(first, data):
+                is_lost = bool(lost_by(entry.record, lineage))
+                (lost if is_lost else taken_out).update(audited_by(entry.record, lineage))
+    if lost and key:
+        taken_out |= audits_elsewhere(saying, lineage, key)
+    return lost - taken_out
+
+
+def _entries(first: int, data: bytes) -> list[Entry]:
+    try:
+        start = decode_header(data)[1]
+    except FormatError:
+        return []
+    return scan(data[start:], base=start, next_seq=first, salvage=True).entries
 
 
 def segments_of_readers(

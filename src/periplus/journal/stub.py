@@ -8,6 +8,8 @@ Anybody can write such a line, and its fields are not what the tree's leaf was m
 record* of the same lineage (action ``redact``, written before the content was taken out) names its seq, its leaf hash and
 the digest of the stub itself: the tree holds the audit record, and with it the stub.
 
+A record that was lost to damage gets a stub, too. Its audit record says ``lost``: then the content may come back, from whoever has it.
+
 A lineage that was left (its store was copied, moved, restored, or gave way in a fork) gets no more records. What is taken out of it
 an audit record of another lineage names, signed with the key of the one that was left: see ``periplus.journal.signed_audits``.
 """
@@ -22,6 +24,7 @@ __all__ = [
     "audit_message",
     "audited_by",
     "audited_record",
+    "lost_by",
     "make_stub",
     "objects_removed_by",
     "signed_audit",
@@ -71,6 +74,7 @@ class _Audit(msgspec.Struct, frozen=True):
     records: list[tuple[int, str, str]] = []
     objects: list[str] = []
     signature: str = ""
+    lost: bool = False
 
 
 def make_stub(line: bytes, leaf: bytes, version: str, masked: Callable[[str], str] = str) -> bytes:
@@ -99,6 +103,12 @@ def audited_by(record: Record, lineage: str) -> list[AuditedRecord]:
     """What an audit record of ``lineage`` names; nothing for any other record."""
     audit = _audit_of(record)
     return _records_of(audit) if audit is not None and audit.lineage == lineage else []
+
+
+def lost_by(record: Record, lineage: str) -> list[AuditedRecord]:
+    """What of ``audited_by`` was lost to damage, not taken out on purpose: whoever has the content keeps it, and may give it back."""
+    audit = _audit_of(record)
+    return _records_of(audit) if audit is not None and audit.lineage == lineage and audit.lost else []
 
 
 def signed_audit(record: Record, written_in: str) -> SignedAudit | None:

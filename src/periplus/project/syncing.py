@@ -67,7 +67,7 @@ def sync_project(
             return _foreign(project, other, dry_run=dry_run, progress=tell)
 
         def exchange() -> SyncReport:
-            return sync(project.journal, other, references=_going_along, dry_run=dry_run, rebases=rebase,
+            return sync(project.journal, other, references=_going_along, dry_run=dry_run, rebases=rebase, writer=project.writer,
                         progress=tell)  # fmt: skip
 
         try:
