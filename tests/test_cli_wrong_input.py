@@ -870,11 +870,17 @@ class Place:
         return [word.format(**self.words) if "{" in word else word for word in words]
 
     def snapshot(self):
-        return {
-            os.fspath(path.relative_to(self.work)): path.read_bytes() if path.is_file() else b"a folder"
-            for path in sorted(self.work.rglob("*"))
-            if path.name not in DERIVED and not {"tree", "remotes", "peers"} & set(path.parts)
-        }
+        found = {}
+        top = os.fspath(self.work)
+        for folder, folders, names in os.walk(top):
+            folders[:] = [name for name in folders if name not in {*DERIVED, "tree", "remotes", "peers"}]
+            for name in folders:
+                found[os.path.relpath(os.path.join(folder, name), top)] = b"a folder"
+            for name in names:
+                if name not in DERIVED:
+                    with open(os.path.join(folder, name), "rb") as file:
+                        found[os.path.relpath(file.name, top)] = file.read()
+        return found
 
     def run(self, *words, stdin=""):
         """Exit code, standard output and standard error of ``main``, as ``periplus`` runs it."""

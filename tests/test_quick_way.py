@@ -311,9 +311,9 @@ def test_a_forked_child_keeps_no_lock(quick):
         quick.mutate(fork, WRITER, project=False)
         begun_s = time.monotonic()
         with open_journal(quick.layout.root) as other:
-            assert other.mutate(put(6), WRITER, patience_s=2).first_seq == 5
+            assert other.mutate(put(6), WRITER, patience_s=30).first_seq == 5
         assert quick.mutate(put(7), WRITER, project=False).first_seq == 6
-        assert time.monotonic() - begun_s < 2
+        assert time.monotonic() - begun_s < 15
     finally:
         os.write(writer, b".")
         for pid in children:
@@ -376,8 +376,8 @@ def test_a_holder_that_is_killed_is_followed_at_once(quick):
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     begun_s = time.monotonic()
-    assert quick.mutate(put(9), WRITER, project=False).first_seq == 7
-    assert time.monotonic() - begun_s < 0.5
+    assert quick.mutate(put(9), WRITER, project=False, patience_s=60).first_seq == 7
+    assert time.monotonic() - begun_s < 10
     os.close(ready)
     os.close(say)
 
@@ -495,7 +495,7 @@ def test_patience_is_that_of_the_caller(quick):
         begun_s = time.monotonic()
         with pytest.raises(LockTimeoutError):
             quick.mutate(put(5), WRITER, project=False, patience_s=0)
-        assert time.monotonic() - begun_s < 0.08
+        assert time.monotonic() - begun_s < 2  # without it, 5 s
 
 
 def strace(root, log, *options):
