@@ -877,9 +877,9 @@ class Place:
             for name in folders:
                 found[os.path.relpath(os.path.join(folder, name), top)] = b"a folder"
             for name in names:
+                path = os.path.join(folder, name)
                 if name not in DERIVED:
-                    with open(os.path.join(folder, name), "rb") as file:
-                        found[os.path.relpath(file.name, top)] = file.read()
+                    found[os.path.relpath(path, top)] = Path(path).read_bytes() if os.path.isfile(path) else b"a folder"
         return found
 
     def run(self, *words, stdin=""):
