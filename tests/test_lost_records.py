@@ -159,6 +159,11 @@ def test_what_came_back_and_was_redacted_then_does_not_come_again(team):
     assert TEXTS[1] not in said(ada, lineage)
     ada("doctor", "--repair", "--from", os.fspath(bob.folder))
     assert TEXTS[1] not in said(ada, lineage)
+    bob("sync", "--with", "../ada")
+    assert TEXTS[1] not in said(bob, lineage)  # of the record that was lost, too
+    assert TEXTS[0] in said(bob, lineage)
+    for shell in (ada, bob):
+        shell("doctor")
 
 
 def test_what_an_earlier_version_gave_up_counts_as_taken_out(team):

@@ -193,7 +193,8 @@ def redact(
     _check(journal, needle, seqs, reason)
     journal.project(patience_s=5.0)
     objects = frozenset(_objects_with(journal, needle, progress)) if needle is not None else frozenset[bytes]()
-    found = _find(journal, journal.lineage, needle, seqs, objects, progress) if journal.lineage else []
+    lost: list[_Found] = []
+    found = _find(journal, journal.lineage, needle, seqs, objects, progress, lost) if journal.lineage else []
     missing = set(seqs) - {one.entry.record.seq for one in found}
     if missing:
         last = journal.durable_seq
@@ -203,7 +204,10 @@ def redact(
     left = _left_with_keys(journal)
     if needle is not None:
         for lineage in left:
-            found += _find(journal, lineage, needle, (), objects, progress)
+            found += _find(journal, lineage, needle, (), objects, progress, lost)
+    versions = {one.version for one in found} - {""}
+    named = {(one.lineage, one.entry.record.seq) for one in found}  # others may still have what was lost here
+    found += [one for one in lost if one.version in versions and (one.lineage, one.entry.record.seq) not in named]
     entities = _entities_to_clean(journal, needle, objects, found, rewrite)
     targets = [_target(one) for one in found]
     if dry_run:
@@ -292,8 +296,12 @@ def _find(
     seqs: Sequence[int],
     objects: frozenset[bytes],
     progress: Progress,
+    lost: list[_Found],
 ) -> list[_Found]:
+    """The records of ``lineage`` that hold what has to go; ``lost`` gets its stubs of records that were lost to damage."""
     wanted = set(seqs)
+    stubs: list[_Found] = []
+    given_up: set[AuditedRecord] = set()
     found: list[_Found] = []
     audited: set[AuditedRecord] = set()
     reader = journal.reader(lineage)
@@ -304,10 +312,11 @@ def _find(
         is_here = needle is not None and needle.is_in(data)
         for entry in chunk.entries:
             record = entry.record
-            if not lost_by(
-                record, lineage
-            ):  # what was lost may be elsewhere, and goes there only if it is taken out on purpose
-                audited.update(audited_by(record, lineage))
+            (given_up if lost_by(record, lineage) else audited).update(audited_by(record, lineage))
+            if record.is_stub:
+                stub = data[entry.offset : entry.offset + entry.length - 1]
+                audit = audited_record(stub, entry.leaf, record.seq)
+                stubs.append(_Found(lineage, entry, chunk.segment, record.version, audit, is_audited=False))
             ref = record.payload_ref
             holds = (
                 record.seq in wanted
@@ -321,9 +330,10 @@ def _find(
                 stub = line if record.is_stub else make_stub(line, entry.leaf, version, _masking(needle))[:-1]
                 audit = audited_record(stub, entry.leaf, record.seq)
                 found.append(_Found(lineage, entry, chunk.segment, version, audit, is_audited=False))
-    if found and lineage != journal.lineage:
+    if (found or stubs) and lineage != journal.lineage:
         held = segments_of_readers(journal.lineages(), journal.reader)
         audited |= audits_elsewhere(held, lineage, key_of(journal.layout, lineage))
+    lost += [one for one in stubs if one.audited in given_up - audited]
     return [one._replace(is_audited=one.audited in audited) for one in found]
 
 
