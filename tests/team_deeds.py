@@ -13,6 +13,7 @@ from typing import Any
 
 from faulty_files import Fault, FaultyFiles
 from team_backups import keep_backup, put_back, sync
+from team_damage import rot
 from team_support import LIMITS, SETTINGS_ARE_GITS, WITH_FAULTS, Clone, Deed, Done, Team
 
 MEMORY = ("decision", "constraint", "trap", "lesson", "note")
@@ -257,6 +258,8 @@ def without_archive(team: Team, clone: Clone, chance: random.Random) -> None:
     for deed in chance.sample(WHILE_ARCHIVE_IS_AWAY, 2):
         deed(team, clone, chance)
     team.is_archive_away = False
+    if chance.random() < 0.4:  # gives up nothing of it
+        team.call(clone, "doctor", "--repair", codes=frozenset({0, 1, 3}))
     for place in places:
         place.mkdir(exist_ok=True)
         for path in (aside / place.parent.name / "archive").iterdir():
@@ -549,5 +552,5 @@ DEEDS: dict[str, tuple[int, Deed]] = {
     "stash": (2, stash), "unstash": (3, unstash), "pull": (6, pull), "merge_branch": (3, merge_branch), "rebase": (3, rebase),
     "cherry_pick": (2, cherry_pick), "revert": (2, revert), "reset": (3, reset), "worktree": (4, worktree), "settle": (2, settle),
     "killed": (9, killed), "fails": (5, fails), "truth": (1, truth),
-    "keep_backup": (4, keep_backup), "put_back": (6, put_back),
+    "keep_backup": (4, keep_backup), "put_back": (6, put_back), "rot": (5, rot),
 }  # fmt: skip

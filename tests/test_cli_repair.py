@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import shutil
 
 import pytest
 
-from cli_support import Shell, claude_session, fill
+from cli_support import Shell, claude_session, fill, git, shared_project
 from periplus.journal import Writer
 from periplus.project import Project
 
@@ -139,3 +141,36 @@ def test_what_an_import_kept_of_files_is_named_by_its_trail(shell, tmp_path):
     (kept,) = (shell.folder / ".periplus/objects" / content[:2]).glob(content[2:] + "*")
     kept.unlink()
     assert "missing" not in shell("doctor").out, "no trail needs it"
+
+
+def test_a_repair_with_another_clone_takes_over_nothing_that_only_the_other_has_seen(tmp_path):
+    """It was told of a lineage that it never had: "seen with 2 records, but only 0 are here"."""
+    shells = shared_project(tmp_path, "bob", "carol")
+    ada, bob, carol = shells.values()
+    ada("remember", "The boiler is red", "--type", "decision")
+    carol("remember", "The pump is green", "--type", "decision")
+    bob("sync", "--with", "../ada")
+    for number in range(2):
+        carol("remember", f"The pump has number {number}", "--type", "decision")
+        bob("sync", "--with", "../carol")
+        ada("sync", "--with", "../bob") if number == 0 else None
+    carol("sync", "--with", "origin")  # so there is a head that she remembers to have signed
+    [path] = ada.folder.glob(f".periplus/journal/peers/{lineage_of(carol)}.json")
+    path.write_bytes(path.read_bytes()[:-9])
+    for other in (bob, carol):
+        ada("doctor", "--repair", "--from", os.fspath(other.folder))
+        ada("doctor")
+    dan = shells["bob"].folder.parent / "dan"
+    git(tmp_path, "clone", "-q", "-b", "main", tmp_path / "hub.git", "dan")
+    shell = Shell(dan, tmp_path / "home")
+    shell("remember", "The tank is blue", "--type", "decision")
+    shell("doctor", "--repair", "--from", os.fspath(bob.folder))
+    shell("doctor")
+    assert len(list(dan.glob(".periplus/journal/lin_*"))) == 1
+    assert len(list(dan.glob(".periplus/journal/keys/*.public"))) == 1
+    shell("sync", "--with", "../bob")
+    shell("doctor")
+
+
+def lineage_of(shell):
+    return json.loads((shell.folder / ".periplus/journal/lineage.json").read_text())["lineage"]

@@ -28,6 +28,7 @@ __all__ = [
     "TreeHead",
     "awaited",
     "check_head",
+    "encode_peer",
     "extends",
     "head_message",
     "parse_peer",
@@ -278,7 +279,12 @@ def write_peer(layout: Layout, files: Files, peer: Peer) -> None:
         files.make_folder(layout.peers)
     except OSError as error:
         raise environment_failure(error, "make", layout.peers) from error
-    write_atomic(files, layout.peer_file(peer.lineage), seal_line(_body(peer)[:-1])[0])
+    write_atomic(files, layout.peer_file(peer.lineage), encode_peer(peer))
+
+
+def encode_peer(peer: Peer) -> bytes:
+    """The file that remembers ``peer``."""
+    return seal_line(_body(peer)[:-1])[0]
 
 
 def _body(peer: Peer) -> bytes:

@@ -9,8 +9,11 @@ from __future__ import annotations
 __all__ = ["rescue", "store_ids_in"]
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
+
+import msgspec
 
 from periplus.base.clock import Clock
 from periplus.base.errors import EnvironmentFailure, FormatError, NewerFormatError, NotAStoreError, UsageError
@@ -18,7 +21,7 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal.copies import stores_below
 from periplus.journal.creation import IGNORE_TEXT
 from periplus.journal.guard import GUARD_TEXT
-from periplus.journal.heads import Peer, write_peer
+from periplus.journal.heads import Peer, encode_peer, parse_peer, write_peer
 from periplus.journal.joining import stated_store
 from periplus.journal.keys import make_trail_key
 from periplus.journal.layout import Layout
@@ -29,6 +32,7 @@ from periplus.journal.yard import Repair, Yard
 
 _IDENTITY: Final = "journal/lineage.json"
 _KEY_DIGITS: Final = 64
+_LINEAGE_IN: Final = re.compile(r"lin_[0-9a-z]{16}")
 
 
 def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()) -> list[Repair]:
@@ -172,16 +176,33 @@ class _Plain:
 
     def _found(self, held: PlainFiles, name: str) -> tuple[bytes | None, str]:
         for copy in self._copies:
-            if self._is_ours(held, copy) or name.endswith((".public", "head.json")) or "/peers/" in name:
-                data = copy.read(name)
-                if data is not None and not held.judge(name, data):
-                    return data, "the file is restored from a copy"
+            data = copy.read(name) if self._is_ours(held, copy) else self._of_another(held, copy, name)
+            if data is not None and not held.judge(name, data):
+                return data, "the file is restored from a copy"
         if os.path.basename(name) == ".gitignore":
             return GUARD_TEXT if "/" in name else IGNORE_TEXT, "the file is made anew"
         if name.endswith(".public"):
             key = held.key_of(os.path.basename(name).removesuffix(".public"))
             return (None, "") if key is None else (key.hex().encode() + b"\n", "the public key is written anew")
         return None, ""
+
+    def _of_another(self, held: PlainFiles, copy: PlainFiles, name: str) -> bytes | None:
+        """What another clone has under that name, where it is of a lineage that is here, and no more than holds here, too.
+
+        How much of a lineage it has seen is nothing that this store had.
+        """
+        lineage = _LINEAGE_IN.search(name)
+        if lineage is None or not os.path.isdir(self._layout.lineage_folder(lineage[0])):
+            return None
+        data = copy.read(name)
+        if data is None or name.endswith((".public", "head.json")):
+            return data
+        peer = parse_peer(data, lineage[0]) if name.startswith("journal/peers/") else None
+        if peer is None:
+            return None
+        own = held.own()
+        is_own = own is not None and own.lineage == lineage[0]
+        return encode_peer(msgspec.structs.replace(peer, seen=None, own=is_own))
 
     def _is_ours(self, held: PlainFiles, copy: PlainFiles) -> bool:
         """Whether it is a copy of this very store, not another clone of the project: those have names of their own."""
