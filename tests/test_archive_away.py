@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cli_support import shared_project
+from cli_support import Shell, shared_project
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -257,3 +257,52 @@ def test_what_was_redacted_since_does_not_come_back(history):
 
 def test_archive_lost_goes_with_repair(history):
     assert "--archive-lost goes with --repair" in history[0].fails("doctor", "--archive-lost", code=2).err
+
+
+def checkpoints(ada):
+    return sorted(path.name for path in (ada.folder / ".periplus" / "journal" / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_redact_does_not_remove_what_stands_for_it(history, is_index_there):
+    """It removed the checkpoints first, and then said that nothing was changed: nothing was served any more until the archive was back."""
+    ada, one, texts, archive, away = history
+    archive.rename(away)
+    if not is_index_there:
+        (ada.folder / ".periplus" / "index.sqlite").unlink()
+    before = checkpoints(ada)
+    for words in (("--secret-file", "-"), ("--seq", "2")):
+        done = ada.fails("redact", *words, "--reason", "a secret", code=3, stdin=texts[-1])
+        assert "neither here nor in archive/" in done.err
+    assert checkpoints(ada) == before
+    assert texts[-1] in ada("show", one).out
+    ada("remember", "It is written on", "--type", "note")
+    ada("doctor", "--compact", code=3)
+    for path in away.iterdir():
+        path.rename(archive / path.name)  # where more of it is by now
+    ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=texts[1])
+    assert texts[1] not in all_said(ada)
+    ada("doctor")
+
+
+@pytest.mark.parametrize("who", ["ada", "bob"])
+def test_a_redaction_from_elsewhere_waits_until_it_is_back(place, who):
+    ada, _, archive, away = place
+    bob = Shell(ada.folder.parent / "bob", ada.home)
+    bob("remember", "Bob's password is hunter2hunter2", "--type", "note")
+    ada("sync", "--with", "../bob")
+    bob("redact", "--secret-file", "-", "--reason", "a secret", stdin="hunter2hunter2")
+    archive.rename(away)
+    before = checkpoints(ada)
+    shell, other = {"ada": (ada, "../bob"), "bob": (bob, "../ada")}[who]
+    done = shell("sync", "--with", other, code=3)
+    assert "neither here nor in archive/" in done.out + done.err
+    assert checkpoints(ada) == before
+    ada("remember", "It is written on", "--type", "note")
+    assert "The boiler" in ada("recall", "boiler").out
+    away.rename(archive)
+    ada("sync", "--with", "../bob")
+    assert b"hunter2hunter2" not in b"".join(
+        path.read_bytes() for path in ada.folder.glob(".periplus/**/*") if path.is_file()
+    )
+    ada("doctor")

@@ -5,17 +5,23 @@ Whoever mends a store leaves their places alone. Were they given up, nothing wou
 
 from __future__ import annotations
 
-__all__ = ["begins_at", "stood_for", "twins"]
+__all__ = ["begins_at", "check_all_here", "stood_for", "twins"]
 
 import os
-from typing import Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.lineage import LineageReader
-from periplus.journal.reader import JournalReader
+from periplus.journal.partial import MISSING_FILE
+from periplus.journal.settings import read_lineage
+
+if TYPE_CHECKING:
+    from periplus.journal.layout import Layout
+    from periplus.journal.reader import JournalReader
 
 _HEADER_BYTES_MAX: Final = 1 << 20
 
@@ -26,6 +32,20 @@ def begins_at(journal: JournalReader) -> int:
     if not segments or segments[0] == 1 or segments[0] > stood_for(journal):
         return 0
     return segments[0]
+
+
+def check_all_here(layout: Layout, stores: Collection[str]) -> None:
+    """Raises DamageError where the beginning of a lineage that is, or was, written here lies elsewhere.
+
+    For whoever is about to remove checkpoints: without one, a store of which something is elsewhere cannot be read any more.
+    """
+    own = read_lineage(layout)
+    for lineage in dict.fromkeys((own.lineage, *own.left, own.previous)) if own is not None else ():
+        folder = layout.lineage_folder(lineage)
+        reader = LineageReader(folder, stores, lineage)
+        absent = reader.absence_of(1) if lineage and os.path.isdir(folder) and reader.segments() else None
+        if absent is not None and not os.path.lexists(os.path.join(folder, MISSING_FILE)):
+            raise absent
 
 
 def twins(reader: LineageReader) -> list[str]:

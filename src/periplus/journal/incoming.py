@@ -38,6 +38,7 @@ from periplus.base.errors import (
 from periplus.base.files import read_plain, write_all, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import check_all_here
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.checkpointing import remove_checkpoints
@@ -210,6 +211,8 @@ class Arrival:
     def commit(self) -> None:
         """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
         files, layout = self._files, self._target.layout
+        if self.is_emptying and self._target.is_store:
+            check_all_here(layout, self._stores)
         self._remember(None)
         folder = layout.lineage_folder(self.lineage)
         try:

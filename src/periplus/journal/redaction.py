@@ -46,6 +46,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import check_all_here
 from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
@@ -192,6 +193,7 @@ def redact(
     needle = Needle(secret) if secret else None
     _check(journal, needle, seqs, reason)
     journal.project(patience_s=5.0)
+    check_all_here(journal.layout, journal.stores)
     objects = frozenset(_objects_with(journal, needle, progress)) if needle is not None else frozenset[bytes]()
     lost: list[_Found] = []
     found = _find(journal, journal.lineage, needle, seqs, objects, progress, lost) if journal.lineage else []
