@@ -219,6 +219,27 @@ def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_inde
     assert not list(ada.folder.glob(".periplus/journal/lin_*/*.parked"))
 
 
+def test_a_part_of_the_archive_may_be_elsewhere(history):
+    """A hole in the middle: the same as where the beginning is missing."""
+    ada, one, texts, archive, away = history
+    away.mkdir()
+    second = sorted(archive.iterdir())[1]
+    second.rename(away / second.name)
+    for words in (("doctor",), ("doctor", "--repair")):
+        said = ada(*words, code=3).out
+        assert said.count("error ") == 1
+        assert all(word in said for word in ("records are missing", "Put the archive back", "--archive-lost"))
+        assert "warning" not in said
+    assert texts[-1] in ada("show", one).out
+    ada("set", one, "text=The boiler is green")
+    before = checkpoints(ada)
+    ada.fails("redact", "--secret-file", "-", "--reason", "a secret", code=3, stdin=texts[-1])
+    assert checkpoints(ada) == before
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    ada("doctor")
+    assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
+
+
 @pytest.mark.parametrize("way", ["put back", "--from"])
 def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history, way):
     ada, one, texts, archive, away = history
@@ -305,4 +326,20 @@ def test_a_redaction_from_elsewhere_waits_until_it_is_back(place, who):
     assert b"hunter2hunter2" not in b"".join(
         path.read_bytes() for path in ada.folder.glob(".periplus/**/*") if path.is_file()
     )
+    ada("doctor")
+
+
+def test_redact_does_not_remove_what_stands_for_damage_in_the_archive(history):
+    ada, one, texts, archive, _ = history
+    path = min(archive.iterdir())
+    data = bytearray(path.read_bytes())
+    data[600:700] = b"x" * 100
+    path.write_bytes(data)
+    before = checkpoints(ada)
+    done = ada.fails("redact", "--secret-file", "-", "--reason", "a secret", code=3, stdin=texts[-1])
+    assert "doctor" in done.err
+    assert checkpoints(ada) == before
+    assert texts[-1] in ada("show", one).out
+    ada("doctor", "--repair")
+    ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=texts[1])
     ada("doctor")

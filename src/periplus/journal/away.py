@@ -5,18 +5,19 @@ Whoever mends a store leaves their places alone. Were they given up, nothing wou
 
 from __future__ import annotations
 
-__all__ = ["begins_at", "check_all_here", "stood_for", "twins"]
+__all__ = ["away_in", "begins_at", "check_all_here", "is_gap", "stood_for", "twins"]
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.checkpointing import checkpoint_files
-from periplus.journal.lineage import LineageReader
+from periplus.journal.lineage import START, LineageReader
 from periplus.journal.partial import MISSING_FILE
+from periplus.journal.segment import Damage
 from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
@@ -34,18 +35,28 @@ def begins_at(journal: JournalReader) -> int:
     return segments[0]
 
 
+def away_in(journal: JournalReader, damages: Iterable[Damage]) -> int:
+    """The record behind the last gap among ``damages`` of our own lineage that segments elsewhere may fill; 0 where there is none."""
+    before = stood_for(journal)
+    return max((one.last_seq + 1 for one in damages if is_gap(one) and one.last_seq < before), default=0)
+
+
+def is_gap(damage: Damage) -> bool:
+    """Whether records are not here and nothing stands in their place, as where a whole segment is missing."""
+    return not damage.length and 0 < damage.first_seq <= damage.last_seq
+
+
 def check_all_here(layout: Layout, stores: Collection[str]) -> None:
-    """Raises DamageError where the beginning of a lineage that is, or was, written here lies elsewhere.
+    """Raises DamageError where a record of a lineage that is, or was, written here lies elsewhere, or cannot be read.
 
     For whoever is about to remove checkpoints: without one, a store of which something is elsewhere cannot be read any more.
     """
     own = read_lineage(layout)
     for lineage in dict.fromkeys((own.lineage, *own.left, own.previous)) if own is not None else ():
         folder = layout.lineage_folder(lineage)
-        reader = LineageReader(folder, stores, lineage)
-        absent = reader.absence_of(1) if lineage and os.path.isdir(folder) and reader.segments() else None
-        if absent is not None and not os.path.lexists(os.path.join(folder, MISSING_FILE)):
-            raise absent
+        if lineage and os.path.isdir(folder) and not os.path.lexists(os.path.join(folder, MISSING_FILE)):
+            for _ in LineageReader(folder, stores, lineage).read_from(START):
+                pass
 
 
 def twins(reader: LineageReader) -> list[str]:

@@ -28,7 +28,7 @@ from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, open_plain, read_plain
 from periplus.base.tuples import NamedTuple
-from periplus.journal.away import begins_at, twins
+from periplus.journal.away import away_in, begins_at, is_gap, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
@@ -239,7 +239,9 @@ def _check_lineage(
             found.segments += 1
             if chunk.damages:
                 found.gaps.add(lineage)
-            yield from _chunk_problems(chunk)
+                away = away_in(journal, chunk.damages) if lineage == journal.lineage else 0
+                found.away = max(found.away, away)
+            yield from _chunk_problems(chunk, found.away)
             changes = []
             for entry in chunk.entries:
                 change, problem = _change(journal, lineage, chunk, entry)
@@ -306,7 +308,8 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
         return None, Problem("error", f"{where}{error}", chunk.path, entry.offset, entry.record.seq)
 
 
-def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
+def _chunk_problems(chunk: Chunk, away: int) -> Iterator[Problem]:
+    """``away``: records before this one that are missing may lie elsewhere."""
     for damage in chunk.damages:
         lost = f"records {damage.first_seq} to {damage.last_seq} cannot be read"
         if damage.first_seq == damage.last_seq:
@@ -317,7 +320,7 @@ def _chunk_problems(chunk: Chunk) -> Iterator[Problem]:
                 lost = "which records follow what others is not certain"
         yield Problem(
             "error", f"damage to acknowledged data: {damage.reason}; {lost}", chunk.path, damage.offset,
-            damage.first_seq, _REPAIR,
+            damage.first_seq, _AWAY if is_gap(damage) and damage.last_seq < away else _REPAIR,
         )  # fmt: skip
     for offset, length in chunk.voided:
         yield Problem("note", f"{length:,} bytes of an unfinished write, voided by the next batch", chunk.path, offset)
