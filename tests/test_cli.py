@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import periplus
-from cli_support import SECRET, Shell, claude_session, codex_session, decoded, fill, git, make_repository
+from cli_support import PERIPLUS, SECRET, Shell, claude_session, codex_session, decoded, fill, git, make_repository
 from periplus.cli.main import COMMANDS
 
 
@@ -92,9 +95,9 @@ def test_wrong_usage_as_json(sh):
 
 
 def test_a_folder_that_is_gone_is_no_place_to_work_in(sh, tmp_path):
-    script = f'mkdir gone && cd gone && rmdir ../gone && exec "{sh.start.__globals__["PERIPLUS"]}" status'
-    import subprocess
-
+    # By its interpreter: in a folder with a blank in its name pip's command is a script of the shell, which has something to say first.
+    program = f"{shlex.quote(sys.executable)} {shlex.quote(PERIPLUS)}"
+    script = f"mkdir gone && cd gone && rmdir ../gone && exec {program} status"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=sh.environment(), capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("periplus: the working folder cannot be told")

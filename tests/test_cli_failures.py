@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -174,7 +175,8 @@ def test_a_file_that_may_not_grow(store):
     size = segment(store).stat().st_size
     for room in (0, 100):
         script = (
-            f"ulimit -f unlimited; exec {sys.executable} -c '{_LIMITED}' {size + room} {PERIPLUS} remember 'Too much'"
+            f"ulimit -f unlimited; exec {shlex.quote(sys.executable)} -c '{_LIMITED}' {size + room}"
+            f" {shlex.quote(PERIPLUS)} remember 'Too much'"
         )
         done = subprocess.run(
             ["sh", "-c", script], cwd=store.folder, env=store.environment(), capture_output=True, text=True
