@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import shared_project
+from cli_support import Shell, shared_project
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
@@ -26,7 +26,7 @@ TEXTS = [f"The boiler has colour {number}" for number in range(5)]
 
 
 def segments(shell, lineage):
-    return sorted((shell.folder / ".periplus" / "journal" / lineage).glob("**/*.jsonl"))
+    return sorted((shell.folder / ".periplus" / "journal").glob(f"{lineage}/**/*.jsonl"))
 
 
 def said(shell, lineage):
@@ -40,10 +40,10 @@ def files(shell):
 
 def damage(shell, lineage, seq):
     """Nothing is left of the record's line, nor anywhere else in the store."""
-    [path] = segments(shell, lineage)
-    data = path.read_bytes()
-    [line] = re.findall(rb'\n(\{"v":2,"seq":%d,[^\n]*)' % seq, data)
-    path.write_bytes(data.replace(line, b"x" * len(line)))
+    start = re.compile(rb'\n(\{"v":2,"seq":%d,[^\n]*)' % seq)
+    [path] = (path for path in segments(shell, lineage) if start.search(path.read_bytes()))
+    [line] = start.findall(path.read_bytes())
+    path.write_bytes(path.read_bytes().replace(line, b"x" * len(line)))
 
 
 @pytest.fixture
@@ -173,6 +173,112 @@ def test_what_an_earlier_version_gave_up_counts_as_taken_out(team):
     ada("redact", "--seq", "1", "--seq", "2", "--seq", "4", "--reason", "lost to damage")
     bob("sync", "--with", "../ada")
     assert TEXTS[1] not in said(bob, lineage)
+
+
+def begun(tmp_path, *names):
+    """As ``team``, with nothing lost yet."""
+    shells = shared_project(tmp_path, *names)
+    ada, *others = shells.values()
+    ada("remember", TEXTS[0], "--type", "decision")
+    one = ada.json("log").records[0].id
+    for text in TEXTS[1:]:
+        ada("set", one, f"text={text}")
+    [lineage] = (path.name for path in (ada.folder / ".periplus" / "journal").glob("lin_*"))
+    for other in others:
+        other("sync", "--with", "../ada")
+    return shells, lineage, one
+
+
+def all_of(shell):
+    return b"".join(path.read_bytes() for path in segments(shell, "lin_*")).decode()
+
+
+def test_what_was_redacted_does_not_come_back_when_its_stub_is_damaged(tmp_path):
+    """The stub that a repair makes has other bytes than the redaction's: what was taken out is known by seq and leaf hash."""
+    shells, lineage, _ = begun(tmp_path, "bob", "carol")
+    ada, bob, carol = shells.values()
+    ada("redact", "--seq", "2", "--reason", "a secret")
+    bob("sync", "--with", "../ada")
+    damage(ada, lineage, 2)
+    assert "its content is lost" in ada("doctor", "--repair").out
+    assert '"lost":true' not in said(ada, lineage)
+    for _ in range(2):
+        assert "restored" not in ada("sync", "--with", "../carol").out
+        ada("doctor", "--repair", "--from", os.fspath(carol.folder))
+        assert TEXTS[1] not in all_of(ada)
+        carol("sync", "--with", "../ada")
+        bob("sync", "--with", "../carol")
+        ada("sync", "--with", "../bob")
+        for shell in shells.values():
+            assert TEXTS[1] not in all_of(shell)
+            assert TEXTS[2] in all_of(shell)
+            shell("doctor")
+
+
+def test_a_copy_that_redacts_what_its_original_lost_takes_it_out_everywhere(tmp_path):
+    """Its stub and the one that says that the record was lost meet: the former counts, whoever goes on with the segment."""
+    shells, lineage, _ = begun(tmp_path, "bob", "carol")
+    ada, bob, carol = shells.values()
+    copy = Shell(tmp_path / "ada2", ada.home)
+    shutil.copytree(ada.folder, copy.folder)
+    damage(ada, lineage, 2)
+    ada("doctor", "--repair")
+    carol("doctor")
+    shutil.rmtree(carol.folder / ".periplus" / "journal")
+    shutil.rmtree(carol.folder / ".periplus" / "entities")
+    (carol.folder / ".periplus" / "index.sqlite").unlink()
+    carol("sync", "--with", "../ada")
+    assert TEXTS[1] not in all_of(carol)
+    copy("remember", "The copy goes on", "--type", "note")
+    copy("redact", "--secret-file", "-", "--reason", "a secret", stdin=TEXTS[1])
+    for shell, other in (
+        (carol, "ada2"),
+        (carol, "bob"),
+        (bob, "ada2"),
+        (bob, "carol"),
+        (copy, "bob"),
+        (ada, "carol"),
+        (ada, "bob"),
+        (copy, "ada"),
+    ):
+        shell("sync", "--with", f"../{other}")
+    for shell in (copy, bob, carol, ada):
+        assert TEXTS[1] not in all_of(shell)
+        assert TEXTS[2] in all_of(shell)
+        shell("doctor")
+
+
+def test_what_came_back_and_is_lost_again_comes_back_again(team):
+    shells, lineage, one = team
+    ada, bob, _ = shells.values()
+    damage(ada, lineage, 5)
+    ada("doctor", "--repair")  # the index has what it says now
+    for _ in range(2):
+        ada("sync", "--with", "../bob")
+        bob("sync", "--with", "../ada")
+        newest = {record.seq for record in ada.json("log").records if record.action == "import"}
+        for seq in newest:
+            damage(ada, lineage, seq)
+        assert "its content is lost" in ada("doctor", "--repair").out
+        assert TEXTS[4] in ada("show", one).out
+    assert "would be written again" in ada("sync", "--with", "../bob", "--dry-run").out
+    ada("sync", "--with", "../bob")
+    assert "written again" not in ada("sync", "--with", "../bob", "--dry-run").out
+    check_whole(shells, lineage, "ada", "bob")
+    assert files(ada) == files(bob)
+
+
+def test_what_says_that_a_record_was_lost_may_be_lost_itself(tmp_path):
+    shells, lineage, _ = begun(tmp_path, "bob")
+    ada, bob = shells.values()
+    damage(ada, lineage, 2)
+    ada("doctor", "--repair")
+    damage(ada, lineage, 6)
+    assert "its content is lost" in ada("doctor", "--repair").out
+    ada("doctor")
+    assert "written again" in ada("sync", "--with", "../bob").out
+    bob("sync", "--with", "../ada")
+    check_whole(shells, lineage, "ada", "bob")
 
 
 # -- in process: payloads that lie in objects, and stops

@@ -371,11 +371,14 @@ class _Run:
                     self._leave()
                 taken = arrival.take_objects(self._references, dry_run=self._dry_run)
                 if direction == "in" and lineage == target.written_lineage():
-                    self.whole_there = [
-                        Returned(record.item_type, record.item_id, change.version, change.parents, change.payload)
+                    whole = {
+                        change.version: Returned(
+                            record.item_type, record.item_id, change.version, change.parents, change.payload, record.seq
+                        )
                         for record, change in arrival.returned()
                         if not self._is_held(change.version, arrival.returned_seqs)
-                    ]
+                    }
+                    self.whole_there = list(whole.values())
                 if direction == "in":
                     self.touched |= arrival.touched
                 if not self._dry_run and lineage != target.written_lineage():

@@ -21,7 +21,7 @@ __all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "object
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -52,6 +52,9 @@ from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
 from periplus.merkle import Frontier
+
+if TYPE_CHECKING:
+    from periplus.journal.signed_audits import Audits
 
 Lender: TypeAlias = Callable[[bytes], bytes]
 References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
@@ -92,7 +95,7 @@ class Arrival:
         self.returned_seqs: set[int] = (
             set()
         )  # records of ours that were lost to damage, and are whole where they come from
-        self._lost: set[AuditedRecord] | None = None
+        self._audits: Audits | None = None
         self._doomed: set[bytes] = set()
         self._is_removing = False  # objects that the target holds were taken out where the records come from
         self._removed: Removed | None = None
@@ -159,11 +162,14 @@ class Arrival:
         return self._removed
 
     def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
+        mend = "Redact it there too, then sync again. Who wants it back writes it anew where it was redacted."
+        if seq in self.returned_seqs:  # it says the same as one that was redacted, and nobody could see that
+            mend = f"It was lost here before that: whoever writes {self.lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
         return RefusedError(
             f"{self._source.place}: record {seq} of {self.lineage} would bring back what was redacted in {self._target.place}: "
             f"object {digest.hex()[:16]}",
             safe=_UNTOUCHED,
-            mend="Redact it there too, then sync again. Who wants it back writes it anew where it was redacted.",
+            mend=mend,
         )
 
     def returned(self) -> Iterator[tuple[Record, Change]]:
@@ -334,7 +340,8 @@ class Arrival:
     def _merged(self, segment: int, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
         """``(the segment's bytes of both, whether theirs goes on behind ours)``. Raises ForkError.
 
-        Of a record and its stub the stub counts, but for one that was lost to damage: there the record does.
+        Of a record and its stub the stub counts, but for one that was lost to damage: there the record does. Of two stubs that one does
+        that was made when the content was taken out on purpose.
         """
         if theirs.startswith(ours):
             return theirs, len(theirs) > len(ours)
@@ -349,16 +356,22 @@ class Arrival:
             if match is None:
                 continue
             self._check_leaf(entry.record.seq, entry.leaf, match.leaf)
+            seq, line, other_line = entry.record.seq, _line_of(ours, entry), _line_of(theirs, match)
+            if entry.record.is_stub and match.record.is_stub and line != other_line:
+                said = self._said().taken_out
+                if audited_record(other_line, match.leaf, seq) in said:
+                    from_theirs.add(seq)
+                elif audited_record(line, entry.leaf, seq) in said:
+                    from_ours.add(seq)
             if entry.record.is_stub == match.record.is_stub:
                 continue
-            stub, data = (entry, ours) if entry.record.is_stub else (match, theirs)
-            is_lost = audited_record(_line_of(data, stub), stub.leaf, stub.record.seq) in self._lost_records()
-            (from_ours if entry.record.is_stub != is_lost else from_theirs).add(entry.record.seq)
+            is_lost = (seq, entry.leaf.hex()) in self._said().lost
+            (from_ours if entry.record.is_stub != is_lost else from_theirs).add(seq)
             if is_lost and entry.record.is_stub:
-                self.returned_seqs.add(entry.record.seq)
+                self.returned_seqs.add(seq)
             elif not is_lost and match.record.is_stub:
                 ref = entry.record.payload_ref
-                self.emptied_seqs.add(entry.record.seq)
+                self.emptied_seqs.add(seq)
                 self._doomed |= {_digest(ref.sha256)} if ref is not None else set()
         has_more = len(other) > len(mine)
         if not from_ours and not from_theirs:
@@ -372,17 +385,17 @@ class Arrival:
             return _joined(theirs, other, ours, mine, from_ours), True
         return _joined(ours, mine, theirs, other, from_theirs), False
 
-    def _lost_records(self) -> set[AuditedRecord]:
-        """What was lost to damage, by what both sides say, and was not taken out on purpose."""
-        if self._lost is None:
-            from periplus.journal.signed_audits import lost_records, segments_of_carrier, segments_of_readers
+    def _said(self) -> Audits:
+        """What both sides say was lost, and what was taken out."""
+        if self._audits is None:
+            from periplus.journal.signed_audits import audits_of, segments_of_carrier, segments_of_readers
 
             def segments() -> Iterator[tuple[str, int, bytes]]:
                 yield from segments_of_readers(self._target.lineages(), self._target.reader)
                 yield from segments_of_carrier(self._source)
 
-            self._lost = lost_records(segments(), self.lineage, self._key or b"")
-        return self._lost
+            self._audits = audits_of(segments(), self.lineage, self._key or b"")
+        return self._audits
 
     def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
         """A record was taken out of its copy there: the whole lineage is set aside and read anew."""

@@ -7,25 +7,28 @@ was damaged itself is known again by its leaf hash, in whichever copy turns up.
 
 from __future__ import annotations
 
-__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads", "write_again"]
+__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads", "unaudited_stubs", "write_again"]
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from periplus.base.canonical import JSONValue, decode_canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
+from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.copies import Copies
 from periplus.journal.incoming import Lender
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
+from periplus.journal.lineage import START
 from periplus.journal.mending import Mended, Restored
 from periplus.journal.record import Record, action_class, decode_line
 from periplus.journal.remembered import Remembered
 from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
+from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
 from periplus.journal.state import change_of
-from periplus.journal.stub import make_stub
+from periplus.journal.stub import AuditedRecord, make_stub, unaudited
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.yard import read_whole
 
@@ -38,6 +41,7 @@ class Returned(NamedTuple):
     version: str
     parents: tuple[str, ...]
     payload: bytes
+    seq: int
 
 
 def stubs_for_lost_payloads(
@@ -83,8 +87,14 @@ def stubs_for_lost_payloads(
 
 def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, str]) -> Iterator[Returned]:
     """What of our ``lost`` records (leaf hashes by seq) can be read again and is held by no record; what was redacted is not."""
+    said = audits_of(
+        segments_of_readers(journal.lineages(), journal.reader),
+        journal.lineage,
+        key_of(journal.layout, journal.lineage),
+    )
+    lost = {seq: leaf for seq, leaf in lost.items() if (seq, leaf) in said.lost}
     removed = taken_out(journal) if lost else ()
-    found = {}
+    found: dict[str, Returned] = {}
     for seq, line in copies.lines_of(journal.lineage, lost):
         record, leaf = decode_line(line)
         if record.is_stub or leaf.hex() != lost[seq]:
@@ -99,8 +109,9 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
         except PeriplusError:
             continue  # its payload is still nowhere
         if change is not None and change.payload:
+            last = max(seq, found[change.version].seq if change.version in found else 0)
             found[change.version] = Returned(
-                record.item_type, record.item_id, change.version, change.parents, change.payload
+                record.item_type, record.item_id, change.version, change.parents, change.payload, last
             )
     if found:
         for version in _told_of(journal, found.values(), lost.keys()):
@@ -108,8 +119,25 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
     yield from found.values()
 
 
+def unaudited_stubs(journal: Journal) -> list[AuditedRecord]:
+    """The stubs of our own lineage that no audit record of it names."""
+    lines: dict[int, bytes] = {}
+
+    def entries() -> Iterator[Entry]:
+        for chunk in journal.reader(journal.lineage).read_from(START, salvage=True):
+            for entry in chunk.entries:
+                if entry.record.is_stub:
+                    lines[entry.record.seq] = read_plain(chunk.path, entry.length, entry.offset)[:-1]
+                yield entry
+
+    return [wanted for _, wanted in unaudited(entries(), journal.lineage, lambda entry: lines[entry.record.seq])]
+
+
 def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[int]:
-    """The lost content once more, and the seqs it gets: a version of the same content from the same parents is the same version."""
+    """The lost content once more, and the seqs it gets: a version of the same content from the same parents is the same version.
+
+    Each loss is made good once; what was written again and lost again has another seq.
+    """
     for content in contents:
         if content.item_type not in journal.types:
             continue
@@ -121,7 +149,7 @@ def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) 
                 "import", content.item_type, content.item_id, value, content.parents, summary="restored after damage"
             )
 
-        receipt = journal.mutate(write, writer, key=f"restore {content.version}")
+        receipt = journal.mutate(write, writer, key=f"restore {content.version} of {content.seq}")
         if not receipt.repeated:
             yield receipt.first_seq
 

@@ -335,7 +335,8 @@ def _find(
     if (found or stubs) and lineage != journal.lineage:
         held = segments_of_readers(journal.lineages(), journal.reader)
         audited |= audits_elsewhere(held, lineage, key_of(journal.layout, lineage))
-    lost += [one for one in stubs if one.audited in given_up - audited]
+    lost_places = {(one.seq, one.leaf) for one in given_up} - {(one.seq, one.leaf) for one in audited}
+    lost += [one for one in stubs if (one.audited.seq, one.audited.leaf) in lost_places]
     return [one._replace(is_audited=one.audited in audited) for one in found]
 
 

@@ -45,7 +45,15 @@ from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, read_durable, write_durable
-from periplus.journal.lost_payloads import Returned, is_held_here, returned, stubs_for_lost_payloads, write_again
+from periplus.journal.lost_payloads import (
+    Returned,
+    is_held_here,
+    returned,
+    stubs_for_lost_payloads,
+    unaudited_stubs,
+    write_again,
+)
+from periplus.journal.lost_plans import LostContent, LostPlan, lost_plans
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import MISSING_FILE, Gaps
 from periplus.journal.plain import PlainFiles, seen_size
@@ -56,10 +64,10 @@ from periplus.journal.remembered import Remembered, payload_in_file, payload_in_
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
-from periplus.journal.signed_audits import key_of
+from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
 from periplus.journal.state import change_of, entity_of_head, head_of
 from periplus.journal.stated import incomplete_lineages
-from periplus.journal.stub import AUDIT_RECORDS_MAX, audited_record, make_stub
+from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_record, make_stub
 from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.tree_check import check_tree
@@ -67,7 +75,6 @@ from periplus.journal.writing import POISON_SUFFIX
 from periplus.journal.yard import Repair, Yard, read_whole
 
 _PLAN: Final = "lost.json"
-_PLAN_BYTES_MAX: Final = 1 << 26
 _CHECKPOINT_BYTES_MAX: Final = 1 << 32
 _HOW: Final = {
     "copy": "restored from a copy",
@@ -77,26 +84,6 @@ _HOW: Final = {
     "header": "the header is written anew",
     "payload": "the object with its payload is lost, and with it its content: its place is kept",
 }
-
-
-class _Content(msgspec.Struct):
-    """What a lost record said, as something else than the record holds it; ``payload`` is canonical JSON."""
-
-    item_type: str
-    item_id: str
-    version: str
-    parents: tuple[str, ...]
-    payload: str
-
-
-class _Plan(msgspec.Struct):
-    """Records whose content was lost: named in a file before their stubs are written, audited after."""
-
-    lineage: str
-    records: list[tuple[int, str, str]]
-    contents: list[_Content]
-    payloads: list[int] = []  # of the records, those whose payload was lost with its object
-    objects: list[str] = []  # those objects
 
 
 def repair(
@@ -353,7 +340,7 @@ def _look(data: bytes | None, header: bytes, first: int, last: int) -> _Look:
 
 
 def _write_restored(
-    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: _Plan, yard: Yard
+    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: LostPlan, yard: Yard
 ) -> Iterator[Repair]:
     if old is not None:
         yard.park(path)
@@ -366,8 +353,8 @@ def _write_restored(
 
 def _plan(
     journal: Journal, lineage: str, mended: Iterable[Mended], contents: Callable[[Known, bytes], Iterable[bytes]]
-) -> _Plan:
-    plan = _Plan(lineage, [], [])
+) -> LostPlan:
+    plan = LostPlan(lineage, [], [])
     lost: dict[str, Mended] = {}
     for one in mended:
         if one.how == "stub":
@@ -382,7 +369,9 @@ def _plan(
             if payload and version == version_id(
                 row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
             ):
-                plan.contents.append(_Content(row.item_type, row.item_id, version, row.parents, payload.decode()))
+                plan.contents.append(
+                    LostContent(row.item_type, row.item_id, version, row.parents, payload.decode(), one.seq)
+                )
                 break
     return plan
 
@@ -392,41 +381,56 @@ def _plan(
 
 def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
     """Audit the stubs of this repair and of those that were stopped; then write the lost content that something holds."""
-    for path, plan in _plans(journal):
-        if plan.lineage == journal.lineage and journal.damage is None:
-            parts = [plan.records[at : at + AUDIT_RECORDS_MAX] for at in range(0, len(plan.records), AUDIT_RECORDS_MAX)]
+    own = [one for one in lost_plans(journal) if one[1].lineage == journal.lineage]
+    done = [one for one in lost_plans(journal, audited=True) if one[1].lineage == journal.lineage]
+    if not (own or done) or journal.damage is not None:
+        return
+    key = key_of(journal.layout, journal.lineage)
+    said = audits_of(segments_of_readers(journal.lineages(), journal.reader), journal.lineage, key)
+    taken_out = {(one.seq, one.leaf) for one in said.taken_out}
+    if done:  # the audit record may be what was damaged since
+        unnamed = set(unaudited_stubs(journal))
+        done = [(path, msgspec.structs.replace(plan, records=[one for one in plan.records if AuditedRecord(*one) in unnamed]))
+                for path, plan in done]  # fmt: skip
+    for path, plan in [*own, *(one for one in done if one[1].records)]:
+        parts = [
+            (is_lost, among[at : at + AUDIT_RECORDS_MAX])
+            for is_lost in (True, False)
+            if (among := [one for one in plan.records if ((one[0], one[1]) not in taken_out) == is_lost])
+            for at in range(0, len(among), AUDIT_RECORDS_MAX)
+        ]
 
-            def write(transaction: Transaction, parts: list[list[tuple[int, str, str]]] = parts) -> None:
-                for part in parts:
-                    payload: dict[str, JSONValue] = {
-                        "lineage": journal.lineage,
-                        "lost": True,
-                        "objects": [],
-                        "reason": "lost to damage",
-                        "records": [list(one) for one in part],
-                    }
-                    transaction.meta(
-                        "redact", payload, summary=f"{len(part)} record{'s' if len(part) != 1 else ''} lost to damage"
-                    )
+        def write(transaction: Transaction, parts: list[tuple[bool, list[tuple[int, str, str]]]] = parts) -> None:
+            for is_lost, part in parts:
+                payload: dict[str, JSONValue] = {
+                    "lineage": journal.lineage,
+                    "objects": [],
+                    "reason": "lost to damage" if is_lost else "redacted before; its stub was lost to damage",
+                    "records": [list(one) for one in part],
+                    **({"lost": True} if is_lost else {}),
+                }
+                transaction.meta("redact", payload, summary=f"{_counted(part)} lost to damage")
 
-            journal.mutate(write, writer)
-            again = [
-                Returned(one.item_type, one.item_id, one.version, one.parents, one.payload.encode())
-                for one in plan.contents
-            ]
-            yield from _write_contents(journal, writer, again)
+        journal.mutate(write, writer)
+        again = [
+            Returned(one.item_type, one.item_id, one.version, one.parents, one.payload.encode(), one.seq)
+            for one in plan.contents
+        ]
+        yield from _write_contents(journal, writer, again)
+        if not path.endswith(".audited.json"):
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
-            yield Repair(
-                f"{len(plan.records)} record{'s' if len(plan.records) != 1 else ''} whose content is lost: written down as such",
-                path,
-            )
+        yield Repair(f"{_counted(plan.records)} whose content is lost: written down as such", path)
+
+
+def _counted(records: Sequence[object]) -> str:
+    return f"{len(records)} record{'s' if len(records) != 1 else ''}"
 
 
 def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) -> Iterator[Repair]:
     """What records said that were given up in a repair before, once they are in a copy, or the objects with their payloads are here."""
     lost = {
         seq: leaf
-        for _, plan in _plans(journal, audited=True)
+        for _, plan in lost_plans(journal, audited=True)
         if plan.lineage == journal.lineage
         for seq, leaf, _ in plan.records
     }
@@ -440,20 +444,6 @@ def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) ->
 def _write_contents(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[Repair]:
     for seq in write_again(journal, writer, contents):
         yield Repair("the content of a lost record is written again", "", seq)
-
-
-def _plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, _Plan]]:
-    yard = os.path.join(journal.layout.root, PARKED_FOLDER)
-    found = []
-    for folder in sorted(os.listdir(yard)) if os.path.isdir(yard) else []:
-        for name in sorted(os.listdir(os.path.join(yard, folder))):
-            if name.startswith("lost") and name.endswith(".json") and name.endswith(".audited.json") == audited:
-                path = os.path.join(yard, folder, name)
-                try:
-                    found.append((path, msgspec.json.decode(read_plain(path, _PLAN_BYTES_MAX), type=_Plan)))
-                except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # its stubs were never written: the file comes first, whole
-    return found
 
 
 # -- objects and the rest ----------------------------------------------------------------------------------------------
@@ -504,12 +494,12 @@ def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Yard) -> Iterator
     if not given_up:
         lost.clear()
     for path, data, restored in given_up:
-        plan = _Plan(journal.lineage, [], [], [], sorted(digest.hex() for digest in lost))
+        plan = LostPlan(journal.lineage, [], [], [], sorted(digest.hex() for digest in lost))
         for one in restored.mended:
             plan.records.append(audited_record(one.line, one.leaf, one.seq))
             plan.payloads.append(one.seq)
         yield from _write_restored(journal, path, data, restored, plan, yard)
-    for _, plan in _plans(journal):  # of a repair that was stopped here
+    for _, plan in lost_plans(journal):  # of a repair that was stopped here
         lost.update(digest for digest in map(bytes.fromhex, plan.objects) if not is_held_here(journal, digest))
     if not lost:
         return

@@ -8,13 +8,14 @@ does not matter in which lineage the record stands, who brought it, or whether t
 
 from __future__ import annotations
 
-__all__ = ["audits_elsewhere", "key_of", "lost_records", "segments_of_carrier", "segments_of_readers"]
+__all__ = ["Audits", "audits_elsewhere", "audits_of", "key_of", "segments_of_carrier", "segments_of_readers"]
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.heads import pinned_key
 from periplus.journal.keys import public_key, verify_signature
 from periplus.journal.layout import Layout
@@ -42,19 +43,31 @@ def audits_elsewhere(segments: Iterable[tuple[str, int, bytes]], lineage: str, k
     return found
 
 
-def lost_records(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> set[AuditedRecord]:
-    """What records of ``lineage`` say was lost to damage, and nobody who may says that it was taken out; arguments as above."""
+class Audits(NamedTuple):
+    """What audit records say of one lineage: ``lost`` are seq and leaf hash of records that were lost to damage, and that nobody who may
+    took out on purpose; ``taken_out`` is what was, with the stub that is to stand in its place.
+    """
+
+    lost: frozenset[tuple[int, str]]
+    taken_out: frozenset[AuditedRecord]
+
+
+def audits_of(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> Audits:
+    """What stands in ``segments`` of ``lineage``, whose public key is ``key``; arguments as of ``audits_elsewhere``.
+
+    A stub that was lost to damage and made again has other bytes: what was taken out once stays so by seq and leaf hash.
+    """
     saying = [one for one in segments if AUDIT_MARK in one[2]]
-    lost: set[AuditedRecord] = set()
-    taken_out: set[AuditedRecord] = set()
+    lost: set[tuple[int, str]] = set()
+    taken_out = audits_elsewhere(saying, lineage, key) if key else set()
     for written_in, first, data in saying:
         if written_in == lineage:
             for entry in _entries(first, data):
-                is_lost = bool(lost_by(entry.record, lineage))
-                (lost if is_lost else taken_out).update(audited_by(entry.record, lineage))
-    if lost and key:
-        taken_out |= audits_elsewhere(saying, lineage, key)
-    return lost - taken_out
+                if lost_by(entry.record, lineage):
+                    lost.update((one.seq, one.leaf) for one in audited_by(entry.record, lineage))
+                else:
+                    taken_out.update(audited_by(entry.record, lineage))
+    return Audits(frozenset(lost - {(one.seq, one.leaf) for one in taken_out}), frozenset(taken_out))
 
 
 def _entries(first: int, data: bytes) -> list[Entry]:
