@@ -343,3 +343,64 @@ def test_redact_does_not_remove_what_stands_for_damage_in_the_archive(history):
     ada("doctor", "--repair")
     ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=texts[1])
     ada("doctor")
+
+
+def test_a_repair_keeps_what_only_the_index_says(history):
+    """With the checkpoints damaged, too. It made the index anew of what was left: what had been served was gone."""
+    ada, one, texts, archive, away = history
+    ada("remember", "What nobody has said since", "--type", "note")
+    ada("doctor", "--compact")
+    archive.rename(away)
+    for path in (ada.folder / ".periplus" / "journal" / "checkpoints").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2] + b"XXXX" + data[len(data) // 2 + 4 :])
+    for _ in range(2):
+        ada("doctor", "--repair", code=3)
+        assert texts[-1] in ada("show", one).out
+        assert "What nobody has said since" in ada("recall", "nobody has said since").out
+    ada("doctor", "--repair", "--archive-lost")
+    ada("doctor")
+    assert texts[-1] in ada("show", one).out
+    assert "What nobody has said since" in ada("recall", "nobody has said since").out
+
+
+def test_a_repair_that_finds_nothing_of_anothers_records_leaves_them_to_the_index(tmp_path):
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells.values()
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500"))
+    for number in range(9):
+        ada("remember", f"Ada's widget has number {number}", "--type", "note")
+    ids = [record.id for record in ada.json("log").records if record.id.startswith("not_")]
+    assert len(ids) == 9
+    bob("sync", "--with", "../ada")
+    [lineage] = (path.name for path in (ada.folder / ".periplus" / "journal").glob("lin_*"))
+    sorted((bob.folder / ".periplus" / "journal" / lineage).glob("*.jsonl"))[-2].unlink()
+    for _ in range(2):
+        assert "the header is written anew" not in bob("doctor", "--repair", code=3).out
+        assert all("Ada's widget has number" in bob("show", one).out for one in ids)
+    bob("remember", "Bob goes on", "--type", "note")
+    bob("doctor", "--repair", "--from", os.fspath(ada.folder))
+    bob("doctor")
+
+
+def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(tmp_path):
+    """It was called damaged, and to be removed: what only it said was lost then."""
+    ada = shared_project(tmp_path)["ada"]
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500"))
+    for number in range(9):
+        ada("remember", f"A widget has number {number}", "--type", "note")
+    ids = [record.id for record in ada.json("log").records if record.id.startswith("not_")]
+    ada("doctor", "--compact")
+    ada("remember", "It goes on", "--type", "note")
+    live = sorted(ada.folder.glob(".periplus/journal/lin_*/*.jsonl"))
+    announced = next(path for path in live if b'"action":"checkpoint"' in path.read_bytes())
+    live[live.index(announced) - 1].unlink()
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    said = ada("doctor", code=3).out
+    assert "is whole and cannot be used" in said
+    assert "Remove it" not in said
+    ada("doctor", "--repair")
+    assert all("A widget has number" in ada("show", one).out for one in ids)
+    ada("doctor")

@@ -5,13 +5,13 @@ Whoever mends a store leaves their places alone. Were they given up, nothing wou
 
 from __future__ import annotations
 
-__all__ = ["away_in", "begins_at", "check_all_here", "is_gap", "stood_for", "twins"]
+__all__ = ["away_in", "begins_at", "check_all_here", "is_gap", "lacks_records", "stood_for", "twins"]
 
 import os
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import PeriplusError
+from periplus.base.errors import DamageError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.checkpointing import checkpoint_files
@@ -57,6 +57,18 @@ def check_all_here(layout: Layout, stores: Collection[str]) -> None:
         if lineage and os.path.isdir(folder) and not os.path.lexists(os.path.join(folder, MISSING_FILE)):
             for _ in LineageReader(folder, stores, lineage).read_from(START):
                 pass
+
+
+def lacks_records(journal: JournalReader) -> bool:
+    """Whether records of a lineage that should be here whole are missing, or cannot be read."""
+    for lineage in journal.lineages():
+        if not os.path.lexists(os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)):
+            try:
+                for _ in journal.reader(lineage).read_from(START):
+                    pass
+            except DamageError:
+                return True
+    return False
 
 
 def twins(reader: LineageReader) -> list[str]:

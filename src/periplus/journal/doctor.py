@@ -17,6 +17,7 @@ __all__ = [
     "unrepaired",
 ]
 
+import hashlib
 import os
 import re
 import stat
@@ -129,7 +130,7 @@ class _Findings:
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
         self.removed_objects: set[str] = set()
-        self.announced: set[int] = set()  # the seqs of our own lineage that have a checkpoint
+        self.announced: dict[int, str] = {}  # the seqs of our own lineage that have a checkpoint, and its SHA-256
         self.others: set[int] = set()  # the same of other lineages
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
@@ -265,7 +266,9 @@ def _check_lineage(
                 found.note_redaction(entry, lineage, chunk.path)
                 announced = announcement_of(entry.record)
                 if announced is not None:
-                    (found.announced if lineage == journal.lineage else found.others).add(announced.seq)
+                    found.others.add(announced.seq)
+                    if lineage == journal.lineage:
+                        found.announced[announced.seq] = announced.sha256
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 changes.append((entry, change))
@@ -371,14 +374,30 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         if path in usable:
             continue
         if seq in found.announced:
+            if _has_digest(path, found.announced[seq]):
+                yield Problem("warning", f"the checkpoint at seq {seq:,} is whole and cannot be used: records that it goes on from are missing",
+                              path, mend="Keep it: `periplus doctor --repair` takes from it what they said.") if found.gaps else Problem(
+                    "note", f"the checkpoint at seq {seq:,} cannot be used: the records that it goes on from lie elsewhere since a repair", path,
+                    mend="The next one takes its place; `periplus doctor --compact` makes one now.")  # fmt: skip
+                continue
             what, offset = _checkpoint_damage(journal, path)
-            yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged: {what}; the one before it is used", path, offset,
-                          mend="Remove it, then make another with `periplus doctor --compact`.")  # fmt: skip
+            instead = "; the one before it is used" if usable else ""
+            mend = "Remove it, then make another with `periplus doctor --compact`."
+            yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged: {what}{instead}", path, offset,
+                          mend="Keep it until the records that are missing are back." if found.gaps else mend)  # fmt: skip
         elif seq in found.others:
             yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
                           "store makes its own", path)  # fmt: skip
         elif seq >= found.away:  # else what announced it is not here
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
+
+
+def _has_digest(path: str, sha256: str) -> bool:
+    try:
+        with os.fdopen(open_plain(path), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def _checkpoint_damage(journal: Journal, path: str) -> tuple[str, int]:

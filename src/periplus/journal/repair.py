@@ -34,7 +34,7 @@ from periplus.base.errors import (
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.base.tuples import NamedTuple
-from periplus.journal.away import stood_for, twins
+from periplus.journal.away import lacks_records, stood_for, twins
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
@@ -126,6 +126,7 @@ def repair(
                 if mended and lineage == journal.lineage:  # what is known now may place the others
                     mended += _restore_lineage(journal, lineage, copies, rows, yard, progress, away)
                 done += mended
+        is_moved = bool(done)
         broken: set[bytes] = set()
         done += _restore_objects(journal, copies, rows, yard, references, progress, broken)
         with journal.writing():
@@ -133,9 +134,11 @@ def repair(
         done += _park_unnamed(journal, broken, all_references, _lender(journal, copies), yard)
     finally:
         rows.close()
-    done += _restore_checkpoints(journal, copies, yard)
+    has_gaps = lacks_records(journal)
+    done += _restore_checkpoints(journal, copies, yard, has_gaps=has_gaps)
     done += _tidy(journal, yard)
-    if done or journal.damage is None:  # what is lost for good may be in the index only
+    # What is lost for good may be in the index only: it is not made anew for as long as records are missing and none came back.
+    if is_moved or (not has_gaps and (done or journal.damage is None)):
         journal.damage = None
         journal.renew_derived()
     done += _park_statements(journal, yard)
@@ -248,7 +251,8 @@ def _restore_lineage(
                 remember=remember,
                 contents=contents,
             )
-            if restored.mended and not (may_be_away and restored.stopped_at):
+            is_only_header = data is None and all(one.how == "header" for one in restored.mended)
+            if restored.mended and not is_only_header and not (may_be_away and restored.stopped_at):
                 plan = _plan(journal, lineage, restored.mended, contents)
                 yield from _write_restored(journal, path, data, restored, plan, yard)
                 look = _look(restored.data, b"", first, last)
@@ -543,8 +547,11 @@ def _park_unnamed(
         yield Repair("an object that is not what was stored, and that nothing names, is parked", path)
 
 
-def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard) -> Iterator[Repair]:
-    """A checkpoint that is not what was announced gives way; a copy's takes its place, if it is."""
+def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard, *, has_gaps: bool) -> Iterator[Repair]:
+    """A checkpoint that is not what was announced gives way; a copy's takes its place, if it is.
+
+    Where records are missing it stays, if no copy is better: it says that something stood for them.
+    """
     usable = {one.path for one in usable_checkpoints(journal)}
     announced = {}
     for _, entry in _readable(journal, journal.lineage) if journal.lineage else ():
@@ -554,8 +561,10 @@ def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard) -> Iterat
     for seq, path in checkpoint_files(journal):
         if path in usable or seq not in announced:
             continue
-        yard.move(path)
         data = copies.checkpoint(os.path.basename(path), announced[seq])
+        if data is None and has_gaps:
+            continue
+        yard.move(path)
         if data is not None:
             write_atomic(journal.files, path, data)
         yield Repair(f"the checkpoint is {'restored from a copy' if data is not None else 'parked'}", path)
