@@ -281,6 +281,23 @@ def test_what_says_that_a_record_was_lost_may_be_lost_itself(tmp_path):
     check_whole(shells, lineage, "ada", "bob")
 
 
+def test_what_says_that_a_record_was_redacted_may_be_lost(tmp_path):
+    shells, lineage, _ = begun(tmp_path, "bob")
+    ada, bob = shells.values()
+    ada("redact", "--seq", "2", "--reason", "a secret")
+    [audit] = (record.seq for record in ada.json("log").records if record.action == "redact")
+    damage(ada, lineage, audit)
+    assert "said again" in ada("doctor", "--repair").out
+    assert "mended" not in ada("doctor", "--repair").out
+    for _ in range(2):
+        ada("sync", "--with", "../bob")
+        bob("sync", "--with", "../ada")
+    for shell in (ada, bob):
+        assert TEXTS[1] not in said(shell, lineage)
+        assert TEXTS[2] in said(shell, lineage)
+        shell("doctor")
+
+
 # -- in process: payloads that lie in objects, and stops
 
 

@@ -119,18 +119,22 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
     yield from found.values()
 
 
-def unaudited_stubs(journal: Journal) -> list[AuditedRecord]:
-    """The stubs of our own lineage that no audit record of it names."""
+def unaudited_stubs(journal: Journal) -> tuple[list[AuditedRecord], bool]:
+    """The stubs of our own lineage that no audit record of it names, and whether an audit record itself is a stub, for it was lost."""
     lines: dict[int, bytes] = {}
+    is_audit_lost = False
 
     def entries() -> Iterator[Entry]:
+        nonlocal is_audit_lost
         for chunk in journal.reader(journal.lineage).read_from(START, salvage=True):
             for entry in chunk.entries:
                 if entry.record.is_stub:
+                    is_audit_lost |= entry.record.action == "redact"
                     lines[entry.record.seq] = read_plain(chunk.path, entry.length, entry.offset)[:-1]
                 yield entry
 
-    return [wanted for _, wanted in unaudited(entries(), journal.lineage, lambda entry: lines[entry.record.seq])]
+    found = [wanted for _, wanted in unaudited(entries(), journal.lineage, lambda entry: lines[entry.record.seq])]
+    return found, is_audit_lost
 
 
 def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[int]:

@@ -387,15 +387,31 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
     """Audit the stubs of this repair and of those that were stopped; then write the lost content that something holds."""
     own = [one for one in lost_plans(journal) if one[1].lineage == journal.lineage]
     done = [one for one in lost_plans(journal, audited=True) if one[1].lineage == journal.lineage]
-    if not (own or done) or journal.damage is not None:
+    if not journal.lineage or journal.damage is not None:
         return
     key = key_of(journal.layout, journal.lineage)
     said = audits_of(segments_of_readers(journal.lineages(), journal.reader), journal.lineage, key)
     taken_out = {(one.seq, one.leaf) for one in said.taken_out}
-    if done:  # the audit record may be what was damaged since
-        unnamed = set(unaudited_stubs(journal))
-        done = [(path, msgspec.structs.replace(plan, records=[one for one in plan.records if AuditedRecord(*one) in unnamed]))
-                for path, plan in done]  # fmt: skip
+    strangers, is_audit_lost = unaudited_stubs(journal)  # the audit record may be what was damaged since
+    unnamed = set(strangers)
+    done = [(path, msgspec.structs.replace(plan, records=[one for one in plan.records if AuditedRecord(*one) in unnamed]))
+            for path, plan in done]  # fmt: skip
+    planned = {AuditedRecord(*one) for _, plan in [*own, *done] for one in plan.records}
+    rest = sorted(unnamed - planned) if is_audit_lost else []
+    for at in range(0, len(rest), AUDIT_RECORDS_MAX):
+        part = rest[at : at + AUDIT_RECORDS_MAX]
+        said_again: dict[str, JSONValue] = {"lineage": journal.lineage, "objects": [], "reason": "redacted before; the record that said so was lost to damage",
+                                            "records": [list(one) for one in part]}  # fmt: skip
+
+        def say_again(
+            transaction: Transaction, payload: dict[str, JSONValue] = said_again, part: Sequence[object] = part
+        ) -> None:
+            transaction.meta("redact", payload, summary=f"{_counted(part)} redacted before")
+
+        receipt = journal.mutate(say_again, writer)
+        yield Repair(
+            f"{_counted(part)} whose content was taken out: said again, what said so is lost", "", receipt.first_seq
+        )
     for path, plan in [*own, *(one for one in done if one[1].records)]:
         parts = [
             (is_lost, among[at : at + AUDIT_RECORDS_MAX])
