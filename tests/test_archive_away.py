@@ -404,3 +404,25 @@ def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(
     ada("doctor", "--repair")
     assert all("A widget has number" in ada("show", one).out for one in ids)
     ada("doctor")
+
+
+@pytest.mark.parametrize("who", ["ada", "bob"])
+def test_a_sync_that_finds_a_hole_names_who_has_it(tmp_path, who):
+    """It was the side that is whole that was to be looked at."""
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells.values()
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text().replace("[journal]", "[journal]\nsegment_bytes = 1500"))
+    for number in range(9):
+        ada("remember", f"A widget has number {number}", "--type", "note")
+    bob("sync", "--with", "../ada")
+    [lineage] = (path.name for path in (ada.folder / ".periplus" / "journal").glob("lin_*"))
+    sorted((bob.folder / ".periplus" / "journal" / lineage).glob("*.jsonl"))[1].unlink()
+    shell, other = {"ada": (ada, "../bob"), "bob": (bob, "../ada")}[who]
+    said = shell("sync", "--with", other, code=3).out
+    assert "is missing, and" in said
+    assert f"doctor --repair --from {ada.folder}" in said
+    assert "where it came from" not in said
+    bob("doctor", "--repair", "--from", os.fspath(ada.folder))
+    shell("sync", "--with", other)
+    bob("doctor")

@@ -115,9 +115,7 @@ class Arrival:
         self.end = self.position
         self._has_stubs = False
         self.awaits_head = False  # the owner's head is from before it said what was taken out: nothing is to be had yet
-        self.awaits_audit = (
-            False  # another lineage there says what was taken out of this one: that one has to come first
-        )
+        self.awaits_audit = False  # another lineage there says what was taken out of this one: it has to come first
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +313,11 @@ class Arrival:
             data = self._source.fetch(self.lineage, segment)
             if segment not in held:
                 if segment < last:
-                    raise DamageError(f"a segment that begins at seq {segment}, between two that we hold without it")
+                    raise DamageError(
+                        f"{self._target.place}: {self.lineage}: the segment that begins at seq {segment} is missing, and {self._source.place} has it",
+                        safe=_UNTOUCHED,
+                        mend=f"In {self._target.place}: `periplus doctor --repair --from {shlex.quote(self._source.place)}` brings it back.",
+                    )
                 self._write_staged(segment, data)
                 is_new = True
                 continue
@@ -649,6 +651,8 @@ class Arrival:
         keep_public_key(target.layout, self._files, self.lineage, self._key)
 
     def _refused(self, error: DamageError) -> DamageError:
+        if error.safe == _UNTOUCHED:
+            return error  # it says already whose it is
         where = f", seq {error.seq}" if error.seq else ""
         where += f", byte {error.offset:,}" if error.offset is not None else ""
         segment = f" {os.path.basename(error.path)}" if error.path is not None else ""
