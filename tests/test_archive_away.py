@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -426,3 +427,33 @@ def test_a_sync_that_finds_a_hole_names_who_has_it(tmp_path, who):
     bob("doctor", "--repair", "--from", os.fspath(ada.folder))
     shell("sync", "--with", other)
     bob("doctor")
+
+
+def test_an_archive_that_is_copied_over_what_was_given_up(history):
+    """After a checkpoint that was made without it: what doctor advises helps."""
+    ada, one, texts, archive, away = history
+    archive.rename(away)
+    ada("doctor", "--repair", "--archive-lost")
+    ada("set", one, "text=The boiler is green")
+    ada("doctor", "--compact")
+    for path in away.iterdir():
+        (archive / path.name).write_bytes(path.read_bytes())
+    said = ada("doctor", code=1).out
+    assert "move `journal/checkpoints/` away" in said
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    (ada.folder / ".periplus" / "journal" / "checkpoints").rename(ada.folder / "checkpoints")
+    ada("doctor")
+    assert "The boiler is green" in ada("show", one).out
+    assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
+
+
+def test_a_copy_that_lacks_the_newest_records_says_so(history):
+    ada, *_ = history
+    copy = Shell(ada.folder.parent / "copy", ada.home)
+    shutil.copytree(ada.folder, copy.folder)
+    copy("doctor")
+    live = sorted(copy.folder.glob(".periplus/journal/lin_*/*.jsonl"))
+    live[-1].unlink()
+    assert "not all came along" in copy("doctor", code=1).out
+    copy("sync", "--with", "../ada")
+    copy("doctor")

@@ -83,6 +83,7 @@ _AWAY: Final = (
     "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
     " a backup or another clone; or, if they are lost for good, `periplus doctor --repair --archive-lost`."
 )
+_COPY: Final = "Repeat the copy, or run `periplus sync --with` the original, or with a clone that has more."
 _TWIN: Final = "`periplus doctor --repair` takes what was lost here out of it, and parks it."
 _REPAIRED: Final = (
     "Nothing that was looked at has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
@@ -182,7 +183,7 @@ def examine(
         for lineage in journal.lineages():
             problems += _check_lineage(journal, lineage, found, references, progress)
         problems += _check_trees(journal, found)
-        problems += _check_marks(journal)
+        problems += [*_check_marks(journal), *_check_copy(journal, found)]
         problems += _check_checkpoints(journal, found)
         problems += _check_versions(found)
         problems += _check_stubs(journal, found)
@@ -353,6 +354,16 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
                               f"one {then}", os.path.join(reader.folder, name), mend="Check the disk.")  # fmt: skip
 
 
+def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
+    """A copy that has not written yet, against what its original said of itself when it was copied."""
+    mark = read_durable(journal.layout.durable)
+    if mark is not None and mark.lineage == journal.copied_from and mark.lineage not in found.gaps:
+        last = found.ends.get(mark.lineage, 1) - 1
+        if last < mark.seq:
+            yield Problem("warning", f"this copy ends with record {last:,} of {mark.lineage}, what it was copied from had {mark.seq:,}: not all came along",
+                          journal.layout.lineage_folder(mark.lineage), -1, last + 1, _COPY)  # fmt: skip
+
+
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
     """Tiles and the heads that were seen, against the records that were read; of lineages whose records are gone, too."""
     from periplus.journal.heads import awaited
@@ -495,6 +506,10 @@ def _check_index(
     from periplus.journal.index_check import check_file, check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
+    if entities is not None and checkpoint_files(
+        journal
+    ):  # all records are here: a checkpoint says nothing that they do not
+        mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
     state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed, progress)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
