@@ -298,6 +298,18 @@ def test_what_says_that_a_record_was_redacted_may_be_lost(tmp_path):
         shell("doctor")
 
 
+def test_who_gives_a_redaction_to_a_store_hears_what_is_still_to_do_there(tmp_path):
+    shells, lineage, _ = begun(tmp_path, "bob")
+    ada, bob = shells.values()
+    ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=TEXTS[4])
+    done = ada("sync", "--with", "../bob")
+    assert "the entity files there follow with the next command there" in done.out
+    assert TEXTS[4] not in said(bob, lineage)
+    bob("status")
+    assert TEXTS[4].encode() not in b"".join(files(bob).values())
+    assert json.loads(ada("sync", "--with", "../bob", "--json").out)["redacted_out"] == 0
+
+
 # -- in process: payloads that lie in objects, and stops
 
 

@@ -632,7 +632,8 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     what would come or go if the settings here and there named the same stores. ``apart`` is said anew in several ways, by clones
     that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
     seqs of records of this clone whose content a copy of it took out, ``returned`` counts those that were lost to damage here and
-    whose content came back. ``rebased`` are the forks in which this clone gave way.
+    whose content came back. ``redacted_out`` records lost their content on the other side, whose entity files follow with the next
+    command there. ``rebased`` are the forks in which this clone gave way.
     """
 
     place: str
@@ -651,6 +652,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     changed_late: list[LateChangeOut] = []
     redacted_there: list[int] = []
     returned: int = 0
+    redacted_out: int = 0
 
 
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -105,6 +105,9 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
             what = "1 record" if report.returned == 1 else f"{report.returned:,} records"
             how = "would be" if report.dry_run else "is"
             yield f"{paint.good}restored{paint.end}  what {what} of this clone said before damage {how} written again: {visible(report.place)} had it"
+        if report.emptied_out:
+            what = "1 record" if report.emptied_out == 1 else f"{report.emptied_out:,} records"
+            yield f"{paint.good}redacted{paint.end}  {what} in {visible(report.place)}; the entity files there follow with the next command there"
         yield from _redacted_there(face, report)
         yield from _waiting(face, report)
         for refusal in refusals:
@@ -167,7 +170,7 @@ def _document(done: Synced) -> SyncOut:
         [RebasedOut(*one) for one in report.rebased], [UnsignedOut(*one) for one in report.unsigned],
         [LateChangeOut(late.entity.item_id, [*late.fields], [*late.writers], [*late.successors], late.command)
          for late in done.late],
-        list(report.emptied_there), report.returned,
+        list(report.emptied_there), report.returned, report.emptied_out,
     )  # fmt: skip
 
 

@@ -100,7 +100,8 @@ class SyncReport(NamedTuple):
     wrote until others turned out to hold more of it; ``waiting`` is what would be exchanged if the settings of both sides
     named the same stores, ``rebased`` the forks in which this store gave way. ``emptied_there`` are records of our own lineage whose
     content a copy of this store, which has its key, took out: they are the owner's to take out here. ``returned`` counts the records
-    of ours that were lost to damage and whose content ``place`` had.
+    of ours that were lost to damage and whose content ``place`` had, ``emptied_out`` those that lost their content in ``place``, a store
+    whose entity files say it until the next command there.
     """
 
     place: str
@@ -114,6 +115,7 @@ class SyncReport(NamedTuple):
     unsigned: tuple[Unsigned, ...] = ()
     emptied_there: tuple[int, ...] = ()
     returned: int = 0
+    emptied_out: int = 0
 
     @property
     def refusals(self) -> list[PeriplusError]:
@@ -189,7 +191,7 @@ def sync(
     run.again(run.send, "out")
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
     return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting),
-                      tuple(run.rebased), tuple(run.unsigned), run.emptied_there, returned)  # fmt: skip
+                      tuple(run.rebased), tuple(run.unsigned), run.emptied_there, returned, run.emptied_out)  # fmt: skip
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
@@ -212,6 +214,7 @@ class _Run:
         self.rebased: list[Rebased] = []
         self.unsigned: list[Unsigned] = []
         self.emptied_there: tuple[int, ...] = ()
+        self.emptied_out = 0
         self.whole_there: list[Returned] = []  # what records of ours said that were lost to damage
         self._refused: set[str] = set()
         self._forked: set[str] = set()
@@ -384,6 +387,8 @@ class _Run:
                 if not self._dry_run and lineage != target.written_lineage():
                     is_emptying = arrival.is_emptying
                     arrival.commit()
+                    if direction == "out" and target.is_store:
+                        self.emptied_out += len(arrival.emptied_seqs)
                     if is_emptying and direction == "in":
                         self._journal.renew_derived()
         except PeriplusError as error:
