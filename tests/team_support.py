@@ -333,14 +333,14 @@ class Team:
             HOME=os.fspath(self.home), LOGNAME=clone.name, GIT_CONFIG_NOSYSTEM="1", PERIPLUS_TRACEBACK="1"
         )
         os.chdir(cwd or clone.folder)
-        SystemClock.now_ms = now  # type: ignore[method-assign]
+        SystemClock.now_ms = now  # type: ignore[method-assign]  # put back below
         os.urandom = self.chance.randbytes
         if files is not None:
-            project_module.Files = syncing_module.Files = lambda: files  # type: ignore[misc,assignment]
+            project_module.Files = syncing_module.Files = lambda: files  # type: ignore[misc,assignment]  # put back below
         try:
             yield
         finally:
-            SystemClock.now_ms, os.urandom, project_module.Files, syncing_module.Files = kept  # type: ignore[method-assign,misc]
+            SystemClock.now_ms, os.urandom, project_module.Files, syncing_module.Files = kept  # type: ignore[method-assign,misc]  # as it was
             os.environ.clear()
             os.environ.update(environment)
             os.chdir(before)

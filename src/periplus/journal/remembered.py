@@ -187,7 +187,7 @@ class Remembered:
 
         for seq in lost:  # by what a checkpoint says, or they themselves
             version = self._keys[seq].version if seq in self._keys else remains[seq].version if seq in remains else ""
-            take(seq, lambda one, version=version: one.version == version)  # type: ignore[misc]
+            take(seq, lambda one, version=version: one.version == version)  # type: ignore[misc]  # binds the loop's
         for seq in lost:
             if seq in remains and remains[seq].item_id:
                 take(seq, remains[seq].is_of)
