@@ -434,8 +434,9 @@ def test_an_archive_that_is_copied_over_what_was_given_up(history):
     ada, one, texts, archive, away = history
     archive.rename(away)
     ada("doctor", "--repair", "--archive-lost")
-    ada("set", one, "text=The boiler is green")
-    ada("doctor", "--compact")
+    for text in ("orange", "green"):
+        ada("set", one, f"text=The boiler is {text}")
+        ada("doctor", "--compact")
     for path in away.iterdir():
         (archive / path.name).write_bytes(path.read_bytes())
     said = ada("doctor", code=1).out

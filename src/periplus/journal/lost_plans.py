@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["LostContent", "LostPlan", "lost_plans"]
+__all__ = ["LostContent", "LostPlan", "counted_records", "lost_plans", "park_checkpoints"]
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from periplus.base.files import read_plain
+from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
+from periplus.journal.yard import Repair, Yard
 
 _PLAN_BYTES_MAX: Final = 1 << 26
 
@@ -50,3 +53,14 @@ def lost_plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, Lo
                 except (OSError, msgspec.DecodeError, UnicodeDecodeError):
                     continue  # its stubs were never written: the file comes first, whole
     return found
+
+
+def park_checkpoints(journal: Journal, yard: Yard) -> Iterator[Repair]:
+    """Those from before something was given up name records that say nothing any more: from the records another state would come."""
+    for _, path in checkpoint_files(journal):
+        yard.move(path)
+        yield Repair("a checkpoint from before that is parked: the next one takes its place", path)
+
+
+def counted_records(records: Sequence[object]) -> str:
+    return f"{len(records)} record{'s' if len(records) != 1 else ''}"

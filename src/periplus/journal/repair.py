@@ -53,7 +53,7 @@ from periplus.journal.lost_payloads import (
     unaudited_stubs,
     write_again,
 )
-from periplus.journal.lost_plans import LostContent, LostPlan, lost_plans
+from periplus.journal.lost_plans import LostContent, LostPlan, counted_records, lost_plans, park_checkpoints
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import MISSING_FILE, Gaps
 from periplus.journal.plain import PlainFiles, seen_size
@@ -143,7 +143,11 @@ def repair(
         journal.renew_derived()
     done += _park_statements(journal, yard)
     if journal.damage is None:
-        done += _audit_lost(journal, writer)
+        given_up = list(_audit_lost(journal, writer))
+        if given_up and not has_gaps:
+            done += park_checkpoints(journal, yard)
+            journal.renew_derived()
+        done += given_up
         done += _bring_back(journal, writer, copies, yard)
         done += _renew_mark(journal)
         done += _leave_unsigned(journal, yard)
@@ -406,11 +410,13 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
         def say_again(
             transaction: Transaction, payload: dict[str, JSONValue] = said_again, part: Sequence[object] = part
         ) -> None:
-            transaction.meta("redact", payload, summary=f"{_counted(part)} redacted before")
+            transaction.meta("redact", payload, summary=f"{counted_records(part)} redacted before")
 
         receipt = journal.mutate(say_again, writer)
         yield Repair(
-            f"{_counted(part)} whose content was taken out: said again, what said so is lost", "", receipt.first_seq
+            f"{counted_records(part)} whose content was taken out: said again, what said so is lost",
+            "",
+            receipt.first_seq,
         )
     for path, plan in [*own, *(one for one in done if one[1].records)]:
         parts = [
@@ -429,7 +435,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                     "records": [list(one) for one in part],
                     **({"lost": True} if is_lost else {}),
                 }
-                transaction.meta("redact", payload, summary=f"{_counted(part)} lost to damage")
+                transaction.meta("redact", payload, summary=f"{counted_records(part)} lost to damage")
 
         journal.mutate(write, writer)
         again = [
@@ -439,11 +445,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
         yield from _write_contents(journal, writer, again)
         if not path.endswith(".audited.json"):
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
-        yield Repair(f"{_counted(plan.records)} whose content is lost: written down as such", path)
-
-
-def _counted(records: Sequence[object]) -> str:
-    return f"{len(records)} record{'s' if len(records) != 1 else ''}"
+        yield Repair(f"{counted_records(plan.records)} whose content is lost: written down as such", path)
 
 
 def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) -> Iterator[Repair]:
