@@ -151,8 +151,14 @@ def _lost(face: Face, packed: Packed) -> Iterator[str]:
         yield f"{paint.bad}missing{paint.end}  {visible(str(one))}: {visible(one.why)} ({visible(one.path)}, byte {one.offset:,})"
     if len(packed.missing) > _SHOWN_MAX:
         yield f"         and {len(packed.missing) - _SHOWN_MAX:,} more ranges: --json"
-    if packed.flaws:
-        count = len(packed.flaws)
+    from periplus.journal.package import DAMAGED_MEMBER
+
+    damaged = [one for one in packed.flaws if one.what.startswith(DAMAGED_MEMBER)]
+    for flaw in damaged[:_SHOWN_MAX]:
+        yield f"{paint.bad}damaged{paint.end}  {visible(flaw.path)}:{visible(flaw.what.removeprefix(DAMAGED_MEMBER).removeprefix(':') or ' not as it was written')}"
+    if len(damaged) > _SHOWN_MAX:
+        yield f"         and {len(damaged) - _SHOWN_MAX:,} more files: --json"
+    if count := len(packed.flaws) - len(damaged):
         yield f"         {count:,} thing{'s' * (count != 1)} that `periplus doctor` found {'is' if count == 1 else 'are'} named in the file"
 
 
@@ -181,7 +187,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
 
         count = _told(packed)
         if arguments.dry_run and not packed.is_whole:
-            yield f"what is left of a damaged store, as the file says: {count}; nothing was made of it"
+            yield f"what is left: {count}; nothing was made of it"
             yield from _lost(face, packed)
         elif arguments.dry_run:
             yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"

@@ -201,35 +201,56 @@ def _doctor(face: Face, arguments: argparse.Namespace) -> int:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        return _examine(face, arguments, _sources(face, arguments, stack))
+        return _examine(face, arguments, *_sources(face, arguments, stack))
 
 
-def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> list[str]:
-    """The folders that --from names; a file that was exported lies unpacked in one until ``stack`` ends."""
+def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tuple[list[str], list[tuple[str, str]]]:
+    """The folders that --from names, and what to say of which file; one that was exported lies unpacked in a folder until ``stack`` ends."""
     from periplus.base.errors import UsageError
 
     for option, is_given in (("--from", arguments.sources), ("--archive-lost", arguments.archive_lost)):
         if is_given and not arguments.repair:
             raise UsageError(f"{option} goes with --repair", safe="Nothing was changed.")
-    found = []
+    found: list[str] = []
+    notes: list[tuple[str, str]] = []
     for source in arguments.sources:
-        path = os.path.join(face.cwd, source)
+        path = face.path(source)
         if os.path.isfile(path):
             from periplus.base.places import project_root
             from periplus.journal.unpacking import unpacked
 
             beside = os.path.dirname(os.path.abspath(face.store)) if face.store else project_root(face.cwd)
-            path = stack.enter_context(unpacked(path, beside, progress=face.progress("unpacking")))
+            _refuse_segment(path)
+            place, flaws = stack.enter_context(unpacked(path, beside, progress=face.progress("unpacking")))
             face.clear_progress()
+            if flaws:
+                count = f"{_counted(len(flaws), 'files')} in what was exported {'is' if len(flaws) == 1 else 'are'} damaged or missing, such as {flaws[0].path}"
+                notes.append((f"{count}: what is left was used", path))
+            path = place
         elif not os.path.isdir(path):
             raise UsageError(
                 f"--from {source!r} is neither a folder nor a file of `periplus export`", safe="Nothing was changed."
             )
         found.append(path)
-    return found
+    return found, notes
 
 
-def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> int:
+def _refuse_segment(path: str) -> None:
+    """Raises UsageError for a segment: what it belongs to is told by the folder that it lies in."""
+    import shlex
+
+    from periplus.base.errors import UsageError
+    from periplus.journal.segment import segment_first_seq
+
+    if segment_first_seq(os.path.basename(path)) is not None:
+        folder = os.path.dirname(os.path.abspath(path))
+        raise UsageError(
+            f"--from {path!r} is one segment", safe="Nothing was changed.",
+            mend=f"Name the folder that it lies in: periplus doctor --repair --from {shlex.quote(folder)}",
+        )  # fmt: skip
+
+
+def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], notes: list[tuple[str, str]]) -> int:
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
     from periplus.journal.doctor import unrepaired
@@ -253,7 +274,9 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> i
     if arguments.repair:
         found = found._replace(problems=[unrepaired(problem) for problem in found.problems])
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
-    problems += [ProblemOut("note", what, path, -1, 0, "") for what, path in _hook_notes(face, os.path.dirname(root))]
+    problems += [
+        ProblemOut("note", what, path, -1, 0, "") for what, path in (*notes, *_hook_notes(face, os.path.dirname(root)))
+    ]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
     checkpoint = None if made is None else CheckpointOut(made.seq, made.path, made.size_bytes, made.archived)
     result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint)
@@ -273,19 +296,24 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str]) -> i
             if place:
                 yield f"         {place}"
         colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
-        for problem in found.problems:
-            place = visible(os.path.relpath(problem.path, root)) if problem.path else ""
+        for problem in problems:
+            place = visible(_place_of(problem.path, root))
             place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
             place += f", seq {problem.seq}" if problem.seq else ""
             yield f"{colours[problem.severity]}{problem.severity:8}{paint.end} {visible(problem.what)}"
             if place:
                 yield f"         {place}"
-            if problem.mend:
-                yield f"         {visible(problem.mend)}"
+            if problem.next:
+                yield f"         {visible(problem.next)}"
         if found.exit_code == 0:
             yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
 
     return face.emit(result, lines, found.exit_code)
+
+
+def _place_of(path: str, root: str) -> str:
+    """A file as one within the store, or whole where it lies elsewhere."""
+    return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
 
 
 def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ How it is read is for ``unpacking``.
 from __future__ import annotations
 
 __all__ = [
+    "DAMAGED_MEMBER",
     "FORMAT",
     "FORMAT_OF_REST",
     "MANIFEST",
@@ -71,6 +72,7 @@ TOP: Final = "periplus/"
 FORMAT: Final = 1
 FORMAT_OF_REST: Final = 2
 MANIFEST_BYTES_MAX: Final = 1 << 30
+DAMAGED_MEMBER: Final = "damaged in the exported file"  # what a flaw says of a member that is not as it was written
 _CHECKPOINT_BYTES_MAX: Final = 1 << 33
 _SMALL: Final = 1 << 20
 _LINEAGE: Final = r"lin_[0-9a-z]{16,32}"
