@@ -2,7 +2,8 @@
 
 The order makes every stop harmless, and the same call again goes on where the last one stopped:
 
-1. entities that say the secret now get a version without it, so that what else they say is kept;
+1. entities that say the secret now get a version without it, so that what else they say is kept; where clones said different
+   things of one, each of its heads that has it does, and they stand beside each other as before;
 2. an audit record names each record whose content will go, with who and why; it is durable before anything goes;
 3. the newest segment is rolled, so that no other process has a file open for writing that is about to be replaced;
 4. each segment, live or archived, is written anew with stubs (``periplus.journal.stub``) and takes its old name;
@@ -31,7 +32,8 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from periplus.base.canonical import JSONValue, canonical
@@ -52,10 +54,11 @@ from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
 from periplus.journal.reading import Progress, no_progress
+from periplus.journal.record import Record
 from periplus.journal.removed import removed_objects, taken_out
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.signed_audits import audits_elsewhere, key_of, segments_of_readers
-from periplus.journal.state import Entity, change_of
+from periplus.journal.state import Entity, change_of, entity_of_head
 from periplus.journal.stub import (
     AUDIT_RECORDS_MAX,
     AuditedRecord,
@@ -106,6 +109,19 @@ class Redaction(NamedTuple):
     entities: list[tuple[str, str]]
     objects: list[bytes]
     remaining: list[Remaining]
+
+
+class _Cleaned(NamedTuple):
+    """What an entity says without the secret, in place of all its heads, or of ``head`` where there are several."""
+
+    item_type: str
+    item_id: str
+    value: dict[str, JSONValue]
+    head: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.item_type, self.item_id
 
 
 class _Found(NamedTuple):
@@ -182,12 +198,14 @@ def redact(
     reason: str,
     dry_run: bool = False,
     rewrite: Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None] = lambda _entity, _objects: None,
+    renewed: Mapping[bytes, bytes] = MappingProxyType({}),
     progress: Progress = no_progress,
 ) -> Redaction:
     """Take ``secret``, or the content of our own records ``seqs``, out of the store; see the module's text.
 
     ``rewrite(entity, objects)`` gives the payload of an entity of a layer above that depends on objects which hold the
-    secret, or None where it does not. Raises UsageError for a text too short or a reason that repeats it, NotFoundError
+    secret, or None where it does not; what it was asked to make anew it may enter in ``renewed``, by digests of objects, and the audit record says
+    it to other clones. An entity with several heads is asked for head by head. Raises UsageError for a text too short or a reason that repeats it, NotFoundError
     for a seq that is not there, RefusedError where a record to be emptied is what an entity says now.
     """
     needle = Needle(secret) if secret else None
@@ -212,11 +230,10 @@ def redact(
     found += [one for one in lost if one.version in versions and (one.lineage, one.entry.record.seq) not in named]
     entities = _entities_to_clean(journal, needle, objects, found, rewrite)
     targets = [_target(one) for one in found]
+    keys = list(dict.fromkeys(one.key for one in entities))
     if dry_run:
-        planned = _rewritten(journal, left, [key for key, _ in entities])
-        return Redaction(
-            targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, objects, planned)
-        )
+        planned = _rewritten(journal, left, keys)
+        return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, objects, planned))
     if journal.copied_from and (found or objects):
         journal.roll()  # begins the lineage that says what is taken out of the one before
     if entities:
@@ -224,7 +241,7 @@ def redact(
     doomed = objects | _payloads([one.entry for one in found]) | _removed_before(found)
     if doomed:
         doomed -= _named_objects(journal, found)
-    _audit(journal, writer, [one for one in found if not one.is_audited], doomed, reason)
+    _audit(journal, writer, [one for one in found if not one.is_audited], doomed, renewed, reason)
     had_checkpoints = False
     if found or needle is not None:
         had_checkpoints = remove_checkpoints(journal.layout, journal.files)
@@ -242,7 +259,7 @@ def redact(
     journal.renew_derived()
     if had_checkpoints:
         make_checkpoint(journal, writer)
-    return Redaction(targets, [key for key, _ in entities], sorted(objects), _elsewhere(journal, needle, frozenset()))
+    return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, frozenset()))
 
 
 def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason: str) -> None:
@@ -347,32 +364,47 @@ def _masking(needle: Needle | None) -> Callable[[str], str]:
 def _entities_to_clean(
     journal: Journal, needle: Needle | None, objects: frozenset[bytes], found: Iterable[_Found],
     rewrite: Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None],
-) -> list[tuple[tuple[str, str], dict[str, JSONValue]]]:  # fmt: skip
+) -> list[_Cleaned]:  # fmt: skip
     versions = {one.version: one.entry.record for one in found if one.version}
-    result: list[tuple[tuple[str, str], dict[str, JSONValue]]] = []
+    result = []
     for entity in journal.entities():
-        told = rewrite(entity, objects)
-        holds = needle is not None and needle.is_in(entity.payload)
         named = [versions[version] for version in entity.heads if version in versions]
-        if told is None and not holds and not named:
-            continue
-        if needle is None and named and told is None:
-            raise RefusedError(
-                f"record {named[0].seq} is what {entity.item_type} {entity.item_id} says now",
-                safe="Nothing was changed.",
-                mend="Name the secret instead: the rest of what it says is kept. Or delete the entity first.",
-            )
-        value: JSONValue = told if told is not None else entity.value
-        value = needle.masked(value) if needle is not None else value
-        assert isinstance(value, dict)
-        if needle is not None and needle.is_in(canonical(value)):
-            raise RefusedError(
-                f"{entity.item_type} {entity.item_id} would still hold the text when masked",
-                safe="Nothing was changed.",
-                mend="Write a version of it without the text, then repeat the command.",
-            )
-        result.append(((entity.item_type, entity.item_id), value))
+        heads = [entity]
+        if len(entity.heads) > 1:  # what is shown of them is not what they say
+            held = journal.heads_of(entity.item_type, entity.item_id)
+            heads = [entity_of_head(head) for head in held if not head.deleted]
+        for one in heads:
+            told = rewrite(one, objects)
+            holds = needle is not None and needle.is_in(one.payload)
+            if told is None and not holds and not (named and one is entity):
+                continue
+            if needle is None and named and told is None:
+                raise _refused_now(entity, named[0])
+            value: JSONValue = told if told is not None else one.value
+            value = needle.masked(value) if needle is not None else value
+            assert isinstance(value, dict)
+            if needle is not None and needle.is_in(canonical(value)):
+                raise RefusedError(
+                    f"{entity.item_type} {entity.item_id} would still hold the text when masked",
+                    safe="Nothing was changed.",
+                    mend="Write a version of it without the text, then repeat the command.",
+                )
+            result.append(_Cleaned(*_key(entity), value, "" if one is entity else one.version))
+        if needle is None and named and len(entity.heads) > 1:
+            raise _refused_now(entity, named[0])
     return result
+
+
+def _key(entity: Entity) -> tuple[str, str]:
+    return entity.item_type, entity.item_id
+
+
+def _refused_now(entity: Entity, record: Record) -> RefusedError:
+    return RefusedError(
+        f"record {record.seq} is what {entity.item_type} {entity.item_id} says now",
+        safe="Nothing was changed.",
+        mend="Name the secret instead: the rest of what it says is kept. Or delete the entity first.",
+    )
 
 
 def _named_objects(journal: Journal, found: Iterable[_Found]) -> set[bytes]:
@@ -399,16 +431,22 @@ def _payloads(entries: Iterable[Entry]) -> set[bytes]:
 # -- changing --------------------------------------------------------------------------------------------------------
 
 
-def _clean(journal: Journal, writer: Writer, entities: list[tuple[tuple[str, str], dict[str, JSONValue]]]) -> None:
+def _clean(journal: Journal, writer: Writer, entities: Iterable[_Cleaned]) -> None:
     def write(transaction: Transaction) -> None:
-        for (item_type, item_id), value in entities:
-            transaction.put(item_type, item_id, value, summary="content redacted")
+        for one in entities:
+            if one.head:
+                transaction.place("update", *one.key, one.value, (one.head,), summary="content redacted")
+            else:
+                transaction.put(*one.key, one.value, summary="content redacted")
 
     journal.mutate(write, writer)
 
 
-def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: frozenset[bytes], reason: str) -> None:
+def _audit(
+    journal: Journal, writer: Writer, found: list[_Found], objects: frozenset[bytes], renewed: Mapping[bytes, bytes], reason: str
+) -> None:  # fmt: skip
     names = sorted(digest.hex() for digest in objects)
+    ways = sorted((old.hex(), new.hex()) for old, new in renewed.items())
     if not found and not names:
         return
     named: dict[str, dict[AuditedRecord, None]] = {journal.lineage: {}}
@@ -432,7 +470,7 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
                 "lineage": lineage, "records": [list(one) for one in part], "reason": reason, "signature": signature.hex(),
             }  # fmt: skip
             transaction.meta("redact", said, summary=f"{_count(part)} of {lineage}, which was left, redacted: {reason}")
-        for start in range(0, max(len(ours), len(names)), AUDIT_RECORDS_MAX):
+        for start in range(0, max(len(ours), len(names), len(ways)), AUDIT_RECORDS_MAX):
             part = ours[start : start + AUDIT_RECORDS_MAX]
             payload: dict[str, JSONValue] = {
                 "lineage": journal.lineage,
@@ -440,6 +478,8 @@ def _audit(journal: Journal, writer: Writer, found: list[_Found], objects: froze
                 "objects": list[JSONValue](names[start : start + AUDIT_RECORDS_MAX]),
                 "reason": reason,
             }
+            if anew := dict[str, JSONValue](ways[start : start + AUDIT_RECORDS_MAX]):
+                payload["renewed"] = anew
             transaction.meta("redact", payload, summary=f"{_count(part)} redacted: {reason}")
 
     journal.mutate(write, writer)

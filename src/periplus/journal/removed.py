@@ -22,7 +22,7 @@ from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.segment import Entry, decode_header, scan
-from periplus.journal.stub import AUDIT_MARK, objects_removed_by
+from periplus.journal.stub import AUDIT_MARK, objects_removed_by, renewed_by
 
 if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
@@ -31,9 +31,13 @@ _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
 
 
 class Removed:
-    """The objects that audit records name, and the last of those records in each lineage."""
+    """The objects that audit records name, and the last of those records in each lineage.
+
+    ``renewed`` are those that were made anew without what went, by the digests that they had: what stood on one may stand on the other.
+    """
 
     def __init__(self) -> None:
+        self.renewed: dict[bytes, bytes] = {}
         self._audits: dict[bytes, dict[str, int]] = {}
         self._payloads: set[bytes] = set()
 
@@ -41,6 +45,9 @@ class Removed:
         for entry in entries:
             for digest in removed_objects(entry, lineage):
                 self._audits.setdefault(digest, {})[lineage] = entry.record.seq
+            for old, new in renewed_by(entry.record, lineage).items():
+                if is_digest_text(old) and is_digest_text(new):
+                    self.renewed[bytes.fromhex(old)] = bytes.fromhex(new)
 
     def add_lineage(self, reader: LineageReader, lineage: str) -> None:
         """What the files of a lineage say; those that are not here, or cannot be read, say nothing."""

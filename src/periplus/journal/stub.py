@@ -27,6 +27,7 @@ __all__ = [
     "lost_by",
     "make_stub",
     "objects_removed_by",
+    "renewed_by",
     "signed_audit",
     "unaudited",
 ]
@@ -75,6 +76,7 @@ class _Audit(msgspec.Struct, frozen=True):
     objects: list[str] = []
     signature: str = ""
     lost: bool = False
+    renewed: dict[str, str] = {}
 
 
 def make_stub(line: bytes, leaf: bytes, version: str, masked: Callable[[str], str] = str) -> bytes:
@@ -138,6 +140,12 @@ def objects_removed_by(record: Record, lineage: str) -> list[str]:
     """The digests of the objects that went with what an audit record of ``lineage`` names."""
     audit = _audit_of(record)
     return audit.objects if audit is not None and audit.lineage == lineage else []
+
+
+def renewed_by(record: Record, lineage: str) -> dict[str, str]:
+    """What an audit record of ``lineage`` says of objects that were made anew without what went: digests, old and new."""
+    audit = _audit_of(record)
+    return audit.renewed if audit is not None and audit.lineage == lineage else {}
 
 
 def _records_of(audit: _Audit) -> list[AuditedRecord]:

@@ -100,10 +100,26 @@ def context_problems(project: Project) -> Iterator[Problem]:
         try:
             library.admit(target)
         except (NotFoundError, DamageError):
-            continue  # the check of the objects names it
+            if gone := _taken_out_of(journal, target):
+                yield Problem(
+                    "error", f"context ref {name} stands on {gone.hex()[:12]}, which was redacted: {target.hex()[:12]} cannot be read", project.root,
+                    mend="`periplus sync` with the clone that redacted it brings what took its place, where that was said. "
+                         f"Else give the ref up: periplus context refs --end {name}",
+                )  # fmt: skip
+            continue  # the check of the objects names others
         except PeriplusError as error:
             yield Problem("error", f"context ref {name}: {error}", project.root)
     library.close()
+
+
+def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
+    """An object that the context ``target`` needs, that is not here and that a redaction took out: nobody misses it otherwise."""
+    from periplus.journal.removed import taken_out
+
+    found: set[bytes] = set()
+    _walk([target], found, journal.objects.get)
+    gone = taken_out(journal)
+    return next((one for one in sorted(found) if one in gone and not journal.objects.has(one)), None)
 
 
 def _walk(todo: Iterable[bytes], found: set[bytes], lend: Lend, known: Container[bytes] = ()) -> bool:

@@ -7,9 +7,9 @@ where it has it, or stands on an atom that is gone. Authors, times and messages 
 
 from __future__ import annotations
 
-__all__ = ["forget_parked", "redacted_ref"]
+__all__ = ["forget_parked", "redacted_ref", "without"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,11 +32,18 @@ Holds = Callable[[bytes], bool]
 
 
 def redacted_ref(
-    library: ProjectLibrary, entity: Entity, holds: Holds, *, dry_run: bool
+    library: ProjectLibrary,
+    entity: Entity,
+    doomed: frozenset[bytes],
+    holds: Holds,
+    ways: dict[bytes, bytes],
+    *,
+    dry_run: bool,
 ) -> dict[str, JSONValue] | None:
     """The payload of a ref when the contexts below it are without what ``holds`` finds; None where none of them has it.
 
-    Raises RefusedError for a ref that clones moved apart: first the two are merged.
+    ``ways`` gets the contexts that were committed anew, by their digests before. Raises RefusedError where contexts below are missing or damaged,
+    and such as were ``doomed`` may be theirs: what is said there would be lost with them.
     """
     target, _ = ref_targets(entity)
     name = str(entity.value.get("name", ""))
@@ -46,17 +53,28 @@ def redacted_ref(
         headers = list(descent(library, target))
         if not any(_has(library, header, holds) for header in headers):
             return None
-    except (NotFoundError, DamageError):
-        return None  # damaged or lost: doctor tells
-    if len(library.table.standing(name)) > 1:
+    except (NotFoundError, DamageError) as error:
+        if not any(_is_context(library, digest) for digest in doomed):
+            return None  # the doctor tells
         raise RefusedError(
-            f"the contexts of the ref {name} hold it, and two clones moved that ref apart", safe="Nothing was changed.",
-            mend=f"Bring them together first: periplus context merge --ref {name}",
-        )  # fmt: skip
+            f"a context that holds it may be one that the ref {name} stands on, which is not here whole: {error.wrong}", safe="Nothing was changed.",
+            mend="Complete it first: periplus doctor --repair --from COPY, or periplus sync --with ANOTHER_CLONE; "
+                 f"or give the ref up: periplus context refs --end {name}",
+        ) from error  # fmt: skip
     payload: dict[str, JSONValue] = {"v": PAYLOAD_VERSION, "name": name, "target": target.hex()}
     if not dry_run:
-        payload["target"] = _rewritten(library, headers, holds).hex()
+        anew = _rewritten(library, headers, holds)
+        ways |= anew
+        payload["target"] = anew[target].hex()
     return payload
+
+
+def _is_context(library: ProjectLibrary, digest: bytes) -> bool:
+    try:
+        library.header(digest)
+    except PeriplusError:
+        return False
+    return True
 
 
 def forget_parked(library: ProjectLibrary, holds: Holds) -> None:
@@ -84,18 +102,19 @@ def _atom_has(atom: Atom, holds: Holds) -> bool:
     return any(holds(text.encode()) for text in (atom.content, atom.type, atom.source, *atom.tags))
 
 
-def _rewritten(library: ProjectLibrary, headers: list[ContextHeader], holds: Holds) -> bytes:
-    """Commit anew, the oldest first, whatever has it or stands on what has it; gives the new place of the first of ``headers``."""
+def _rewritten(library: ProjectLibrary, headers: list[ContextHeader], holds: Holds) -> dict[bytes, bytes]:
+    """Commit anew, the oldest first, whatever has it or stands on what has it; gives the new places, by the old ones."""
     anew: dict[bytes, bytes] = {}
     with library.batch():
         for header in reversed(headers):
             parents = [one for one in (header.base, *header.merged) if one is not None]
             if any(one in anew for one in parents) or _has(library, header, holds):
-                anew[header.digest] = library.commit(_without(library, library.context(header.digest), anew, holds))
-    return anew[headers[0].digest]
+                anew[header.digest] = library.commit(without(library, library.context(header.digest), anew, holds))
+    return anew
 
 
-def _without(library: ProjectLibrary, context: Context, anew: dict[bytes, bytes], holds: Holds) -> Context:
+def without(library: ProjectLibrary, context: Context, anew: Mapping[bytes, bytes], holds: Holds) -> Context:
+    """``context`` over what took the place of others, and without what ``holds`` finds."""
     base = anew.get(context.base, context.base) if context.base is not None else None
     atoms = tuple(atom for atom in context.atoms if not _atom_has(atom, holds))
     mine = {atom_digest(atom) for atom in atoms}

@@ -37,6 +37,7 @@ def redact_project(
     all that stands on it, is committed anew without it. Raises what
     ``periplus.journal.redaction.redact`` raises.
     """
+    ways: dict[bytes, bytes] = {}
     done = redact(
         project.journal,
         project.writer,
@@ -44,7 +45,8 @@ def redact_project(
         seqs=seqs,
         reason=reason,
         dry_run=dry_run,
-        rewrite=_rewriter(project, secret, dry_run=dry_run),
+        rewrite=_rewriter(project, secret, ways, dry_run=dry_run),
+        renewed=ways,
         progress=progress or (lambda _done, _total: None),
     )
     if secret and not dry_run and os.path.isdir(project.journal.layout.objects):
@@ -61,7 +63,7 @@ def redact_project(
 
 
 def _rewriter(
-    project: Project, secret: str, *, dry_run: bool
+    project: Project, secret: str, ways: dict[bytes, bytes], *, dry_run: bool
 ) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
     of_trail = _trail_rewriter(project, secret, dry_run=dry_run)
 
@@ -72,7 +74,7 @@ def _rewriter(
             return None
         from periplus.project.context_redacting import redacted_ref
 
-        return redacted_ref(project.contexts.library, entity, Needle(secret).is_in, dry_run=dry_run)
+        return redacted_ref(project.contexts.library, entity, doomed, Needle(secret).is_in, ways, dry_run=dry_run)
 
     return rewrite
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 def repair(project: Project, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False) -> list[Repair]:
     """Mend what can be mended; see ``periplus.journal.repair``."""
-    return of_journal.repair(
+    done = of_journal.repair(
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
         archive_lost=archive_lost, progress=progress,
     )  # fmt: skip
+    if project.journal.damage is None:
+        from periplus.project.context_renewing import renew_refs
+
+        done += [
+            Repair(f"the ref {name} stands on contexts without what was redacted", "") for name in renew_refs(project)
+        ]
+    return done

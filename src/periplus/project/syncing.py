@@ -68,7 +68,7 @@ def sync_project(
 
         def exchange() -> SyncReport:
             return sync(project.journal, other, references=_going_along, dry_run=dry_run, rebases=rebase, writer=project.writer,
-                        progress=tell)  # fmt: skip
+                        arrived=lambda: _renew_refs(project), progress=tell)  # fmt: skip
 
         try:
             report = exchange()
@@ -83,6 +83,12 @@ def sync_project(
     if not is_new:
         return Synced(report, None)
     return Synced(report, None, tuple(rivalries(project.journal)), tuple(late_changes(project.journal)))
+
+
+def _renew_refs(project: Project) -> None:
+    from periplus.project.context_renewing import renew_refs
+
+    renew_refs(project)
 
 
 def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
