@@ -154,7 +154,7 @@ def sync(
     """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
     a layer above needs, reading objects through what it is handed. With ``takes_only`` nothing goes to ``other``.
     With ``rebases`` this store gives way where a lineage has forked; see ``periplus.journal.rebase``. What records of ours said that
-    were lost to damage and are whole in ``other`` is written again by ``writer``. ``arrived`` is called where records came, before ours go.
+    were lost to damage and are whole in ``other`` is written again by ``writer``. ``arrived`` is called when all has come, before ours goes.
 
     Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
     """
@@ -185,7 +185,7 @@ def sync(
     returned = len(run.whole_there)
     if writer is not None and not dry_run:
         returned = len(list(write_again(journal, writer, run.whole_there)))
-    if not dry_run and any(one.records for one in run.transfers):
+    if not dry_run and not takes_only:
         arrived()
     ours = journal.lineages() if not takes_only else []
     for number, lineage in enumerate(ours):

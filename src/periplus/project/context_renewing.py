@@ -22,7 +22,7 @@ from periplus.project.context_redacting import without
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
-    from periplus.journal import Transaction
+    from periplus.journal import Journal, Transaction
     from periplus.journal.state import Head
     from periplus.project.context_library import ProjectLibrary
     from periplus.project.project import Project
@@ -35,7 +35,9 @@ def renew_refs(project: Project) -> list[str]:
     new ones stands on all others, it ends there. Raises what a mutation raises.
     """
     journal = project.journal
-    journal.refresh()
+    journal.project()
+    if next(journal.entities(CONTEXT_REF), None) is None or not _has_redactions(journal):
+        return []
     ways = taken_out(journal).renewed
     if not ways:
         return []
@@ -56,6 +58,12 @@ def renew_refs(project: Project) -> list[str]:
         if anew and _move(project, library, entity.item_id, str(entity.value.get("name", "")), places, anew):
             moved.append(str(entity.value.get("name", "")))
     return moved
+
+
+def _has_redactions(journal: Journal) -> bool:
+    """Whether there may be a redaction among the records, as the index has it: nearly no store has, and most records need not be read for it."""
+    index = journal.index
+    return bool(index.records("item_type = '' AND item_id = '' AND action = ?", ("redact",), 1) or index.floors())
 
 
 def renewed(library: ProjectLibrary, target: bytes, ways: Mapping[bytes, bytes]) -> bytes | None:
