@@ -229,7 +229,8 @@ def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[Pro
 
 
 def _compare(face: Face, head: TreeHead) -> _Compared:
-    from periplus.base.errors import PeriplusError
+    from periplus.base.errors import DamageError, PeriplusError
+    from periplus.journal.away import absent
     from periplus.journal.heads import extends
     from periplus.journal.settings import read_lineage
 
@@ -240,10 +241,20 @@ def _compare(face: Face, head: TreeHead) -> _Compared:
             is_own = written is not None and written.wrote(head.lineage)
             held = journal.end(head.lineage).next_seq - 1
             found = extends(journal, head) if held else None
+            gone = next(
+                (one for one in absent(journal) if one.lineage == head.lineage and one.first_seq <= head.size), None
+            )
+    except DamageError as error:
+        return _Compared("unknown", f"The records here cannot be compared with it: {error}", is_bad=True)
     except PeriplusError as error:
         return _Compared("unknown", f"not compared with the records here: {error}", is_bad=False)
     finally:
         face.clear_progress()
+    if found and gone is not None:
+        told = "The tree here begins with the records it speaks of"
+        if gone.is_stood_for:
+            return _Compared("extends", f"{told}; {gone}, a checkpoint stands for them.", is_bad=False)
+        return _Compared("unknown", f"{told}, but {gone}.", is_bad=True)
     if found:
         return _Compared("extends", "The records here begin with the ones it speaks of.", is_bad=False)
     if found is None:

@@ -97,7 +97,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
     ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
     are the ids of the runs that are recorded now, or were left. ``apart`` are ids in whose place clones that wrote apart put
-    different things.
+    different things. ``away`` is the past that a checkpoint stands for and whose segments are elsewhere.
     """
 
     root: str
@@ -121,6 +121,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     checkpoint_due: bool = False
     unsealed: list[str] = []
     apart: list[str] = []
+    away: list[str] = []
 
 
 class RivalOut(msgspec.Struct):

@@ -143,7 +143,7 @@ def _status(face: Face) -> int:
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
-        found.is_checkpoint_due, list(found.unsealed), list(found.apart),
+        found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -162,9 +162,12 @@ def _status(face: Face) -> int:
             yield f"copy     of lineage {visible(found.copied_from)}: the next write begins a lineage of its own"
         elif found.previous:
             yield f"copy     lineage {visible(found.lineage)}; before this store was copied or restored {visible(found.previous)}"
+        for one in found.away:
+            yield f"past     {visible(one)}; a checkpoint stands for them"
         if found.damage:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
-            yield f"         What is sound is served, nothing is written. {visible(found.mend) or 'Next: periplus doctor'}"
+            what = "nothing is written" if not found.takes_writes else "from what the index knows"
+            yield f"         What is sound is served, {what}. {visible(found.mend) or 'Next: periplus doctor'}"
         else:
             yield f"state    {paint.good}sound{paint.end}"
         if found.conflicts:

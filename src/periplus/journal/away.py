@@ -5,7 +5,17 @@ Whoever mends a store leaves their places alone. Were they given up, nothing wou
 
 from __future__ import annotations
 
-__all__ = ["away_in", "begins_at", "check_all_here", "is_gap", "lacks_records", "stood_for", "twins"]
+__all__ = [
+    "Absent",
+    "absent",
+    "away_in",
+    "begins_at",
+    "check_all_here",
+    "is_gap",
+    "lacks_records",
+    "stood_for",
+    "twins",
+]
 
 import os
 from collections.abc import Collection, Iterable
@@ -13,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, PeriplusError
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.lineage import START, LineageReader
@@ -25,6 +36,44 @@ if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
 
 _HEADER_BYTES_MAX: Final = 1 << 20
+
+
+class Absent(NamedTuple):
+    """Records ``first_seq`` to ``last_seq`` of ``lineage``, whose segments are neither here nor in ``archive/``; ``is_stood_for`` where a checkpoint is
+    there instead, so that nothing but the past is missing.
+    """
+
+    lineage: str
+    first_seq: int
+    last_seq: int
+    is_stood_for: bool
+
+    def __str__(self) -> str:
+        return f"the segments of records {self.first_seq:,} to {self.last_seq:,} of {self.lineage} are neither here nor in archive/"
+
+
+def absent(journal: JournalReader) -> list[Absent]:
+    """What of the records that are known to have been here no segment is there for, by the names of files and the index: nothing is read."""
+    return [one for lineage in journal.lineages() for one in _absent(journal, lineage)]
+
+
+def _absent(journal: JournalReader, lineage: str) -> Iterable[Absent]:
+    held = journal.reader(lineage).segments()
+    before = _stood_for(journal, lineage)
+    last = journal.index.records("lineage = ? ORDER BY seq DESC", (lineage,), 1)
+    ends = [*(first - 1 for first in held if first > 1), *([last[0].seq] if last else [])]
+    for end in sorted(set(ends)):
+        first, seq = end + 1, end
+        while seq > 0:
+            row = journal.index.records("lineage = ? AND seq = ?", (lineage, seq), 1)
+            if row and row[0].segment in held:
+                break
+            if not row and held and held[0] <= seq:
+                break  # an index that was made from a checkpoint does not know
+            first = row[0].segment if row else 1
+            seq = first - 1
+        if first <= end:
+            yield Absent(lineage, first, end, is_stood_for=end < before)
 
 
 def begins_at(journal: JournalReader) -> int:
@@ -86,12 +135,17 @@ def stood_for(journal: JournalReader) -> int:
 
     Its announcement is not looked for: it may be among what is damaged.
     """
+    return _stood_for(journal, journal.lineage)
+
+
+def _stood_for(journal: JournalReader, lineage: str) -> int:
+    """Up to which segment of ``lineage`` the newest checkpoint of our own stands for its records."""
     for seq, path in checkpoint_files(journal):
         try:
             header = decode_header_line(read_plain(path, _HEADER_BYTES_MAX).partition(b"\n")[0])
         except (OSError, PeriplusError):
             continue
-        position = header.positions.get(journal.lineage)
+        position = header.positions.get(lineage)
         if (
             (header.lineage, header.seq) == (journal.lineage, seq)
             and header.store in journal.stores

@@ -36,9 +36,12 @@ class Status(NamedTuple):
     unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
     apart: tuple[str, ...] = ()  # in whose place clones that wrote apart put different things
     mend: str = ""  # what the damage asks for, where that is not `periplus doctor`
+    away: tuple[str, ...] = ()  # the past that a checkpoint stands for, and that lies elsewhere
+    takes_writes: bool = True
 
 
 def status_of(project: Project) -> Status:
+    from periplus.journal.away import absent
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
     from periplus.memory.successors import rivalries
 
@@ -50,8 +53,11 @@ def status_of(project: Project) -> Status:
     counts: dict[str, int] = journal.index.counts()
     newest = journal.reader(journal.lineage).path_of(end.segment) if end.segment else ""
     size = os.path.getsize(newest) if os.path.exists(newest) else 0  # where it is gone that is told as damage
+    gone = absent(journal) if journal.damage is None else []
     incomplete = _incomplete(journal) if journal.damage is None else ""
-    mend = "`periplus doctor --repair --from COPY` completes it." if incomplete else ""
+    damage = str(journal.damage) if journal.damage is not None else incomplete
+    lost = "" if damage else next((str(one) for one in gone if not one.is_stood_for), "")
+    mend = "`periplus doctor --repair --from COPY` completes it." if incomplete or lost else ""
     if journal.damage is not None and "doctor" not in journal.damage.mend:
         mend = journal.damage.mend
     return Status(
@@ -62,7 +68,7 @@ def status_of(project: Project) -> Status:
         last[0].ts if last else "",
         counts,
         size,
-        str(journal.damage) if journal.damage is not None else incomplete,
+        damage or lost,
         is_current,
         files,
         journal.copied_from,
@@ -73,6 +79,8 @@ def status_of(project: Project) -> Status:
         tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
         tuple(one.old for one in rivalries(journal)),
         mend,
+        tuple(str(one) for one in gone if one.is_stood_for),
+        not damage,
     )
 
 

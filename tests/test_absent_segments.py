@@ -1,0 +1,91 @@
+"""A segment is not there: what is quick says so too, not only the doctor."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from cli_support import Shell, fill
+from periplus.journal.away import absent
+from periplus.project import Project
+from test_archive_away import ADA
+
+
+@pytest.fixture
+def shell(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "engine"
+    home.mkdir()
+    folder.mkdir()
+    shell = Shell(folder, home)
+    fill(shell)
+    config = folder / ".periplus/config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 4000\n")
+    fill(shell, *(f"note number {number} about the engine" for number in range(20)))
+    shell("head", "--out", "seen.head")
+    assert len(segments(shell)) > 2
+    return shell
+
+
+def segments(shell):
+    return sorted((shell.folder / ".periplus/journal").glob("lin_*/*.jsonl"))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_status_and_verify_tell(shell, which):
+    """Of the first, or one in the middle: the newest is what everything begins with, and missed by everybody."""
+    gone = segments(shell)[which]
+    first, last = int(gone.stem), int(segments(shell)[which + 1].stem) - 1
+    aside = gone.rename(shell.folder / "aside")
+    told = f"the segments of records {first} to {last} of {gone.parent.name} are neither here nor in archive/"
+    done = shell("status", code=3)
+    assert told in done.out
+    assert "doctor --repair --from COPY" in done.out
+    done = shell("verify", "seen.head", code=3)
+    assert told in done.out
+    assert shell.json("verify", "seen.head", code=3).here == "unknown"
+    aside.rename(gone)
+    assert "sound" in shell("status").out
+    assert "begin with the ones it speaks of" in shell("verify", "seen.head").out
+
+
+def test_two_in_a_row(shell):
+    second, third = segments(shell)[:2]
+    second.unlink()
+    third.unlink()
+    with Project.open(os.fspath(shell.folder), ADA) as project:
+        found = absent(project.journal)
+    assert [(one.first_seq, one.last_seq) for one in found] == [(1, int(segments(shell)[0].stem) - 1)]
+
+
+def test_the_archive_is_elsewhere(shell):
+    shell("doctor", "--compact")
+    shell("remember", "one more about the engine", "--type", "note")
+    archive = next((shell.folder / ".periplus/journal").glob("lin_*/archive"), None)
+    if archive is None:
+        fill(shell, *(f"later note {number} about the engine" for number in range(20)))
+        shell("doctor", "--compact")
+        archive = next((shell.folder / ".periplus/journal").glob("lin_*/archive"))
+    shutil.move(archive, shell.folder / "elsewhere")
+    done = shell("status")
+    assert "a checkpoint stands for them" in done.out
+    assert "sound" in done.out
+    assert len(shell.json("status").away) == 1
+    assert "a checkpoint stands for them" in shell("verify", "seen.head").out
+
+
+def test_an_index_made_anew_from_a_checkpoint_misses_nothing(shell):
+    shell("doctor", "--compact")
+    (shell.folder / ".periplus/index.sqlite").unlink()
+    shell("recall", "engine")
+    assert "sound" in shell("status").out
+    with Project.open(os.fspath(shell.folder), ADA) as project:
+        assert absent(project.journal) == []
+
+
+def test_a_copy_that_was_cut_short_fails_the_check(shell, tmp_path):
+    shutil.copytree(shell.folder, tmp_path / "copy")
+    copied = Shell(tmp_path / "copy", shell.home)
+    segments(copied)[-1].unlink()
+    assert "cannot be compared" in copied("verify", "seen.head", code=3).out
