@@ -216,6 +216,32 @@ def test_the_doctor_tells_of_a_ref_on_what_was_redacted_and_the_next_repair_or_s
     team.check("b")
 
 
+def test_a_record_that_says_that_a_context_took_its_own_place_moves_nothing(team):
+    """In circles, and over itself: each sync would move the ref once more."""
+    from periplus.context.ancestry import chain
+    from periplus.journal import Writer
+    from periplus.project import Project
+    from periplus.project.context_renewing import renew_refs
+
+    team.make("a")
+    for content in ("one", "two", "three"):
+        team.commit("a", content)
+    with Project.open(os.fspath(team.folder / "a"), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        library = project.contexts.library
+        places = [header.digest.hex() for header in chain(library, library.table.get("main"))]
+        journal = project.journal
+        for ways in ({places[1]: places[1]}, {places[1]: places[0]}, {places[0]: places[1], places[1]: places[0]}):
+            said = {"lineage": journal.lineage, "records": [], "objects": [], "reason": "none", "renewed": ways}
+            journal.mutate(lambda transaction, said=said: transaction.meta("redact", said), project.writer)
+            held = journal.end().next_seq
+            renew_refs(project)
+            assert journal.end().next_seq <= held + 1
+            renew_refs(project)
+            renew_refs(project)
+            assert journal.end().next_seq <= held + 1, "it comes to an end"
+    assert set(team.known("a")) <= {"one", "two", "three"}
+
+
 CONFLICT = "Base is decided"
 
 

@@ -80,7 +80,7 @@ def renewed(library: ProjectLibrary, target: bytes, ways: Mapping[bytes, bytes])
             if digest in anew or digest in same:
                 continue
             place = _end_of(digest, ways)
-            if place is not None:
+            if place is not None and not _stands_on(library, place, digest):  # no circle, whatever somebody says
                 library.header(place)
                 anew[digest] = place
                 continue
