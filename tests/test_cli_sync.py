@@ -269,6 +269,16 @@ def test_without_git_it_is_said(people, tmp_path):
                         env={"PATH": os.fspath(tmp_path)})  # fmt: skip
 
 
+def test_without_git_an_exchange_folder_is_made_where_a_path_can_be_nothing_else(people, tmp_path):
+    ada, without = people["ada"], {"PATH": os.fspath(tmp_path)}
+    ada("remember", "Ports start at 8000")
+    for number, place in enumerate(["../new", "./new", os.fspath(tmp_path / "newer")]):
+        ada("sync", "--with", place, env=without)
+        assert (ada.folder / place / "exchange.json").exists(), number
+    for place in ("other", "team/new", "git@host:new", "https://host/new"):  # each may be a remote
+        ada.fails("sync", "--with", place, code=3, wrong="git is not installed", env=without)
+
+
 def test_a_remote_that_refuses_the_push_is_told(people, tmp_path):
     hook = tmp_path / "hub.git" / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -541,6 +542,48 @@ def test_a_store_in_a_folder_of_the_repository_has_its_linked_files_in_the_same_
         path.write_text(path.read_text().replace("Of the inner store", "Changed"))
         (one,) = project.look(everywhere=True).edited
         assert one.path == str(path)
+
+
+def test_a_worktree_whose_clone_was_moved_makes_no_store_of_its_own(origin, linked, tmp_path):
+    entity = origin.decide("Passwords are hashed with argon2id")
+    held = sorted(linked.rglob("*"))
+    moved = tmp_path / "moved"
+    origin.folder.rename(moved)
+    shell = Shell(linked, tmp_path)
+    for words in [("remember", "Kept beside"), ("recall", "passwords"), ("init",), ("status",), ("doctor",)]:
+        done = shell.fails(*words, code=2, wrong="the clone of this worktree was moved or removed")
+        assert "Nothing was changed. Run `git worktree repair`" in done.err
+    event = json.dumps({"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(linked)})
+    assert shell("hook", "SessionStart", stdin=event) == (0, "", "")
+    assert sorted(linked.rglob("*")) == held
+    assert "argon2id" in shell("recall", "passwords", "--store", moved).out
+    git(moved, "worktree", "repair")
+    assert entity.item_id in shell("recall", "passwords").out
+
+
+def test_a_journal_in_a_linked_worktree_is_told_until_it_was_brought(origin, linked, tmp_path):
+    stray = tmp_path / "stray"
+    shutil.copytree(linked, stray, ignore=lambda _folder, names: [name for name in names if name == ".git"])
+    Shell(stray, tmp_path)("remember", "Kept beside")  # as if there were no clone
+    shutil.copytree(stray / ".periplus" / "journal", linked / ".periplus" / "journal")
+    main = Shell(origin.folder, tmp_path)
+    main("recall", "beside", code=1)
+    [problem] = [one for one in main.json("doctor", code=1).problems if "linked worktree" in one.what]
+    assert problem.path == str(linked / ".periplus" / "journal")
+    assert problem.next == f"`periplus sync --with '{linked}'` brings it here."
+    main("sync", "--with", linked)
+    assert "Kept beside" in main("recall", "beside").out
+    assert main.json("doctor").problems == []
+
+
+def test_a_submodule_has_a_store_of_its_own(origin, tmp_path):
+    git(tmp_path, "init", "-q", "whole")
+    whole = tmp_path / "whole"
+    git(whole, "submodule", "--quiet", "add", str(origin.folder), "part")
+    assert (whole / "part" / ".git").is_file()
+    shell = Shell(whole / "part", tmp_path)
+    shell("remember", "Kept in the part")
+    assert shell.json("status").root == str(whole / "part" / ".periplus")
 
 
 @pytest.mark.parametrize("words", [("clean", "-fdq"), ("stash", "-u", "-q"), ("add", "-A")])

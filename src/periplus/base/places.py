@@ -18,7 +18,8 @@ def find_root(start: str, explicit: str | None = None) -> str:
     """The store for work in folder ``start``: ``explicit`` if given, else the project's.
 
     Inside git that is the main worktree's ``.periplus``, for every worktree alike; outside, the nearest parent
-    folder's. Raises NotAStoreError that says where it looked, EnvironmentFailure for one that may not be read.
+    folder's. Raises NotAStoreError that says where it looked, or that a worktree's clone is not where it was; EnvironmentFailure for
+    one that may not be read.
     """
     if explicit is not None:
         root = os.path.abspath(explicit)
@@ -46,7 +47,9 @@ def find_root(start: str, explicit: str | None = None) -> str:
 
 
 def project_root(start: str) -> str:
-    """The folder that ``init`` makes the store in: git's main worktree, outside git ``start`` itself."""
+    """The folder that ``init`` makes the store in: git's main worktree, outside git ``start`` itself. Raises NotAStoreError for a
+    worktree whose clone is not where it was.
+    """
     folder = os.path.abspath(start)
     return _git_main_worktree(folder) or folder
 
@@ -102,11 +105,18 @@ def _git_main_worktree(folder: str) -> str | None:
 
 def _main_of_linked(worktree: str, dot_git: str) -> str | None:
     # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter;
-    # a submodule's has no "commondir": it is a main worktree of its own.
+    # a submodule's has no "commondir": it is a main worktree of its own. Where the folder that is named is gone, nobody can tell
+    # which of the two it is, and what was written here would lie in a store that nobody else reads.
     pointer = _first_line(dot_git)
     if not pointer.startswith("gitdir: "):
         return None
     own = os.path.normpath(os.path.join(worktree, pointer.removeprefix("gitdir: ")))
+    if not os.path.lexists(own):
+        raise NotAStoreError(
+            f"{dot_git} leads to {own}, which is not there: the clone of this worktree was moved or removed",
+            safe="Nothing was changed.",
+            mend="Run `git worktree repair` in the clone, where it lies now; or name a store with --store.",
+        )
     common = _first_line(os.path.join(own, "commondir"))
     if not common:
         return None

@@ -672,7 +672,7 @@ class Project:
         from periplus.project.meanings import meaning_problems
         from periplus.project.trails import TrailReadings, trail_problems
         from periplus.project.types import declared_problems
-        from periplus.project.waiting import waiting_problems
+        from periplus.project.waiting import astray_problems, waiting_problems
 
         contexts, trails = RefObjects(self.journal), TrailReadings(self)
 
@@ -682,13 +682,11 @@ class Project:
         found = examine(
             self.journal, references=references, read=trails.read, progress=progress or (lambda _done, _total: None)
         )
-        found.problems.extend(trail_problems(self, trails.reports))
-        found.problems.extend(context_problems(self))
-        found.problems.extend(check_backups(self.root))
-        found.problems.extend(self.hooks.problems())
-        found.problems.extend(declared_problems(self))
-        found.problems.extend(meaning_problems(self))
-        found.problems.extend(waiting_problems(self))
+        for more in (
+            trail_problems(self, trails.reports), context_problems(self), check_backups(self.root), self.hooks.problems(),
+            declared_problems(self), meaning_problems(self), waiting_problems(self), astray_problems(self),
+        ):  # fmt: skip
+            found.problems.extend(more)
         return found
 
     def redact(

@@ -256,6 +256,10 @@ def _address(
         return os.path.abspath(path), []
     try:
         return resolve_remote(where, project.folder, environment)
+    except EnvironmentFailure:  # no git; what leads from here or from the top can be no remote's name
+        if where.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) and not os.path.lexists(path):
+            return None, []
+        raise
     except UsageError:
         if os.path.isfile(path):
             raise UsageError(

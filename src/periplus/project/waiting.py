@@ -1,15 +1,21 @@
-"""What git remotes hold of stores that the settings here do not name, by what the last sync fetched: for ``doctor``."""
+"""What lies beside the store and is not served from it, for ``doctor``: what git remotes hold of stores that the settings here do not
+name, by what the last sync fetched, and journals in linked worktrees, which share the store of the main one.
+"""
 
 from __future__ import annotations
 
-__all__ = ["waiting_problems"]
+__all__ = ["astray_problems", "waiting_problems"]
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
+from periplus.journal.gitstate import read_git
+from periplus.journal.layout import Layout
+from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
@@ -36,6 +42,27 @@ def waiting_problems(project: Project) -> Iterator[Problem]:
                     "here does not name", path, mend="If it was made for this project, too: git pull brings the settings that join the two, "
                     "`periplus sync` then what waits.",
                 )  # fmt: skip
+
+
+def astray_problems(project: Project) -> Iterator[Problem]:
+    """Journals that were written in linked worktrees by a Periplus that did not find the clone, and that are not held here."""
+    from periplus.journal.doctor import Problem
+
+    git = read_git(project.root)
+    for worktree in git.linked if git is not None else ():
+        layout = Layout(os.path.dirname(worktree.entities))
+        if not os.path.isdir(layout.journal):
+            continue
+        try:
+            own = read_lineage(layout)
+        except PeriplusError:
+            own = None
+        if own is None or own.lineage in project.journal.lineages():
+            continue
+        yield Problem(
+            "warning", "a journal lies in a linked worktree, which shares this store: nothing that was written there is found",
+            layout.journal, mend=f"`periplus sync --with {shlex.quote(worktree.folder)}` brings it here.",
+        )  # fmt: skip
 
 
 def _stated(git_dir: str) -> dict[str, str]:
