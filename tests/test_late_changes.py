@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from cli_support import shared_project
+from cli_support import Shell, shared_project
 
 
 @pytest.fixture
@@ -68,11 +70,59 @@ def test_who_knew_of_it_is_not_told(team):
     assert settled(bob)
 
 
-def test_what_is_in_conflict_is_told_as_such(team):
+def test_what_is_in_conflict_is_told_as_such_and_as_late(team):
     ada, bob, old = team
     ada("set", old, "text=Ports start at 7000")
     ada("evolve", old, "Ports start at 9000")
-    bob("set", old, "text=Ports start at 8001")
+    bob("set", old, "text=Ports start at 8001", "--as", "bob")
     said = ada.json("sync", "--with", bob.folder)
     assert said.conflicts == [f"decision/{old}"]
-    assert said.changed_late == []
+    assert [(late.fields, late.writers) for late in said.changed_late] == [(["text"], ["bob"])]
+
+
+@pytest.mark.parametrize("order", ["bob first", "carl first", "both"])
+def test_settling_what_came_late_in_conflict_does_not_settle_that_it_came_late(tmp_path, order):
+    people = shared_project(tmp_path, "bob", "carl")
+    ada, bob, carl = people["ada"], people["bob"], people["carl"]
+    old = ada.json("remember", "--type", "decision", "Ports start at 8000").entity.id
+    bob("sync", "--with", ada.folder)
+    carl("sync", "--with", ada.folder)
+    new = ada.json("evolve", old, "Ports start at 9000").entities[0].id
+    bob("set", old, "text=Ports start at 8001", "--as", "bob")
+    carl("set", old, "text=Ports start at 8002", "--as", "carl")
+    if order == "both":
+        carl("sync", "--with", bob.folder)
+    for shell in (bob, carl) if order == "bob first" else (carl, bob):
+        ada("sync", "--with", shell.folder)
+        [due] = ada.json("review", code=1).due
+        assert (due.id, due.changed_late, due.superseded_by) == (old, ["text"], [new])
+    assert sorted(due.changed_by) == ["bob", "carl"]
+    ada("set", old, "text=Ports start at 8003")
+    assert ada.json("show", old).entity.conflicts == []
+    [due] = ada.json("review", code=1).due
+    assert (due.id, due.changed_late, sorted(due.changed_by)) == (old, ["text"], ["bob", "carl"])
+    ada("set", old, "rationale=They are free")  # nor does any other write, whose fields are not late
+    bob("sync", "--with", ada.folder)
+    for shell in (ada, bob):
+        [due] = shell.json("review", code=1).due
+        assert (due.changed_late, due.command) == (["text"], f"periplus state {old} superseded")
+    bob(*due.command.split()[1:])
+    assert settled(bob)
+    assert "Nothing had to change." in bob(*due.command.split()[1:]).out
+    ada("sync", "--with", bob.folder)
+    assert settled(ada)
+
+
+def test_what_comes_after_it_was_settled_is_told_anew(team, tmp_path):
+    ada, bob, old = team
+    shutil.copytree(bob.folder, tmp_path / "dan")
+    dan = Shell(tmp_path / "dan", bob.home)
+    dan("set", old, "rationale=8000 is taken", "--as", "dan")
+    ada("state", old, "superseded")
+    bob("set", old, "text=Ports start at 8001", "--as", "bob")
+    ada("sync", "--with", bob.folder)
+    ada("state", old, "superseded")
+    assert settled(ada)
+    ada("sync", "--with", dan.folder)
+    [due] = ada.json("review", code=1).due
+    assert (due.changed_late, due.changed_by) == (["rationale"], ["dan"])

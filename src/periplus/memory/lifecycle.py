@@ -86,10 +86,12 @@ def change_state(
                 wrong, safe="Nothing was written.", mend=f"Write: periplus {command}".format(id=one.item_id)
             )
 
+    late = _changed_late(journal, asked, state)
+
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         if not force:
             _refuse_others_work(journal, transaction, writer, asked, state)
-        change = _Change(journal, transaction, reason)
+        change = _Change(journal, transaction, reason, late)
         for one in asked:
             change.enter(one.item_type, one.item_id, state)
         change.cascade()
@@ -223,10 +225,13 @@ def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[t
 class _Change:
     """Changes of state within one mutation: each entity once, cascades until nothing is left to take along."""
 
-    def __init__(self, journal: Journal, transaction: Transaction, reason: str) -> None:
+    def __init__(
+        self, journal: Journal, transaction: Transaction, reason: str, late: frozenset[str] = frozenset()
+    ) -> None:
         self._journal = journal
         self._transaction = transaction
         self._reason = reason
+        self._late = late  # ids of what is changed by being said to be in the state that it is in
         self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], str]] = []
         self.touched: list[tuple[str, str]] = []
 
@@ -266,6 +271,8 @@ class _Change:
 
     def _is_said_apart(self, entity: Entity, state: str) -> bool:
         """Whether it is in ``state`` by what one clone said, and another changed it apart from that: to say it again settles both."""
+        if entity.item_id in self._late:
+            return True
         heads = self._journal.heads_of(entity.item_type, entity.item_id) if len(entity.heads) > 1 else []
         said = [
             msgspec.json.decode(head.payload, type=dict[str, object]).get("state") for head in heads if head.payload
@@ -453,6 +460,14 @@ def about_anchored(
         return {**fields, "about": found}, ()
     made = [anchored(ref, root if row.stale_when else "") for ref in refs]
     return {**fields, "about": [one.about for one in made]}, tuple(one.note for one in made if one.note)
+
+
+def _changed_late(journal: Journal, asked: Sequence[Entity], state: str) -> frozenset[str]:
+    """The ids of those that another clone changed apart from their being superseded, where that is what is said of them once more."""
+    from periplus.memory.latechanges import late_change
+
+    again = [one for one in asked if _row(journal, one.item_type).replaced_state == state == one.value.get("state")]
+    return frozenset(one.item_id for one in again if late_change(journal, one) is not None)
 
 
 def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str) -> None:
