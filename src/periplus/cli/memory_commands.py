@@ -13,8 +13,6 @@ from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
-    from periplus.cli.schemas import ConflictOut
-    from periplus.journal import Entity
 
 _TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
 _KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
@@ -359,31 +357,12 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ends(entity: Entity, conflict: ConflictOut) -> str:
-    """What ends a conflict, with what to type."""
-    if entity.item_type == "context_ref":
-        return "`periplus context merge` ends it"
-    if entity.item_type == "trail":
-        return "`periplus trail import` of its session ends it"
-    from periplus.memory.types import MEMORY_TYPES
-
-    field = conflict.path[0] if conflict.path else "text"
-    row = MEMORY_TYPES.get(entity.item_type)
-    is_one = row is not None and any({field, "state"} <= group for group in row.groups)  # a state and why it is so
-    with_reason = " --reason TEXT" if is_one and row is not None and "reason" in row.fields else ""
-    said = (
-        f"state {entity.item_id} STATE{with_reason}"
-        if field == "state" or is_one
-        else f"set {entity.item_id} {visible(field)}=VALUE"
-    )
-    return f"the next write settles it: periplus {said}"
-
-
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     import json
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
+    from periplus.memory.settling import settled_by
     from periplus.memory.successors import rivals_of, successors
 
     with face.open() as project:
@@ -399,14 +378,15 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         is_now = arguments.at is None
         later = [one.item_id for one in successors(project.journal, entity.item_id)] if is_now else []
         rivals = rivals_of(project.journal, entity) if is_now else []
+        ends = [settled_by(project.journal, entity, conflict) for conflict in entity.conflicts]
         face.warn(project.journal.damage)
     result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later, rivals)
 
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}  version {entity.version[:12]}"
-        for conflict, name in zip(result.entity.conflicts, entity.conflict_names, strict=True):
-            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {_ends(entity, conflict)}"
+        for conflict, name, end in zip(result.entity.conflicts, entity.conflict_names, ends, strict=True):
+            yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {visible(end)}"
             for rival in conflict.values:
                 text = json.dumps(rival.value, ensure_ascii=False) if rival.present else "(not there)"
                 yield visible(f"  {rival.version[:12]}  by {rival.writer}  {rival.ts[:19]}  {text}", face.width)

@@ -403,7 +403,7 @@ def _refused_now(entity: Entity, record: Record) -> RefusedError:
     return RefusedError(
         f"record {record.seq} is what {entity.item_type} {entity.item_id} says now",
         safe="Nothing was changed.",
-        mend="Name the secret instead: the rest of what it says is kept. Or delete the entity first.",
+        mend="Name the secret instead: the rest of what it says is kept. Or first undo the record that made it (`periplus undo --seq SEQ`).",
     )
 
 

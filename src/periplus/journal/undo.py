@@ -6,7 +6,8 @@ parents). That difference is taken out of what the entity is now, newest record 
 * nothing else happened since: the entity is again just what it was (a create becomes a tombstone, a deletion comes back);
 * others changed other fields since: theirs stay, the undone fields go back; sets are taken out by element, maps by key;
 * others changed the same field to something else, or built on what is to be un-created: a *conflict*, which is told, and
-  that entity stays as it is.
+  that entity stays as it is. Only where it was un-created in one clone and changed in another, which is in conflict, to name
+  the record that made it once more lets it be deleted.
 
 All is planned without the lock and written as one mutation, each entity compared with what the plan had seen. What undo writes
 are records like all others, and so can be undone.
@@ -123,7 +124,7 @@ def plan_undo(journal: Journal, *, seqs: Sequence[int] = (), session: str = "", 
     by_entity: dict[tuple[str, str], list[IndexedRecord]] = {}
     for record in records:
         by_entity.setdefault((record.item_type, record.item_id), []).append(record)
-    entities = [_plan_entity(journal, key, found) for key, found in by_entity.items()]
+    entities = [_plan_entity(journal, key, found, is_named=not session) for key, found in by_entity.items()]
     return Undoing(lineage, tuple(record.seq for record in records), tuple(entities), None)
 
 
@@ -190,7 +191,7 @@ def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[
 # -- what becomes of an entity -----------------------------------------------------------------------------------------
 
 
-def _plan_entity(journal: Journal, key: tuple[str, str], records: Sequence[IndexedRecord]) -> Undone:
+def _plan_entity(journal: Journal, key: tuple[str, str], records: Sequence[IndexedRecord], *, is_named: bool) -> Undone:
     present = journal.get(*key)
     versions = Versions(journal, *key)
     now: Content = present.value if present is not None else None
@@ -199,6 +200,10 @@ def _plan_entity(journal: Journal, key: tuple[str, str], records: Sequence[Index
     try:
         goal = _without(versions, journal, now, records)
     except _Overlap as overlap:
+        is_gone = present is not None and any(not conflict.path for conflict in present.conflicts)
+        if is_named and is_gone and not all(record.parents for record in records):
+            goal = None  # it was deleted, and changed apart from that: who un-creates it once more settles that
+            return Undone(*key, "deleted", seqs, _differing(now, goal), (), "", expect, goal)
         return Undone(*key, "conflict", seqs, (), (), overlap.reason, expect, None)
     if _same(goal, now):
         reason = "it is deleted since" if now is None else "nothing of it is left"

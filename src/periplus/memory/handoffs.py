@@ -8,6 +8,8 @@ from __future__ import annotations
 
 __all__ = ["NewHandoff", "accept_handoff", "handoffs", "write_handoff"]
 
+import msgspec
+
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
@@ -79,7 +81,8 @@ def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("handoff", item_id)
-        if held is None or held.deleted or held.value.get("state") != "open":
+        rivals = _accepted_apart(held) if held is not None else frozenset()
+        if held is None or held.deleted or (held.value.get("state") != "open" and writer.name not in rivals):
             by = "" if held is None else str(held.value.get("accepted_by", ""))
             state = "gone" if held is None or held.deleted else str(held.value.get("state"))
             if by == writer.name and state == "accepted":
@@ -97,10 +100,20 @@ def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str
             "updated": format_ms(journal.clock.now_ms()),
         }
         transaction.put("handoff", item_id, value, action="transition", expect=held.version,
-                        summary=f"handoff open → accepted by {writer.name}")  # fmt: skip
+                        summary=f"handoff {held.value.get('state')} → accepted by {writer.name}")  # fmt: skip
 
     journal.mutate(write, writer, key=key)
     return _handoff(journal, item_id)
+
+
+def _accepted_apart(handoff: Entity) -> frozenset[str]:
+    """Who accepted it in clones apart: whoever of them says so once more has it."""
+    if handoff.value.get("state") != "accepted":
+        return frozenset()
+    values = [
+        one.value for conflict in handoff.conflicts if conflict.path == ("accepted_by",) for one in conflict.values
+    ]
+    return frozenset(str(msgspec.json.decode(value)) for value in values if value)
 
 
 def handoffs(journal: Journal, *, with_closed: bool = False, recipient: str = "") -> list[Entity]:

@@ -20,8 +20,6 @@ __all__ = [
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
@@ -29,6 +27,7 @@ from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.links import linked
+from periplus.memory.settling import is_settled_by_state, said_apart, settles_state, states_apart, with_group_of_state
 from periplus.memory.types import (
     CANDIDATE,
     MEMORY_TYPES,
@@ -80,7 +79,7 @@ def change_state(
     """
     asked = [_known(journal, item_id) for item_id in item_ids]
     for one in asked:
-        if (one.item_type, state) in _BY_OTHERS:
+        if (one.item_type, state) in _BY_OTHERS and not _is_said_already(journal, one, state):
             wrong, command = _BY_OTHERS[one.item_type, state]
             raise UsageError(
                 wrong, safe="Nothing was written.", mend=f"Write: periplus {command}".format(id=one.item_id)
@@ -133,7 +132,9 @@ def update(
             return []
         if "depends_on" in fields:
             _refuse_circle(transaction, row.name, asked.item_id, value.get("depends_on"))
-        transaction.put(row.name, asked.item_id, {**value, "updated": _time(journal)}, action="update",
+        if "updated" in row.fields:
+            value["updated"] = _time(journal)
+        transaction.put(row.name, asked.item_id, value, action="update",
                         expect=expect or entity.version, summary=f"{row.name} updated: {', '.join(sorted(fields))}")  # fmt: skip
         return [(row.name, asked.item_id)]
 
@@ -232,21 +233,26 @@ class _Change:
         self._transaction = transaction
         self._reason = reason
         self._late = late  # ids of what is changed by being said to be in the state that it is in
-        self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], str]] = []
+        self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], bool]] = []
         self.touched: list[tuple[str, str]] = []
 
     def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
         row = _row(self._journal, item_type)
         entity = _now(self._transaction, item_type, item_id)
         before = state_of(item_type, entity.value, row.default_state)
-        is_contested = any(conflict.path[:1] in ((), ("state",)) for conflict in entity.conflicts)
+        is_contested = is_settled_by_state(row, entity)
         is_contested |= not is_replaced and state == row.replaced_state and self._is_said_apart(entity, state)
         if (before == state and not is_contested) or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:
             raise UsageError(f"a {item_type} has no states", safe="Nothing was written.")
-        following = row.transitions.get(before, frozenset())
-        if state not in following and state != before and not is_replaced:
+        heads = states_apart(self._journal, entity)
+        said_so = next((one for one in heads if state_of(item_type, one, row.default_state) == state), None)
+        following = row.transitions.get(before, frozenset()).union(
+            *(row.transitions.get(state_of(item_type, one, row.default_state), frozenset()) for one in heads)
+        )
+        is_again = state == before or said_so is not None
+        if state not in following and not is_again and not is_replaced:
             known = (
                 f"From {before} it goes to: {', '.join(sorted(following))}." if following else f"{before} is an end."
             )
@@ -256,38 +262,39 @@ class _Change:
         if len(self.touched) >= CASCADES_MAX:
             raise UsageError(f"over {CASCADES_MAX:,} entities would change with it", safe="Nothing was written.")
         value = {**entity.value, "state": state}
+        if (
+            said_so is not None and before != state
+        ):  # what one clone said, with why, not why the other said something else
+            value = with_group_of_state(row, value, said_so) | {"state": state}
         fields = row.fields
         if (
             "updated" in fields and not is_replaced
         ):  # who is replaced says nothing new itself: what replaces it has the time
             value["updated"] = _time(self._journal)
-        if "reason" in fields and (self._reason or "reason" in value):
+        if "reason" in fields and (self._reason or ("reason" in value and not is_again)):
             value["reason"] = self._reason
-        said = f": {self._reason}" if self._reason else ""
+        why = f": {self._reason}" if self._reason else ""
         self._transaction.put(item_type, item_id, value, action="transition", expect=entity.version,
-                              summary=f"{item_type} {state}" if is_replaced else f"{item_type} {before} → {state}{said}")  # fmt: skip
+                              summary=f"{item_type} {state}" if is_replaced else f"{item_type} {before} → {state}{why}")  # fmt: skip
         self.touched.append((item_type, item_id))
-        self._waiting.append((row, item_id, value, state))
+        self._waiting.append((row, item_id, value, is_again))
 
     def _is_said_apart(self, entity: Entity, state: str) -> bool:
         """Whether it is in ``state`` by what one clone said, and another changed it apart from that: to say it again settles both."""
         if entity.item_id in self._late:
             return True
-        heads = self._journal.heads_of(entity.item_type, entity.item_id) if len(entity.heads) > 1 else []
-        said = [
-            msgspec.json.decode(head.payload, type=dict[str, object]).get("state") for head in heads if head.payload
-        ]
-        return any(one != state for one in said)
+        return any(one.get("state") != state for one in said_apart(self._journal, entity))
 
     def cascade(self) -> None:
         while self._waiting:
-            row, item_id, value, state = self._waiting.pop(0)
+            row, item_id, value, is_again = self._waiting.pop(0)
             for one in row.cascades:
-                if state in one.into:
-                    for other_id in self._reached(one, item_id, value):
+                if value["state"] in one.into:
+                    for other_id in self._reached(one, item_id, value, is_again=is_again):
                         self.enter(one.item_type, other_id, one.to)
 
-    def _reached(self, cascade: Cascade, item_id: str, value: Mapping[str, JSONValue]) -> list[str]:
+    def _reached(self, cascade: Cascade, item_id: str, value: Mapping[str, JSONValue], *, is_again: bool) -> list[str]:
+        """Those that follow; where what they follow settled what clones said of it apart, those too of which these said the same apart."""
         if cascade.is_own:
             named = value.get(cascade.field)
             found = [named] if isinstance(named, str) and named else []
@@ -296,7 +303,11 @@ class _Change:
         reached = []
         for other_id in found:
             entity = self._transaction.get(cascade.item_type, other_id)
-            if entity is not None and not entity.deleted and entity.value.get("state") in cascade.states:
+            if entity is None or entity.deleted:
+                continue
+            state = entity.value.get("state")
+            is_settled = is_again and state == cascade.to and settles_state(MEMORY_TYPES[cascade.item_type], entity)
+            if state in cascade.states or is_settled:
                 reached.append(other_id)
         return reached
 
@@ -460,6 +471,12 @@ def about_anchored(
         return {**fields, "about": found}, ()
     made = [anchored(ref, root if row.stale_when else "") for ref in refs]
     return {**fields, "about": [one.about for one in made]}, tuple(one.note for one in made if one.note)
+
+
+def _is_said_already(journal: Journal, entity: Entity, state: str) -> bool:
+    """Whether a clone said so of what is in conflict now: to let that stand is no work for the command that says it first."""
+    said = [entity.value, *(states_apart(journal, entity) if entity.item_type == CANDIDATE else ())]
+    return entity.is_in_conflict and any(state_of(entity.item_type, one) == state for one in said)
 
 
 def _changed_late(journal: Journal, asked: Sequence[Entity], state: str) -> frozenset[str]:

@@ -132,9 +132,11 @@ def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str =
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("session", item_id)
-        if held is None or held.deleted or held.value.get("state") == "sealed":
+        if held is None or held.deleted:
             return
-        bring(journal, transaction, [held], "sealed")
+        bring(journal, transaction, [held], "sealed")  # where clones sealed it apart it is settled
+        if held.value.get("state") == "sealed":
+            return
         now = transaction.get("session", item_id)
         assert now is not None
         value = {**now.value, "ended": format_ms(journal.clock.now_ms())}
