@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["candidate_out", "entity_out", "hit_out", "records_out", "run_out", "sealed_out", "trail_out"]
+__all__ = ["candidate_out", "entity_out", "hit_out", "records_out", "run_out", "sealed_out", "stuck_out", "trail_out"]
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut
+from periplus.cli.schemas import ConflictOut, EntityOut, HitOut, RecordOut, RivalOut, StuckOut
 from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 from periplus.memory.types import state_of
@@ -16,6 +16,7 @@ from periplus.project import ImportedTrail
 if TYPE_CHECKING:
     from periplus.cli.inbox_schemas import CandidateOut
     from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
+    from periplus.memory.stuck import Stuck
     from periplus.project.recording import Sealed
     from periplus.trail.recorder import Run
 
@@ -35,6 +36,10 @@ def _conflict_out(conflict: Conflict) -> ConflictOut:
         for one in conflict.values
     ]
     return ConflictOut(list(conflict.path), values)
+
+
+def stuck_out(stuck: Stuck) -> StuckOut:
+    return StuckOut(stuck.entity.item_id, stuck.why, list(stuck.members), stuck.command, stuck.otherwise)
 
 
 def candidate_out(entity: Entity) -> CandidateOut:

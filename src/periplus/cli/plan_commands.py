@@ -13,9 +13,11 @@ from periplus.cli.face import Face, number, visible
 from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
 
 if TYPE_CHECKING:
+    from periplus.cli.schemas import StuckOut
     from periplus.cli.work_schemas import PlanOut, StepOut
     from periplus.journal import Entity
     from periplus.memory.plans import Made, NewStep
+    from periplus.memory.stuck import Idle
     from periplus.project import Project
 
 _KEY = "repeat a write whose outcome is unknown: it is never written twice"
@@ -167,12 +169,14 @@ def _ready(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work_schemas import PlanReadyOut
 
     with face.open() as project:
-        result = PlanReadyOut(_step_outs(project, project.work.ready(arguments.plan)))
+        steps = project.work.ready(arguments.plan)
+        idle = project.work.idle(arguments.plan) if not steps else None
+        result = PlanReadyOut(_step_outs(project, steps), *_idle_out(idle))
 
     def lines() -> Iterator[str]:
         yield from _step_lines(face, result.steps)
-        if not result.steps:
-            yield "Nothing can be started now."
+        if idle is not None:
+            yield from _idle_lines(face, idle)
 
     face.emit(result, lines)
     return 0 if result.steps else 1
@@ -184,14 +188,16 @@ def _next(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         taken = project.work.take(plan=arguments.plan, step=arguments.step, ttl_s=arguments.ttl, key=arguments.key)
         now_ms = project.journal.clock.now_ms()
-        result = PlanNextOut(None, None, "")
+        idle = project.work.idle(arguments.plan) if taken is None else None
+        result = PlanNextOut(None, None, "", *_idle_out(idle))
         if taken is not None:
             (step,) = _step_outs(project, [taken.step])
             result = PlanNextOut(step, claim_out(project, taken.claim), taken.receipt.key)
 
     def lines() -> Iterator[str]:
+        if idle is not None:
+            yield from _idle_lines(face, idle)
         if result.step is None or result.claim is None:
-            yield "Nothing can be started now."
             return
         yield from _step_lines(face, [result.step])
         yield claim_line(face, result.claim, now_ms)
@@ -216,6 +222,19 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
             arguments.ids, _STATES[arguments.action], reason=arguments.reason, force=arguments.force
         )
     return changed(face, done)
+
+
+def _idle_out(idle: Idle | None) -> tuple[dict[str, int], list[StuckOut]]:
+    from periplus.cli.convert import stuck_out
+
+    return (idle.counts, [stuck_out(one) for one in idle.stuck]) if idle is not None else ({}, [])
+
+
+def _idle_lines(face: Face, idle: Idle) -> Iterator[str]:
+    said = idle.words()
+    yield f"Nothing can be started now{': ' if said else ''}{said}."
+    for stuck in idle.stuck:
+        yield f"  {face.palette.warn}stuck{face.palette.end}: {visible(stuck.words())}: periplus review"
 
 
 def _plan_out(plan: Entity, steps: list[Entity] | None = None) -> PlanOut:

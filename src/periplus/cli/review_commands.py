@@ -57,7 +57,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
             DueOut(one.entity.item_type, one.entity.item_id, str(one.entity.value.get("text", "")), list(one.stale),
                    list(one.moved), one.expired, one.check.words() if one.check else "", one.command,
                    sorted({rival for said in one.rivals for rival in said.against(one.entity.item_id)}),
-                   *([*one.late.fields], [*one.late.writers], [*one.late.successors]) if one.late is not None else ())
+                   *([*one.late.fields], [*one.late.writers], [*one.late.successors]) if one.late is not None else ([], [], []),
+                   *(one.stuck.words(), [*one.stuck.members], one.stuck.otherwise) if one.stuck is not None else ())
             for one in due
         ]
     )  # fmt: skip
@@ -83,7 +84,11 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is superseded{later}"
             for name in one.superseded_by:
                 yield f"  {paint.dim}what still holds of that: periplus set {visible(name)} FIELD=VALUE{paint.end}"
+            if one.stuck:
+                yield f"  {paint.warn}stuck{paint.end}: {visible(one.stuck)}"
             yield f"  {paint.dim}{one.command}{paint.end}"
+            if one.otherwise:
+                yield f"  {paint.dim}or else: {one.otherwise}{paint.end}"
             if one.rivals:
                 yield f"  {paint.dim}where both hold: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
         if not result.due:

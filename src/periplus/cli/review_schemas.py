@@ -13,7 +13,8 @@ class DueOut(msgspec.Struct):
     """Something to look at: ``stale`` and ``moved`` in words, ``expired`` since when, ``check`` where its last run failed; the
     ``command`` to type when it still holds, or that settles it. ``rivals`` are the ids of what other clones put in place of what it
     supersedes. ``changed_late`` are the fields that another clone changed, ``changed_by`` whom, apart from its being superseded by
-    ``superseded_by``.
+    ``superseded_by``. ``stuck`` says in words why work cannot be started, ``stuck_members`` names what that is about, ``otherwise`` another way
+    to settle it.
     """
 
     type: str
@@ -28,6 +29,9 @@ class DueOut(msgspec.Struct):
     changed_late: list[str] = []
     changed_by: list[str] = []
     superseded_by: list[str] = []
+    stuck: str = ""
+    stuck_members: list[str] = []
+    otherwise: str = ""
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):

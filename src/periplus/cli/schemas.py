@@ -97,7 +97,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
     ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
     are the ids of the runs that are recorded now, or were left. ``apart`` are ids in whose place clones that wrote apart put
-    different things. ``away`` is the past that a checkpoint stands for and whose segments are elsewhere.
+    different things, ``stuck`` ids of plans and steps with which nobody can go on. ``away`` is the past that a checkpoint stands for and
+    whose segments are elsewhere.
     """
 
     root: str
@@ -122,6 +123,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     unsealed: list[str] = []
     apart: list[str] = []
     away: list[str] = []
+    stuck: list[str] = []
 
 
 class RivalOut(msgspec.Struct):
@@ -608,6 +610,19 @@ class LateChangeOut(msgspec.Struct):
     command: str
 
 
+class StuckOut(msgspec.Struct):
+    """Work that nobody can start. ``why`` is ``ended``: ``members`` are open steps of the plan ``id``, which has ended or (then it is the first of
+    them) is not there; ``circle``: they wait for each other; ``never``: ``id`` waits for them, which were dropped or deleted. ``command``
+    settles it, ``otherwise`` is another way.
+    """
+
+    id: str
+    why: str
+    members: list[str]
+    command: str
+    otherwise: str
+
+
 class RebasedOut(msgspec.Struct):
     """``lineage`` had forked behind record ``at``: of the ``cut`` records that stood here behind it, ``written`` are written again
     in ``into``, which is empty in a dry run.
@@ -634,7 +649,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
     seqs of records of this clone whose content a copy of it took out, ``returned`` counts those that were lost to damage here and
     whose content came back. ``redacted_out`` records lost their content on the other side, whose entity files follow with the next
-    command there. ``rebased`` are the forks in which this clone gave way.
+    command there. ``rebased`` are the forks in which this clone gave way. ``stuck`` is work that nobody can start.
     """
 
     place: str
@@ -654,6 +669,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     redacted_there: list[int] = []
     returned: int = 0
     redacted_out: int = 0
+    stuck: list[StuckOut] = []
 
 
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {

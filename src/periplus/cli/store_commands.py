@@ -143,7 +143,7 @@ def _status(face: Face) -> int:
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
-        found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away),
+        found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -175,6 +175,8 @@ def _status(face: Face) -> int:
             yield f"merge    {count:,} in conflict: periplus show {visible(found.conflicts[0])}{' …' if count > 1 else ''}"
         if found.apart:
             yield f"apart    {len(found.apart):,} said anew in several ways: periplus review"
+        if found.stuck:
+            yield f"plans    {len(found.stuck):,} with which nobody can go on: periplus review"
         if found.unsealed:
             count = len(found.unsealed)
             yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} left: periplus trail list"

@@ -97,6 +97,8 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         for late in done.late:
             what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
             yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and superseded apart: periplus review"
+        for stuck in done.stuck:
+            yield f"{paint.warn}stuck{paint.end}     {visible(stuck.words())}: periplus review"
         for left in report.unsigned:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
             yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
@@ -137,6 +139,7 @@ def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
 
 
 def _document(done: Synced) -> SyncOut:
+    from periplus.cli.convert import stuck_out
     from periplus.cli.schemas import (
         LateChangeOut,
         RebasedOut,
@@ -170,7 +173,7 @@ def _document(done: Synced) -> SyncOut:
         [RebasedOut(*one) for one in report.rebased], [UnsignedOut(*one) for one in report.unsigned],
         [LateChangeOut(late.entity.item_id, [*late.fields], [*late.writers], [*late.successors], late.command)
          for late in done.late],
-        list(report.emptied_there), report.returned, report.emptied_out,
+        list(report.emptied_there), report.returned, report.emptied_out, [stuck_out(one) for one in done.stuck],
     )  # fmt: skip
 
 

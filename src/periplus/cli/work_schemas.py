@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from periplus.cli.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
-from periplus.cli.schemas import EntityOut
+from periplus.cli.schemas import EntityOut, StuckOut
 
 
 class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
@@ -85,15 +85,21 @@ class PlanShowOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.show/1"
 
 
 class PlanReadyOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.ready/1"):
+    """Where nothing can be started, ``left`` counts the open steps by what they wait for, and ``stuck`` is what waits for ever."""
+
     steps: list[StepOut]
+    left: dict[str, int] = {}
+    stuck: list[StuckOut] = []
 
 
 class PlanNextOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.next/1"):
-    """The step that was taken, with its claim; null where nothing can be started now."""
+    """The step that was taken, with its claim; null where nothing can be started now, with ``left`` and ``stuck`` as of ``plan ready``."""
 
     step: StepOut | None
     claim: ClaimOut | None
     key: str
+    left: dict[str, int] = {}
+    stuck: list[StuckOut] = []
 
 
 class HandoffOut(msgspec.Struct):

@@ -13,7 +13,7 @@ as a whole, whenever a record touches it. That takes time in proportion to its v
 
 from __future__ import annotations
 
-__all__ = ["ranks", "settle"]
+__all__ = ["circles_of", "ranks", "settle"]
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -56,12 +56,12 @@ def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
     ``names`` holds for each version those that it names, as parents or as what it comes after, ``parents`` those among
     them that it names as parents; versions that are not held, and itself, in neither.
     """
-    first = _circles(names)
+    first = circles_of(names)
     counted = {
         version: {one for one in named if one in parents[version] or first[one] != first[version]}
         for version, named in names.items()
     }
-    second = _circles(counted)
+    second = circles_of(counted)
     revs: dict[str, int] = {}
     superseded: set[str] = set()
     for version in second:  # in an order in which each comes after those that it names
@@ -71,7 +71,7 @@ def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
     return revs, revs.keys() - superseded
 
 
-def _circles(names: Edges) -> dict[str, int]:
+def circles_of(names: Edges) -> dict[str, int]:
     """For each version the number of the circle that it is in, of its own where it is in none; first those that are named.
 
     R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1 (1972), without recursion.

@@ -107,8 +107,10 @@ def add_steps(journal: Journal, writer: Writer, plan: str, steps: Sequence[NewSt
         held = transaction.get("plan", plan_id)
         if held is None or held.deleted or held.value.get("state") in ("done", "dropped"):
             state = "gone" if held is None or held.deleted else str(held.value.get("state"))
+            again = "review" if state == "done" else "todo"
             raise RefusedError(f"the plan {plan_id} is {state}", safe="Nothing was written.",
-                               mend=f"Open it again with `periplus state {plan_id} todo`, or make another.")  # fmt: skip
+                               mend="Make another." if state == "gone" else
+                               f"Open it again with `periplus state {plan_id} {again}`, or make another.")  # fmt: skip
         last = max((_number(step, "place", 0) for step in steps_of(journal, plan_id)), default=0)
         _put_steps(journal, transaction, writer, plan_id, drafts, last)
 

@@ -23,6 +23,7 @@ from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
 from periplus.memory.recall import bring_up_to_date
+from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
 
@@ -33,7 +34,7 @@ _AT_ONCE: Final = 200
 class Due(NamedTuple):
     """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed; ``rivals``
     where another clone put something else in place of what it supersedes; ``late`` where it is superseded itself, and another clone
-    changed it apart from that.
+    changed it apart from that; ``stuck`` where it is work that nobody can start.
     """
 
     entity: Entity
@@ -43,9 +44,12 @@ class Due(NamedTuple):
     check: CheckResult | None
     rivals: tuple[Rivalry, ...] = ()
     late: LateChange | None = None
+    stuck: Stuck | None = None
 
     @property
     def command(self) -> str:
+        if self.stuck is not None:
+            return self.stuck.command
         if self.late is not None:
             return self.late.command
         if self.rivals:
@@ -69,6 +73,7 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
     told = [due._replace(rivals=tuple(apart.pop((due.entity.item_type, due.entity.item_id), ()))) for due in found]
     told += [Due(entities[key], (), (), "", None, tuple(rivals)) for key, rivals in apart.items()]
     told += [Due(late.entity, (), (), "", None, late=late) for late in late_changes(journal)]
+    told += [Due(stuck.entity, (), (), "", None, stuck=stuck) for stuck in stuck_work(journal)]
     rows = rows_of(journal.types)
     return sorted(told, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
 

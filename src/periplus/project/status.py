@@ -35,6 +35,7 @@ class Status(NamedTuple):
     is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
     unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
     apart: tuple[str, ...] = ()  # in whose place clones that wrote apart put different things
+    stuck: tuple[str, ...] = ()  # plans and steps with which nobody can go on
     mend: str = ""  # what the damage asks for, where that is not `periplus doctor`
     away: tuple[str, ...] = ()  # the past that a checkpoint stands for, and that lies elsewhere
     takes_writes: bool = True
@@ -43,6 +44,7 @@ class Status(NamedTuple):
 def status_of(project: Project) -> Status:
     from periplus.journal.away import absent
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+    from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
 
     journal = project.journal
@@ -78,6 +80,7 @@ def status_of(project: Project) -> Status:
         bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
         tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
         tuple(one.old for one in rivalries(journal)),
+        tuple(one.entity.item_id for one in stuck_work(journal)),
         mend,
         tuple(str(one) for one in gone if one.is_stood_for),
         not damage,

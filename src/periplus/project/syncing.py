@@ -24,6 +24,7 @@ from periplus.journal.settings import new_settings_text
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
 from periplus.memory.latechanges import LateChange, late_changes
+from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import CONTEXT_REF
 
@@ -35,13 +36,14 @@ Progress = Callable[[int, int], None]
 
 class Synced(NamedTuple):
     """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart, ``late`` what one
-    changed that another had superseded.
+    changed that another had superseded, ``stuck`` is work that nobody can start.
     """
 
     report: SyncReport
     recorded: Recorded | None
     rivalries: tuple[Rivalry, ...] = ()
     late: tuple[LateChange, ...] = ()
+    stuck: tuple[Stuck, ...] = ()
 
 
 def sync_project(
@@ -82,7 +84,8 @@ def sync_project(
     is_new = not dry_run and (bool(report.rebased) or any(one.records for one in report.transfers))
     if not is_new:
         return Synced(report, None)
-    return Synced(report, None, tuple(rivalries(project.journal)), tuple(late_changes(project.journal)))
+    journal = project.journal
+    return Synced(report, None, tuple(rivalries(journal)), tuple(late_changes(journal)), tuple(stuck_work(journal)))
 
 
 def _renew_refs(project: Project) -> None:

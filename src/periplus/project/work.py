@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from periplus.memory.lifecycle import Changed
     from periplus.memory.plans import Made, NewStep, Taken
     from periplus.memory.sessions import NewSession, Present
+    from periplus.memory.stuck import Idle
     from periplus.project.project import Project
 
 
@@ -185,6 +186,12 @@ class ProjectWork:
 
         self._project.look_to_answer()
         return ready_steps(self._journal, plan)
+
+    def idle(self, plan: str = "") -> Idle:
+        """Why nothing can be started, of ``plan`` or at all. Raises NotFoundError."""
+        from periplus.memory.stuck import idle_work
+
+        return idle_work(self._journal, self.plan(plan)[0].item_id if plan else "")
 
     def waits_for(self, step: Entity) -> list[str]:
         """The ids of what has to be done before a step and is not."""

@@ -284,7 +284,10 @@ def _next(work: ProjectWork, given: PlanArguments) -> Answer:
         raise UsageError(f"next takes one step, not {len(given.ids)}", safe="Nothing was written.")
     taken = work.take(plan=given.plan, step=given.ids[0] if given.ids else "", key=given.key)
     if taken is None:
-        return Answer(foot="Nothing can be started now. See plan().", data={"step": ""})
+        idle = work.idle(given.plan)
+        said = [*([idle.words()] if idle.counts else ()), *(one.words() for one in idle.stuck)]
+        foot = f"Nothing can be started now{': ' if said else ''}{one_line('; '.join(said))}. See plan()."
+        return Answer(foot=foot, data={"step": ""})
     entries = (_step_entry(work, taken.step), _claim_entry(work, taken.claim))
     call = call_of("plan", action="done", ids=[taken.step.item_id])
     return Answer("Yours now:", entries, {"step": taken.step.item_id, "claim": taken.claim.item_id}, foot=f"When it is done: {call}",
