@@ -97,6 +97,8 @@ def test_settling_what_came_late_in_conflict_does_not_settle_that_it_came_late(t
         [due] = ada.json("review", code=1).due
         assert (due.id, due.changed_late, due.superseded_by) == (old, ["text"], [new])
     assert sorted(due.changed_by) == ["bob", "carl"]
+    assert due.in_conflict == ["text"]
+    assert f"in conflict: text: periplus show {old}\n" in ada("review", code=1).out
     ada("set", old, "text=Ports start at 8003")
     assert ada.json("show", old).entity.conflicts == []
     [due] = ada.json("review", code=1).due

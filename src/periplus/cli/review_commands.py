@@ -58,7 +58,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                    list(one.moved), one.expired, one.check.words() if one.check else "", one.command,
                    sorted({rival for said in one.rivals for rival in said.against(one.entity.item_id)}),
                    *([*one.late.fields], [*one.late.writers], [*one.late.successors]) if one.late is not None else ([], [], []),
-                   *(one.stuck.words(), [*one.stuck.members], one.stuck.otherwise) if one.stuck is not None else ())
+                   *(one.stuck.words(), [*one.stuck.members], one.stuck.otherwise) if one.stuck is not None else ("", [], ""),
+                   list(one.entity.conflict_names) if one.late is not None else [])
             for one in due
         ]
     )  # fmt: skip
@@ -82,6 +83,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 later = f" by {', '.join(map(visible, one.superseded_by))}" if one.superseded_by else ""
                 what = f"{', '.join(map(visible, one.changed_late))}, by {', '.join(map(visible, one.changed_by))}"
                 yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is superseded{later}"
+            if one.in_conflict:
+                yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(one.in_conflict))}: periplus show {one.id}"
             for name in one.superseded_by:
                 yield f"  {paint.dim}what still holds of that: periplus set {visible(name)} FIELD=VALUE{paint.end}"
             if one.stuck:

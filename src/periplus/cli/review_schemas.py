@@ -14,7 +14,7 @@ class DueOut(msgspec.Struct):
     ``command`` to type when it still holds, or that settles it. ``rivals`` are the ids of what other clones put in place of what it
     supersedes. ``changed_late`` are the fields that another clone changed, ``changed_by`` whom, apart from its being superseded by
     ``superseded_by``. ``stuck`` says in words why work cannot be started, ``stuck_members`` names what that is about, ``otherwise`` another way
-    to settle it.
+    to settle it. ``in_conflict`` names fields that are.
     """
 
     type: str
@@ -32,6 +32,7 @@ class DueOut(msgspec.Struct):
     stuck: str = ""
     stuck_members: list[str] = []
     otherwise: str = ""
+    in_conflict: list[str] = []
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):
