@@ -12,10 +12,11 @@ import zlib
 import pytest
 
 from context_contract import ContextContract
-from periplus.base.clock import FixedClock
+from periplus.base.clock import FixedClock, format_ms
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError
 from periplus.context.compress import compress
 from periplus.context.depot import LocalPeer
+from periplus.context.exchange import transfer
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.record import encode, prepare
 from periplus.journal import Writer
@@ -177,6 +178,53 @@ def test_memory_is_committed_as_the_smallest_delta(tmp_path):
         after = project.contexts.library.expand(third.digest)
         assert compress(after, before, metadata=delta.metadata) == delta
         assert "somebody's own" in contents(project)
+
+
+def commit_memory(project):
+    return project.contexts.commit(atoms_of_memory(project.journal), is_all_memory=True)
+
+
+def test_what_others_committed_of_their_memory_stays_until_it_is_known_to_be_over(tmp_path):
+    with made(tmp_path / "a") as ada, made(tmp_path / "b") as bob:
+        shown = ada.remember(Memory("decision", "argon2id", evidence=(("commit", "1f0c"),)))
+        plain = ada.remember(Memory("note", "Tea is at four"))
+        bob.remember(Memory("decision", "tabs"))
+        head = commit_memory(ada).digest
+        commit_memory(bob)
+        transfer(LocalPeer(ada.contexts.library), LocalPeer(bob.contexts.library), head)
+        bob.contexts.merge(head.hex())
+        assert not commit_memory(bob).changed
+        assert contents(bob) == {"argon2id", "Tea is at four", "tabs"}
+
+        def end(transaction):  # what ada's memory says no more goes, and what bob's says stays
+            transaction.put("decision", shown.entity.item_id, {**shown.entity.value, "state": "superseded"})
+            transaction.delete("note", plain.entity.item_id)
+
+        ada.journal.mutate(end, ADA)
+        transfer(LocalPeer(bob.contexts.library), LocalPeer(ada.contexts.library), bob.contexts.resolve("main"))
+        ada.contexts.set_ref("main", bob.contexts.resolve("main"))
+        assert commit_memory(ada).removed == 2
+        assert contents(ada) == {"tabs"}
+
+
+def test_a_clone_whose_memory_is_behind_keeps_what_is_newer_in_its_contexts(tmp_path):
+    clock = FixedClock(step_ms=1000)
+    with made(tmp_path / "a", clock=clock) as ada:
+        note = ada.remember(Memory("note", "Tea is at four"))
+        commit_memory(ada)
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a", clock=clock) as ada, opened(other, BOB, clock=clock) as bob:
+        value = {**note.entity.value, "text": "Tea is at three", "updated": format_ms(clock.now_ms())}
+        ada.journal.mutate(lambda transaction: transaction.put("note", note.entity.item_id, value), ADA)
+        ada.remember(Memory("note", "Tea is at five"))
+        head = commit_memory(ada).digest
+        transfer(LocalPeer(ada.contexts.library), LocalPeer(bob.contexts.library), head)
+        bob.contexts.set_ref("main", head)
+        assert commit_memory(bob).removed == 0
+        assert contents(bob) >= {"Tea is at three", "Tea is at five"}
+        sync(bob, tmp_path / "a")
+        commit_memory(bob)
+        assert contents(bob) == {"Tea is at three", "Tea is at five"}
 
 
 def test_a_trail_is_committed_with_its_steps_as_source(tmp_path):

@@ -2,8 +2,9 @@
 
 Of memory, an atom is the text of a live decision, constraint, trap, lesson or note with what else a reader must know of it. Its
 relevance is the entity's confidence, halved while a decision is only proposed or deferred; its time is that of the last change;
-its source is the evidence, or the entity itself. The tag ``from:memory`` marks it as one that the next ``--from memory`` may
-replace or remove, and nobody else's.
+its source is the evidence, or the entity itself, whose id is a tag then. The tag ``from:memory`` marks it as one that the next
+``--from memory`` may replace or remove, and nobody else's; and of those none that speaks of what the memory here has not heard of:
+contexts travel by other ways than memory does, and earlier.
 
 Of a trail, an atom is what somebody asked, what the agent said, a command that it ran, or what a person answered; the source is
 the step, ``trl_…#12``.
@@ -11,12 +12,13 @@ the step, ``trl_…#12``.
 
 from __future__ import annotations
 
-__all__ = ["MEMORY_TAG", "TRAIL_RELEVANCE", "atoms_of_memory", "atoms_of_trail"]
+__all__ = ["MEMORY_TAG", "TRAIL_RELEVANCE", "atoms_of_memory", "atoms_of_trail", "is_outdated"]
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.clock import parse_ms
+from periplus.base.ids import is_id
 from periplus.context.model import RELEVANCE_MAX, Atom, atom_digest
 from periplus.memory.types import is_ended
 from periplus.project.context_lines import GivenAtom, check_no_secret
@@ -73,11 +75,42 @@ def _atom_of_entity(entity: Entity) -> Atom:
         relevance //= 2
     evidence = _evidence(entity)
     tags = {MEMORY_TAG, *_texts(value.get("tags")), *((entity.item_id,) if evidence else ())}
-    time = parse_ms(str(value.get("updated") or entity.ts)) or 0
     return Atom(
-        "\n".join(lines), entity.item_type.capitalize(), time, max(0, min(RELEVANCE_MAX, relevance)),
+        "\n".join(lines), entity.item_type.capitalize(), _changed(entity), max(0, min(RELEVANCE_MAX, relevance)),
         evidence or entity.item_id, tuple(sorted(tags)),
     )  # fmt: skip
+
+
+def is_outdated(project: Project, atom: Atom) -> bool:
+    """Whether ``atom``, which memory does not say now, was taken from memory that is known here, so that it is said no more.
+
+    Not so for one that somebody else's memory said: of an entity that this journal does not have, or of a later change of it.
+    """
+    if MEMORY_TAG not in atom.tags:
+        return False
+    entities = [atom.source] if is_id(atom.source) else [tag for tag in atom.tags if is_id(tag)]
+    known = [_changed_last(project, atom, item_id) for item_id in entities]
+    return bool(known) and None not in known and atom.time_ms <= max(one for one in known if one is not None)
+
+
+def _changed_last(project: Project, atom: Atom, item_id: str) -> int | None:
+    """When the entity was changed last, as far as is known here; None where it is not known at all."""
+    journal = project.journal
+    item_type = atom.type.lower()
+    if (item_type, item_id) not in journal.ids_with_prefix(item_id):
+        return None
+    entity = journal.get(item_type, item_id)
+    if entity is None:
+        return atom.time_ms  # it was deleted
+    changed = max(_changed(entity), parse_ms(entity.ts) or 0)
+    if changed >= atom.time_ms:
+        return changed
+    # A later version may claim an earlier time: it was written elsewhere, by another clock.
+    return max([changed, *(parse_ms(record.ts) or 0 for record in project.history(entity))])
+
+
+def _changed(entity: Entity) -> int:
+    return parse_ms(str(entity.value.get("updated") or entity.ts)) or 0
 
 
 def _evidence(entity: Entity) -> str:

@@ -24,7 +24,7 @@ from periplus.context.lookup import find, molecule_table
 from periplus.context.model import Context, Entry, Molecule, molecule_digest
 from periplus.context.refs import check_ref_name
 from periplus.project.context_library import ProjectLibrary
-from periplus.project.context_sources import MEMORY_TAG
+from periplus.project.context_sources import is_outdated
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
@@ -245,8 +245,9 @@ class ProjectContexts:
     ) -> Committed:
         """Commit what of this is new over where ``ref`` stands (or over ``base``: a context, or ``none``), and move the ref there.
 
-        ``is_all_memory``: atoms that an earlier commit took from memory and that are not given now are removed. Raises
-        UsageError naming the field, ConflictError where a ``base`` is given and the ref stands elsewhere by now.
+        ``is_all_memory``: atoms that an earlier commit took from memory and that are not given now are removed, but for those of
+        memory that is not known here. Raises UsageError naming the field, ConflictError where a ``base`` is given and the ref stands
+        elsewhere by now.
         """
         check_ref_name(ref)
         if len(message) > MESSAGE_CHARACTERS_MAX:
@@ -361,7 +362,8 @@ class ProjectContexts:
                 f"the atom {min(gone & names).hex()[:12]} is both given and removed", safe="Nothing was committed."
             )
         if is_all_memory and base is not None:
-            gone |= {entry.digest for entry in self.entries(base) if MEMORY_TAG in entry.atom.tags} - names
+            rest = (one for one in self.entries(base) if one.digest not in names)
+            gone |= {one.digest for one in rest if is_outdated(self._project, one.atom)}
         known = molecule_table(self.library, base) if molecules else ()
         new = [one for one in molecules if molecule_digest(one) not in known]
         if not atoms and not gone and not new:
