@@ -231,6 +231,57 @@ def test_a_conflict_between_crossing_bases_leaves_the_atom_to_the_sides(trunk):
     assert "a" not in ours.has()
 
 
+def decided_apart(trunk):
+    """Two lines that took each other in, of which one kept ``a`` and the other let it go."""
+    ours, theirs = trunk.fork().add(gone=["a"]), trunk.fork().add(atom("a", relevance=1))
+    was = ours.fork()
+    ours.take(theirs, favour="theirs")
+    theirs.take(was, favour="theirs")
+    assert ("a" in ours.has(), "a" in theirs.has()) == (True, False)
+    return ours, theirs
+
+
+def test_what_crossing_sides_decided_differently_is_asked_from_either_side(trunk):
+    ours, theirs = decided_apart(trunk)
+    theirs.add(atom("more"))
+    for left, right, keeper in ((ours, theirs, "ours"), (theirs, ours, "theirs")):
+        done = merge(trunk.store, left.head, right.head)
+        assert (done.outcome, len(done.bases)) == ("conflicts", 2)
+        (conflict,) = done.conflicts
+        assert (conflict.digest, conflict.kind) == (identity("a"), "decided")
+        assert getattr(conflict, keeper).atom == atom("a", relevance=1)
+        assert {conflict.ours.atom, conflict.theirs.atom} == {None, atom("a", relevance=1)}
+        for choice in ("ours", "theirs"):
+            line = left.fork()
+            line.take(right, choose={identity("a"): choice})
+            assert ("a" in line.has(), "more" in line.has()) == (choice == keeper, True)
+
+
+def test_sides_that_decided_alike_are_not_asked_and_those_that_differ_again_are(trunk):
+    ours, theirs = trunk.fork().add(gone=["a"]), trunk.fork().add(atom("a", relevance=1))
+    was = ours.fork()
+    ours.take(theirs, favour="theirs")
+    theirs.take(was, favour="ours")
+    ours.take(theirs)
+    assert "a" in ours.has()
+    ours, theirs = decided_apart(trunk)
+    was = ours.fork()
+    ours.take(theirs, favour="ours")
+    theirs.take(was, favour="ours")  # at one moment: they still differ
+    assert [one.kind for one in merge(trunk.store, ours.head, theirs.head).conflicts] == ["decided"]
+    theirs.take(ours, choose={identity("a"): "theirs"})
+    assert "a" in theirs.has()
+    assert ours.take(theirs).outcome == "fast-forward"
+
+
+def test_an_atom_that_one_of_crossing_sides_let_go_for_good_goes_where_the_other_did_not_choose(trunk):
+    """What was in conflict between other atoms says nothing of this one."""
+    ours, theirs = decided_apart(trunk)
+    ours.add(gone=["b"])
+    done = merge(trunk.store, ours.head, theirs.head, favour="ours")
+    assert contents(trunk.store, trunk.store.commit(done.context)) == {"kept", "a"}
+
+
 def test_many_crossings_are_merged_without_going_down_to_the_first(trunk):
     ours, theirs = trunk.fork(), trunk.fork()
     expected = {"kept", "a", "b"}

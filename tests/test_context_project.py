@@ -13,7 +13,7 @@ import pytest
 
 from context_contract import ContextContract
 from periplus.base.clock import FixedClock, format_ms
-from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError
+from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError, UsageError
 from periplus.context.compress import compress
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import transfer
@@ -351,6 +351,48 @@ def test_a_conflict_of_atoms_is_chosen(tmp_path):
         shown = project.contexts.library.context(before[0])
         assert done.outcome == "merged"
         assert contents(project) == (set() if shown.removed else {"the reef is sharp"})
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """A ref that three clones moved apart: one removed an atom, one annotated it anew, one brought another."""
+    with made(tmp_path / "a") as project:
+        atoms = given("the reef is sharp", "the tide is late")
+        project.contexts.commit(atoms)
+    others = [cloned(tmp_path / "a", tmp_path / name) for name in "bc"]
+    with opened(tmp_path / "a") as project, opened(others[0], BOB) as bob, opened(others[1], BOB) as carl:
+        project.contexts.commit([], removed=[atoms[0].digest.hex()])
+        bob.contexts.commit(given("the reef is sharp", relevance=900_000))
+        carl.contexts.commit(given("the wind is west"))
+        for other in others:
+            sync(project, other)
+        yield project, atoms[0].digest
+
+
+def test_a_choice_is_about_all_places_of_a_ref(apart):
+    project, atom = apart
+    contexts = project.contexts
+    before = contexts.table.standing("main")
+    assert len(before) == 3
+    names_before = set(project.journal.objects.digests())
+    told = [contexts.merge(dry_run=dry_run) for dry_run in (True, False)]
+    assert [one.outcome for one in told] == ["conflicts"] * 2
+    keeper = "ours" if told[0].conflicts[0].ours.atom is not None else "theirs"
+    assert contexts.merge(choose={atom.hex()[:8]: keeper}, dry_run=True).outcome == "merged"
+    with pytest.raises(UsageError, match="names 0 of the atoms"):
+        contexts.merge(choose={atom.hex()[:8]: keeper, "0" * 64: "ours"})
+    assert contexts.table.standing("main") == before
+    assert set(project.journal.objects.digests()) == names_before  # nothing is written before all of it is known to go
+    assert contexts.merge(choose={atom.hex()[:8]: keeper}).outcome == "merged"
+    assert contents(project) == {"the tide is late", "the wind is west", "the reef is sharp"}
+    assert len(contexts.table.standing("main")) == 1
+    assert problems(project) == []
+
+
+def test_a_choice_goes_with_whose_stands_otherwise(apart):
+    project, atom = apart
+    done = project.contexts.merge(choose={atom.hex(): "ours"}, favour="theirs")
+    assert done.outcome == "merged"
 
 
 # -- what is derived, collected, damaged, cut off --------------------------------------------------------------------

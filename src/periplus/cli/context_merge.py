@@ -6,7 +6,7 @@ __all__ = ["configure", "execute"]
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.cli.context_text import SHORT, atom_lines, atom_out
 from periplus.cli.face import Face, counted, plain, visible
@@ -14,6 +14,13 @@ from periplus.cli.face import Face, counted, plain, visible
 if TYPE_CHECKING:
     from periplus.cli.context_schemas import ContextMergeOut, KnownAtomOut
     from periplus.context.merge import Choice, Side
+
+
+_CONFLICTS: Final = {
+    "annotated": "one side removed it, the other annotated it anew",
+    "decided": "it was in conflict before: one side decided that it goes, the other that it stays",
+    "molecule": "one side removed it, the other built a molecule on it",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,12 +90,7 @@ def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
         yield f"{paint.warn}settled{paint.end}  both annotated {', '.join(settled.fields)}: the later statement stands"
         yield from atom_lines(face, settled.atom, "  ")
     for one in done.conflicts:
-        what = (
-            "one side removed it, the other annotated it anew"
-            if one.kind == "annotated"
-            else "one side removed it, the other built a molecule on it"
-        )
-        yield f"{paint.bad}conflict{paint.end}  {what}"
+        yield f"{paint.bad}conflict{paint.end}  {_CONFLICTS[one.kind]}"
         for name, atom in (("ours", one.ours), ("theirs", one.theirs)):
             if atom is None:
                 yield f"  {name:6} removed it"
@@ -103,5 +105,5 @@ def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
         "fast-forward": "moved forward: theirs stands on ours",
         "already": "nothing to do: ours stands on theirs",
     }
-    would = "would be " if is_dry and done.outcome == "merged" else ""
+    would = "would be " if is_dry and done.outcome != "already" else ""
     yield f"{paint.name}{done.context[:SHORT]}{paint.end} {visible(done.ref)}: {would}{told[done.outcome]}"

@@ -144,8 +144,8 @@ class ContextDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.context.d
 
 
 class MergeConflictOut(msgspec.Struct):
-    """``kind``: annotated (one side removed what the other annotated anew) or molecule (one side removed what the other built
-    ``molecules`` on). A side is null where it removed the atom, ``base`` where the atom was not there before.
+    """``kind``: annotated (one side removed what the other annotated anew), molecule (one side removed what the other built
+    ``molecules`` on) or decided (it was in conflict before, and the sides decided differently). A side is null where it removed the atom, ``base`` where the atom was not there before.
     """
 
     digest: str

@@ -9,6 +9,8 @@ ours and theirs                         result
 the same                                that
 one as in the base                      the other: additions of both sides stay, a removal removes what the other left alone
 one removed, other annotated it anew    a conflict
+one removed, other kept it, both        a conflict
+having had to choose before
 both annotated it, differently          field by field: a change of one side stands; see below where both changed one field
 ======================================  ====================================================================================
 
@@ -21,7 +23,8 @@ Molecules are a set: what either side added stays, what either removed goes, and
 molecule that is new on one side and would break on a removal of the other is a conflict on that atom.
 
 Several nearest bases (merges that crossed) are first merged with each other, by these rules, into one base that nobody sees; a
-conflict there leaves the atom in. That is done CROSSINGS_MAX levels deep; below, the deepest base stands alone. Lines with nothing in
+conflict there leaves the atom in. Both sides stand on what was in conflict, so both have chosen: where they chose differently, neither
+is what "the other left alone", and it is a conflict again. That is done CROSSINGS_MAX levels deep; below, the deepest base stands alone. Lines with nothing in
 common merge over nothing: both sides' additions.
 
 The result is a delta over ours that has merged theirs, not committed. Merging the other way round expands to the same.
@@ -29,7 +32,7 @@ The result is a delta over ours that has merged theirs, not committed. Merging t
 
 from __future__ import annotations
 
-__all__ = ["CROSSINGS_MAX", "Conflict", "Merge", "Settled", "Side", "merge"]
+__all__ = ["CROSSINGS_MAX", "Conflict", "Merge", "Overlay", "Settled", "Side", "merge"]
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -41,7 +44,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.context.ancestry import common_bases
 from periplus.context.compress import Standing, molecule_changes, sorted_context
-from periplus.context.diff import Between, between, changed_fields
+from periplus.context.diff import Between, Change, between, changed_fields
 from periplus.context.history import Said, removal_of, said
 from periplus.context.lookup import find, molecule_table
 from periplus.context.model import (
@@ -66,6 +69,7 @@ _HELD_MAX: Final = (
 _HELD_ATOMS_MAX: Final = 64
 
 Choice: TypeAlias = Literal["ours", "theirs"]
+Kind: TypeAlias = Literal["annotated", "decided", "molecule"]
 _Favour: TypeAlias = Literal["ours", "theirs", "kept"] | None
 _T = TypeVar("_T", int, tuple[int, str])
 _PRESENT: Final = Atom("")
@@ -79,10 +83,13 @@ class Side(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """An atom that one side removed and the other ``annotated`` anew, or built a ``molecule`` on (``molecules``: their digests)."""
+    """An atom that one side removed and the other ``annotated`` anew, or built a ``molecule`` on (``molecules``: their digests).
+
+    ``decided``: it was in conflict before, and the sides decided differently.
+    """
 
     digest: bytes
-    kind: Literal["annotated", "molecule"]
+    kind: Kind
     base: Atom | None
     ours: Side
     theirs: Side
@@ -116,7 +123,7 @@ class Merge(NamedTuple):
 
 
 def merge(
-    store: Store,
+    store: Store | Overlay,
     ours: bytes,
     theirs: bytes,
     *,
@@ -136,7 +143,8 @@ def merge(
     if bases == (ours,) and fast_forward:
         return Merge("fast-forward", bases, theirs)
     chosen = dict(choose or {})
-    result = _merged(_Overlay(store), ours, theirs, bases, chosen, favour, CROSSINGS_MAX)
+    overlay = store if isinstance(store, Overlay) else Overlay(store)
+    result = _merged(overlay, ours, theirs, bases, chosen, favour, CROSSINGS_MAX)
     open_to_choice = (
         {each.digest for each in result.conflicts} | {each.digest for each in result.settled} | result.resolved
     )
@@ -171,8 +179,10 @@ class _Result(NamedTuple):
     resolved: frozenset[bytes]
 
 
-class _Overlay:
-    """A store with contexts above it that are not committed: the bases that crossing merges are merged over."""
+class Overlay:
+    """A store with contexts above it that are not committed: the bases that crossing merges are merged over, and what a merge would
+    come to, for who merges on from there before anything is written.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -180,10 +190,11 @@ class _Overlay:
         self._contexts: dict[bytes, Context] = {}
         self._held: dict[bytes, tuple[ContextHeader, Context]] = {}
 
-    def add(self, context: Context) -> bytes:
+    def add(self, context: Context, domain: bytes = b"periplus crossing\x00") -> bytes:
+        """Have ``context`` here; gives a digest by which it is known here alone. One for the same parents replaces that of its ``domain``."""
         assert context.base is not None
         parents = (context.base, *context.merged)
-        digest = sha256(b"periplus crossing\x00" + b"".join(parents)).digest()
+        digest = sha256(domain + b"".join(parents)).digest()
         had = self.find(context.base, [*map(atom_digest, context.atoms), *context.removed])
         live = self.header(context.base).live - sum(each in had for each in context.removed)
         live += sum(atom_digest(atom) not in had for atom in context.atoms)
@@ -237,11 +248,12 @@ class _Overlay:
         return table
 
 
-def _one_base(store: _Overlay, bases: tuple[bytes, ...], levels: int) -> bytes | None:
-    """One base in the place of several; None for none."""
+def _one_base(store: Overlay, bases: tuple[bytes, ...], levels: int) -> tuple[bytes | None, frozenset[bytes]]:
+    """One base in the place of several, None for none; and the atoms about which these are in conflict."""
     if not bases:
-        return None
+        return None, frozenset()
     base = bases[0]
+    disputed: frozenset[bytes] = frozenset()
     if levels > 0:
         for other in bases[1:]:
             below = common_bases(store, base, other)
@@ -250,18 +262,29 @@ def _one_base(store: _Overlay, bases: tuple[bytes, ...], levels: int) -> bytes |
                 base=base, atoms=result.atoms, molecules=result.molecules, removed=result.removed, merged=(other,)
             )
             base = store.add(delta)
-    return base
+            disputed |= result.resolved
+    return base, disputed
 
 
 class _Merging:
-    """One three-way merge at work: ``after`` is what each atom that differs from the base comes to, None where it goes."""
+    """One three-way merge at work: ``after`` is what each atom that differs from the base comes to, None where it goes.
+
+    Of ``disputed`` atoms the base says nothing: what it has of them is what neither side has chosen.
+    """
 
     def __init__(
-        self, store: _Overlay, left: Between, right: Between, choices: Mapping[bytes, Choice], favour: _Favour
+        self,
+        store: Overlay,
+        left: Between,
+        right: Between,
+        disputed: frozenset[bytes],
+        choices: Mapping[bytes, Choice],
+        favour: _Favour,
     ) -> None:
         self._store = store
         self._left = left
         self._right = right
+        self._disputed = disputed
         self._choices = choices
         self._favour = favour
         self.after: dict[bytes, Atom | None] = {}
@@ -273,11 +296,11 @@ class _Merging:
         left, right = self._left.atoms, self._right.atoms
         for identity, change in left.items():
             if identity not in right:
-                self.after[identity] = _atom(change.after)
+                self._one_sided(identity, change)
         for identity, change in right.items():
             other = left.get(identity)
             if other is None:
-                self.after[identity] = _atom(change.after)
+                self._one_sided(identity, change)
                 continue
             ours, theirs = _atom(other.after), _atom(change.after)
             if ours == theirs:
@@ -287,7 +310,14 @@ class _Merging:
             else:
                 self._settle(identity, _atom(change.before), ours, theirs)
 
-    def _contested(self, identity: bytes, kind: Literal["annotated", "molecule"], molecules: tuple[bytes, ...]) -> None:
+    def _one_sided(self, identity: bytes, change: Change) -> None:
+        """The other side is as the base."""
+        if identity in self._disputed and (change.before is None) != (change.after is None):
+            self._contested(identity, "decided", ())
+        else:
+            self.after[identity] = _atom(change.after)
+
+    def _contested(self, identity: bytes, kind: Kind, molecules: tuple[bytes, ...]) -> None:
         mine, other = self._has(self._left, identity), self._has(self._right, identity)
         choice = self._choices.get(identity, self._favour)
         if choice == "kept" or choice is None:
@@ -428,7 +458,7 @@ class _Line(NamedTuple):
 
 
 def _merged(
-    store: _Overlay,
+    store: Overlay,
     ours: bytes,
     theirs: bytes,
     bases: tuple[bytes, ...],
@@ -436,8 +466,8 @@ def _merged(
     favour: _Favour,
     levels: int,
 ) -> _Result:
-    base = _one_base(store, bases, levels)
-    merging = _Merging(store, between(store, base, ours), between(store, base, theirs), choices, favour)
+    base, disputed = _one_base(store, bases, levels)
+    merging = _Merging(store, between(store, base, ours), between(store, base, theirs), disputed, choices, favour)
     merging.atoms()
     return merging.delta()
 

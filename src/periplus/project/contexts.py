@@ -29,14 +29,13 @@ from periplus.project.context_sources import is_outdated
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.context.filters import Filters
-    from periplus.context.merge import Choice, Conflict, Merge, Settled
+    from periplus.context.merge import Choice, Conflict, Settled
     from periplus.context.model import Expansion
     from periplus.context.select import Selection
     from periplus.project.context_lines import GivenAtom
     from periplus.project.project import Project
 
 DEFAULT_REF: Final = "main"
-PREFIX_DIGITS_MIN: Final = 4
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 _COMMIT_TRIES: Final = 16
 _BACK: Final = re.compile(r"(.+)~(\d{1,9})\Z", re.DOTALL)
@@ -315,38 +314,15 @@ class ProjectContexts:
         if other and len(standing) > 1:
             raise self.table.apart(ref, standing)
         message = message or (f"merge of {other}" if other else f"merge of what clones did to {ref}")
-        head, outcome = standing[0], "already"
-        settled: list[Settled] = []
-        for each in theirs:
-            done = self._merge_one(head, each, choose or {}, favour, message)
-            settled += done.settled
-            if done.outcome == "conflicts" or dry_run:
-                return Merged(done.outcome, standing[0], ref, standing[0], theirs, done.conflicts, tuple(settled))
-            if done.outcome != "already":
-                outcome = done.outcome if outcome == "already" else "merged"
-            head = self.library.commit(done.context) if done.context is not None else done.head or head
-        if outcome != "already" or len(standing) > 1:
-            self.table.move(ref, standing[0], head, standing=standing, why=message)
-        return Merged(outcome, head, ref, standing[0], theirs, (), tuple(settled))
+        from periplus.project.context_merging import merge_in
 
-    def _merge_one(
-        self, ours: bytes, theirs: bytes, choose: Mapping[str, Choice], favour: Choice | None, message: str
-    ) -> Merge:
-        from periplus.context.merge import merge
-
-        said = self.metadata(message)
-        found = merge(self.library, ours, theirs, favour=favour, metadata=said)
-        if not choose:
-            return found
-        open_to_choice = [each.digest for each in found.conflicts] + [each.digest for each in found.settled]
-        chosen: dict[bytes, Choice] = {}
-        for prefix, choice in choose.items():
-            meant = [digest for digest in open_to_choice if digest.hex().startswith(prefix.lower())]
-            if len(meant) != 1 or len(prefix) < PREFIX_DIGITS_MIN:
-                raise UsageError(f"{prefix[:80]!r} names {len(meant)} of the atoms on which there is something to choose",
-                                 safe="Nothing was changed.", mend="Type the beginning of one of their digests.")  # fmt: skip
-            chosen[meant[0]] = choice
-        return merge(self.library, ours, theirs, choose=chosen, favour=favour, metadata=said)
+        done = merge_in(self.library, standing[0], theirs, choose or {}, favour, self.metadata(message))
+        head = standing[0]
+        if not done.conflicts and not dry_run:
+            head = done.commit(self.library)
+            if done.outcome != "already" or len(standing) > 1:
+                self.table.move(ref, standing[0], head, standing=standing, why=message)
+        return Merged(done.outcome, head, ref, standing[0], theirs, done.conflicts, done.settled)
 
     def _delta(
         self, base: bytes | None, given: Sequence[GivenAtom], molecules: Sequence[Molecule], removed: Sequence[str],

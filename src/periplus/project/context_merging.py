@@ -1,0 +1,115 @@
+"""Merging one context or several into another, one after the other, without writing anything before all of it is known to go.
+
+The places at which clones left a ref are merged in turn, each into what came of those before. What a person chose, by the beginning
+of an atom's digest, is about all of these merges: the atom may be open to choice in any of them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Planned", "merge_in"]
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import UsageError
+from periplus.base.tuples import NamedTuple
+from periplus.context.merge import Overlay, merge
+
+if TYPE_CHECKING:
+    from periplus.base.canonical import JSONValue
+    from periplus.context.merge import Choice, Conflict, Settled
+    from periplus.context.model import Context
+    from periplus.context.store import Store
+
+PREFIX_DIGITS_MIN: Final = 4
+_PLANNED: Final = b"periplus planned\x00"
+
+
+class Planned(NamedTuple):
+    """What merging would come to. ``head`` is where ours would stand: a context that is there, or that of the last of ``contexts``,
+    which stand on each other by the digests that are given with them. With ``conflicts`` it is not whole.
+    """
+
+    outcome: str
+    head: bytes
+    contexts: tuple[tuple[bytes, Context], ...]
+    conflicts: tuple[Conflict, ...]
+    settled: tuple[Settled, ...]
+
+    def commit(self, store: Store) -> bytes:
+        """Commit what is planned; gives where ours stands then."""
+        import msgspec
+
+        known: dict[bytes | None, bytes] = {}
+        for planned, context in self.contexts:
+            known[planned] = store.commit(msgspec.structs.replace(context, base=known.get(context.base, context.base)))
+        return known.get(self.head, self.head)
+
+
+def merge_in(
+    store: Store,
+    ours: bytes,
+    theirs: Sequence[bytes],
+    choose: Mapping[str, Choice],
+    favour: Choice | None,
+    metadata: dict[str, JSONValue],
+) -> Planned:
+    """Plan merging ``theirs`` into ``ours``; it ends with the first that has conflicts left.
+
+    Raises UsageError for a beginning in ``choose`` that names no atom on which there is something to choose, or several.
+    """
+    overlay = Overlay(store)
+    choices = _Choices(choose)
+    head, outcome = ours, "already"
+    contexts: list[tuple[bytes, Context]] = []
+    settled: list[Settled] = []
+    for number, each in enumerate(theirs, 1):
+        chosen = choices.of(overlay, head, each) if choose else {}
+        if number == len(theirs):
+            choices.check()
+        done = merge(overlay, head, each, choose=chosen, favour=favour, metadata=metadata)
+        settled += done.settled
+        if done.conflicts:
+            return Planned(done.outcome, ours, (), done.conflicts, tuple(settled))
+        if done.outcome != "already":
+            outcome = done.outcome if outcome == "already" else "merged"
+        if done.context is not None:
+            head = overlay.add(done.context, _PLANNED)
+            contexts.append((head, done.context))
+        else:
+            head = done.head or head
+    return Planned(outcome, head, tuple(contexts), (), tuple(settled))
+
+
+class _Choices:
+    """Whose stands, by the beginnings of digests, and which atoms these have named so far."""
+
+    def __init__(self, choose: Mapping[str, Choice]) -> None:
+        self._choose = choose
+        self._named: dict[str, set[bytes]] = {prefix: set() for prefix in choose}
+
+    def of(self, store: Overlay, ours: bytes, theirs: bytes) -> dict[bytes, Choice]:
+        """What of it is about merging ``theirs`` into ``ours``. Raises UsageError."""
+        found = merge(store, ours, theirs)
+        open_to_choice = {each.digest for each in found.conflicts} | {each.digest for each in found.settled}
+        chosen: dict[bytes, Choice] = {}
+        for prefix, choice in self._choose.items():
+            meant = {digest for digest in open_to_choice if digest.hex().startswith(prefix.lower())}
+            self._named[prefix] |= meant
+            if len(self._named[prefix]) > 1 or len(prefix) < PREFIX_DIGITS_MIN:
+                raise self._wrong(prefix)
+            chosen |= dict.fromkeys(meant, choice)
+        return chosen
+
+    def check(self) -> None:
+        """That each has named an atom, once all merges were looked at. Raises UsageError."""
+        for prefix, named in self._named.items():
+            if not named:
+                raise self._wrong(prefix)
+
+    def _wrong(self, prefix: str) -> UsageError:
+        return UsageError(
+            f"{prefix[:80]!r} names {len(self._named[prefix])} of the atoms on which there is something to choose",
+            safe="Nothing was changed.",
+            mend="Type the beginning of one of their digests.",
+        )
