@@ -460,6 +460,19 @@ def test_the_doctor_names_what_a_ref_lacks_and_repair_restores_it(tmp_path):
         assert len(contents(project)) == 12
 
 
+def test_where_records_are_missing_nobody_is_told_to_make_a_context(tmp_path):
+    with made(tmp_path / "a") as project:
+        commit(project, "one")
+        lineage = project.journal.lineage
+    store = tmp_path / "a" / ".periplus"
+    (store / "journal" / lineage / "000000000001.jsonl").unlink()
+    for path in store.glob("index.sqlite*"):
+        path.unlink()
+    with opened(tmp_path / "a") as project, pytest.raises(NotFoundError, match="every segment is missing") as caught:
+        project.contexts.resolve("main")
+    assert "doctor" in caught.value.mend
+
+
 def test_the_doctor_finds_a_context_that_lies(tmp_path):
     with made(tmp_path) as project:
         root = commit(project, "one")

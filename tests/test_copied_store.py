@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
-from periplus.base.errors import NotFoundError
+from periplus.base.errors import DamageError, NotFoundError
 from periplus.base.files import Files
 from periplus.journal import create_store
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.keys import sign
+from periplus.journal.repair import repair
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 
@@ -184,6 +185,36 @@ def test_init_in_a_copy_begins_the_lineage_too(tmp_path, original):
     assert create_store(root, Files(), SystemClock()).lineage == created.lineage
     with open_journal(root) as journal:
         assert journal.mutate(put(0, "changed"), WRITER).lineage == created.lineage
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["not begun", "begun by init"])
+def test_a_copy_whose_records_did_not_come_along_is_damaged_as_its_original_would_be(tmp_path, original, is_begun):
+    root = copy(original, tmp_path / "copy")
+    old = lineage_of(root)
+    for path in Path(root, "journal", old).glob("*.jsonl"):
+        path.unlink()
+    if is_begun:
+        create_store(root, Files(), SystemClock())
+    before = Path(root, "journal/lineage.json").read_bytes()
+    with open_journal(root) as journal:
+        assert "every segment is missing, records 1 to 5" in str(journal.damage)
+        assert [entity.value["text"] for entity in journal.entities()] == [f"text {number}" for number in range(5)]
+        with pytest.raises(DamageError, match="every segment is missing"):
+            journal.mutate(put(0, "over it"), WRITER)
+        assert Path(root, "journal/lineage.json").read_bytes() == before
+        assert [one.what for one in examine(journal).problems if one.severity == "error"] == [
+            "every segment is missing"
+        ]
+    with open_journal(root) as journal:  # and nothing is forgotten by looking
+        repair(journal, WRITER)
+        assert journal.damage is not None
+        repair(journal, WRITER, sources=[original])
+    with open_journal(root) as journal:
+        assert not [one for one in examine(journal).problems if one.severity != "note"]
+        journal.mutate(put(0, "changed in the copy"), WRITER)
+        assert [entity.value["text"] for entity in journal.entities()][1:] == [
+            f"text {number}" for number in range(1, 5)
+        ]
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])

@@ -38,7 +38,7 @@ from periplus.journal.index_file import NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.layout import PARKED_FOLDER
-from periplus.journal.lineage import START, Chunk, read_durable
+from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.record import LINE_BYTES_MAX
@@ -220,6 +220,7 @@ def _check_lineage(
     mark = read_durable(journal.layout.durable)
     is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
     durable_seq = max(mark.seq if mark is not None and is_marked else 0, seen_size(journal.layout, lineage))
+    durable_seq = max(durable_seq, left_behind_seq(journal.layout.durable, reader) if not is_marked else 0)
     is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
     segments = reader.segments()
     if not segments and durable_seq:
@@ -359,7 +360,8 @@ def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
     mark = read_durable(journal.layout.durable)
     if mark is not None and mark.lineage == journal.copied_from and mark.lineage not in found.gaps:
         last = found.ends.get(mark.lineage, 1) - 1
-        if last < mark.seq:
+        is_told = last == 0 and mark.lineage in journal.lineages()  # every segment of it is missing
+        if last < mark.seq and not is_told:
             yield Problem("warning", f"this copy ends with record {last:,} of {mark.lineage}, what it was copied from had {mark.seq:,}: not all came along",
                           journal.layout.lineage_folder(mark.lineage), -1, last + 1, _COPY)  # fmt: skip
 

@@ -20,6 +20,7 @@ __all__ = [
     "damage_of",
     "encode_durable",
     "is_unreadable",
+    "left_behind_seq",
     "read_durable",
     "write_durable",
 ]
@@ -113,6 +114,17 @@ def read_durable(path: str) -> DurableMark | None:
         return msgspec.json.decode(line, type=DurableMark)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def left_behind_seq(path: str, reader: LineageReader) -> int:
+    """How many records ``reader``'s lineage had where this store was copied from, as the mark at ``path`` says, if none of them is here.
+
+    0 where some are: the mark speaks of another file then, and who copied a store while it was written has the last ones there.
+    """
+    if reader.segments():
+        return 0
+    mark = read_durable(path)
+    return mark.seq if mark is not None and mark.lineage == reader.lineage else 0
 
 
 def encode_durable(lineage: str, end: Position, leaf: bytes) -> bytes:

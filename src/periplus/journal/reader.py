@@ -32,7 +32,7 @@ from periplus.journal.connection import WrongThreadError
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
-from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, read_durable
+from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
 from periplus.journal.overlay import Added, Overlay
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
@@ -480,8 +480,14 @@ class JournalReader:
             return False
         from periplus.journal.stated import sound_end
 
-        marked = {self.lineage: self._marked_seq()}
-        found = (sound_end(self.layout, self.reader(lineage), marked.get(lineage)) for lineage in self.lineages())
+        found = (
+            sound_end(
+                self.layout,
+                self.reader(lineage),
+                self._marked_seq() if lineage == self.lineage else self._left_seq(lineage) or None,
+            )
+            for lineage in self._to_read(is_listed=False)
+        )
         return None not in found
 
     def _put_back(self) -> DamageError | None:
@@ -599,7 +605,7 @@ class JournalReader:
     def _to_read(self, *, is_listed: bool) -> list[str]:
         """Each lineage that is there or was, ours in any case; ``is_listed``: who asks has looked at the folder just now."""
         listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
-        return sorted({*listed, *self._seen, self.lineage} - {""})
+        return sorted({*listed, *self._seen, self.lineage, self.copied_from} - {""})
 
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
         """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
@@ -639,9 +645,10 @@ class JournalReader:
             reader = self.reader(lineage)
             if not salvage and reader.is_unchanged(self._sizes.get(lineage)):
                 continue
-            durable_seq = 0
             if lineage == self.lineage:  # before the records that it speaks of
                 durable_seq = (by_map and self._mapped_seq()) or self._marked_seq()
+            else:
+                durable_seq = self._left_seq(lineage)
             for chunk in reader.read_from(self._seen.get(lineage, START), durable_seq, salvage=salvage):
                 seen = self.end(lineage)
                 is_continued &= not seen.segment < chunk.segment < seen.next_seq
@@ -665,6 +672,11 @@ class JournalReader:
         if mark is not None and mark.lineage == self.lineage:
             self.durable_seq = max(self.durable_seq, mark.seq)
         return self.durable_seq
+
+    def _left_seq(self, lineage: str) -> int:
+        """Of a lineage that was written here before this store was copied, what the mark that came along says; else 0."""
+        is_left = lineage == self.copied_from or (self._own is not None and self._own.wrote(lineage))
+        return left_behind_seq(self.layout.durable, self.reader(lineage)) if is_left else 0
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         try:

@@ -133,6 +133,13 @@ class ProjectContexts:
             return False  # not here, or damaged: the doctor tells of it
 
     def _unknown(self, reference: str) -> NotFoundError:
+        damage = self._project.journal.damage
+        if damage is not None:
+            return NotFoundError(
+                f"no context is called {reference[:100]!r} in what can be read: {damage}",
+                safe="What is there stays as it is.",
+                mend="Records are missing, and what is asked for may be in them: run `periplus doctor`.",
+            )
         if reference == DEFAULT_REF and not self.table.all():
             return NotFoundError(
                 "there are no contexts yet", mend="Make one: periplus context commit --from memory, or FILE.jsonl"
