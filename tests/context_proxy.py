@@ -1,7 +1,7 @@
 """A network between a client and a context server that a test can cut and heal.
 
 It forwards TCP or a Unix socket byte by byte as they are, counts what went each way, and ends every connection once so many bytes
-have gone (``cut_after``), until ``heal``.
+have gone (``cut_after``), until ``heal``. ``garbling`` are bytes that come damaged to the client, and what they come as.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Proxy:
         self.to_server = 0
         self.to_client = 0
         self.cuts = 0
+        self.garbling: tuple[bytes, bytes] | None = None
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._start(self._accept)
 
@@ -43,7 +44,7 @@ class Proxy:
 
     def heal(self) -> None:
         with self._lock:
-            self._left, self._is_down = None, False
+            self._left, self._is_down, self.garbling = None, False, None
 
     def reset_counts(self) -> None:
         with self._lock:
@@ -108,6 +109,7 @@ class Proxy:
                     if self._left is not None:
                         data = data[: self._left]
                         self._left -= len(data)
+                    garbling = None if is_to_server else self.garbling
                     is_cut = self._left == 0 and not self._is_down
                     ending = set(self._open) if is_cut else set()
                     if is_cut:
@@ -118,7 +120,7 @@ class Proxy:
                         self.to_server += len(data)
                     else:
                         self.to_client += len(data)
-                target.sendall(data)
+                target.sendall(data.replace(*garbling) if garbling is not None else data)
                 for opened in ending:  # and none that was opened since
                     with contextlib.suppress(OSError):
                         opened.shutdown(socket.SHUT_WR)

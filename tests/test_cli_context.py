@@ -12,6 +12,8 @@ import sys
 import pytest
 
 from cli_support import SECRET, Shell, decoded
+from context_proxy import Proxy
+from periplus.context.address import parse_address
 from periplus.context.model import Atom, Context
 from periplus.journal import Writer
 from periplus.project import Project
@@ -249,4 +251,66 @@ def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp
         other("context", "clone", address, "--token-file", tmp_path / "token")
         other("context", "commit", "-", stdin=lines("two"))
         other("context", "push", address, "--token-file", tmp_path / "token", code=5)
+        told = other.fails(
+            "context", "pull", address, "--token-file", tmp_path / "wrong", code=5, wrong="token is missing"
+        )
+        assert "--token-file" in told.err
     assert len(shell.json("context", "log").contexts) == 1
+
+
+def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_command(shell, tmp_path):
+    (tmp_path / "token").write_text("a token of some length\n")
+    (tmp_path / "token").chmod(0o600)
+    token = ("--token-file", tmp_path / "token")
+    shell("context", "commit", "-", stdin=lines("one"))
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    with (
+        serving(shell, "--tcp", "127.0.0.1:0", "--token-file", tmp_path / "token") as (_, address),
+        Proxy(parse_address(address)) as proxy,
+    ):
+        place = str(proxy.address)
+        for garbling, words in (
+            ((b"encoding", b"encodinf"), ("clone", place)),  # of WELCOME
+            ((b"PERIPLUS/2", b"PERIPLUS/3"), ("clone", place)),
+        ):
+            proxy.garbling = garbling
+            told = other.fails("context", *words, *token, code=3, wrong="cannot be understood")
+            assert "repeat the command" in told.err
+            assert not (other.folder / ".periplus").exists()
+        proxy.heal()
+        other("context", "clone", place, *token)
+        shell("context", "commit", "-", stdin=lines("two"))
+        before = other.json("context", "refs").refs[0].context
+        proxy.garbling = (b"digests", b"digeqts")
+        told = other.fails("context", "pull", place, *token, code=3, wrong="digeqts")
+        assert "No ref was moved" in told.err
+        assert "--help" not in told.err
+        assert other.json("context", "refs").refs[0].context == before
+        other("context", "commit", "-", "--ref", "mine", stdin=lines("three"))
+        other.fails("context", "push", place, "mine", *token, code=3, wrong="cannot be understood")
+        proxy.heal()
+        assert other.json("context", "pull", place, *token).outcome == "moved"
+        other("context", "push", place, "mine", *token)
+        other.fails(
+            "context", "push", place, "a/../b", *token, code=1, wrong="a/../b"
+        )  # what was typed stays a mistake
+
+
+def test_what_was_redacted_at_the_server_is_not_brought_back_and_that_is_told(shell, tmp_path):
+    shell("context", "commit", "-", stdin=lines("one", "the word is albatross-in-the-rigging"))
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    with serving(shell) as (_, address):
+        other("context", "clone", address)
+        word = "albatross-in-the-rigging"
+        shell("redact", "--secret-file", "-", "--reason", "told by mistake", stdin=word)
+        other("context", "commit", "-", stdin=lines("two"))
+        for force in ((), ("--force",)):
+            told = other.fails(
+                "context", "push", address, *force, code=5, wrong="does not stand" if not force else "redacted there"
+            )
+        assert "No ref was moved there." in told.err
+        assert "periplus redact" in told.err
+        told = other.fails("context", "push", shell.folder, "--force", code=5, wrong="redacted here")
+        assert shell.json("context", "refs").refs[0].live == 1

@@ -16,6 +16,7 @@
         ├── ClaimedError          somebody else works on that now
         ├── ConfinementError      a path that leads out of a confined folder, or may
         ├── ConflictError         the entity is no longer what the caller had read
+        ├── RedactedError         what was taken out on purpose would come back
         ├── ForkError             two writers wrote different records under one lineage's seqs
         └── SecretFoundError      a secret in what was to be stored
 
@@ -39,6 +40,7 @@ __all__ = [
     "NotFoundError",
     "OutcomeUnknownError",
     "PeriplusError",
+    "RedactedError",
     "RefusedError",
     "SecretFoundError",
     "UsageError",
@@ -190,6 +192,10 @@ class ForkError(RefusedError):
 
     code = "fork"
     differs_at = 0
+
+
+class RedactedError(RefusedError):
+    code = "redacted"
 
 
 class SecretFoundError(RefusedError):

@@ -25,7 +25,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.context_schemas import ContextCloneOut
     from periplus.project import Project
-    from periplus.project.context_exchange import clone_contexts
+    from periplus.project.context_exchange import clone_contexts, understood
 
     folder = os.path.join(face.cwd, plain(arguments.folder, "FOLDER"))
     if not os.path.isdir(folder):
@@ -33,7 +33,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             f"{arguments.folder[:200]} is not a folder", safe="Nothing was changed.", mend="Make it first."
         )
     with other_store(face, arguments) as other:
-        other.peer.refs()  # whoever cannot be reached leaves no store behind
+        with understood(other):
+            other.peer.refs()  # whoever cannot be reached leaves no store behind
         made = Project.init(folder, store=face.store)
         with Project(made.root, face.writer(), progress=face.progress("rebuilding the index")) as project:
             done = clone_contexts(project.contexts, other, tell=told_progress(face, "cloning"))

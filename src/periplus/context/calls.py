@@ -19,6 +19,7 @@ __all__ = [
     "change_ref",
     "chunks",
     "context",
+    "ended",
     "expand",
     "fetch",
     "lacking",
@@ -38,6 +39,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.context import record
+from periplus.context.address import Address, connection_failure
 from periplus.context.exchange import Listed
 from periplus.context.model import (
     BrokenMolecule,
@@ -95,6 +97,7 @@ LEVELS_MAX: Final = 3  # an index, its pages, their contents
 LIMITS: Final = Limits(
     frame_bytes=9 << 18, request_rate=1_000_000
 )  # a chunk of the default limits fits, with its proof; the server sets the pace
+_SILENT: Final = frozenset({"handshake_timeout", "idle_timeout"})
 BURST_SHARE: Final = 4  # a quarter of a second's requests are made at once, then they keep the pace
 _UPLOAD_BYTES: Final = (
     256 << 10
@@ -174,6 +177,17 @@ class Link:
         """The next event of ``stream``, None where none has come yet."""
         inbox = self._inboxes.get(stream)
         return inbox.popleft() if inbox else None
+
+
+def ended(address: Address, closed: Closed) -> PeriplusError:
+    """What to tell of a connection that is over."""
+    if not closed.code or (closed.code == "protocol" and closed.by_peer):
+        return connection_failure(address, None, "go on with")
+    if closed.by_peer:
+        return error_of(closed.code)
+    if closed.code in _SILENT:
+        return connection_failure(address, OSError(closed.detail), "go on with")
+    return FormatError(f"{address}: {closed.detail}")
 
 
 def _opened(link: Link, body: Request | None) -> Call[T, int]:

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final, Self, TypeVar
 
-from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.errors import PeriplusError
 from periplus.context import calls
 from periplus.context.address import (
     Address,
@@ -34,7 +34,7 @@ from periplus.context.calls import Call, Link, Pause, Wait
 from periplus.context.filters import Query, QueryResult
 from periplus.context.model import DEFAULT_LIMITS, Chunk, ChunkLimits, Context, ContextHeader, Expansion, StreamEnd
 from periplus.context.store import ANY, Expected
-from periplus.context.wire import ClientMachine, Closed, Limits, error_of
+from periplus.context.wire import ClientMachine, Closed, Limits
 from periplus.context.wire.payloads import QueryRequest, RefUpdate, StreamRequest, entries_of, filter_of
 
 T = TypeVar("T")
@@ -237,9 +237,7 @@ class ContextClient:
         closed = self._link.closed
         if closed is None:
             return
-        if closed.code in {"", "protocol"} and (closed.by_peer or not closed.code):
-            raise connection_failure(self._address, None, "go on with")
-        raise error_of(closed.code) if closed.by_peer else FormatError(f"{self._address}: {closed.detail}")
+        raise calls.ended(self._address, closed)
 
     async def _next(self, stream: int) -> Any:
         came = self._came.setdefault(stream, asyncio.Event())

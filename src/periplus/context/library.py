@@ -77,7 +77,7 @@ class ObjectShelf(ObjectSource, Protocol):
     """Objects of which those put last may be lost at a power cut until ``settle`` has returned."""
 
     def take(self, data: bytes) -> bytes:
-        """As ``put``, of what another store sent. Raises RefusedError for what was redacted here."""
+        """As ``put``, of what another store sent. Raises RedactedError for what was redacted here."""
         ...
 
     def settle(self) -> None:

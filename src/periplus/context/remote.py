@@ -18,9 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from periplus.base.errors import FormatError, NotFoundError, UsageError
+from periplus.base.errors import NotFoundError, UsageError
 from periplus.context import calls, record
-from periplus.context.address import Address, Trust, connect, connection_failure
+from periplus.context.address import Address, Trust, connect
 from periplus.context.calls import Call, Link, Pause, Wait
 from periplus.context.entry import Below, check_entry
 from periplus.context.exchange import Listed
@@ -39,7 +39,7 @@ from periplus.context.model import (
 from periplus.context.record import RecordView
 from periplus.context.refs import check_ref_name
 from periplus.context.store import ANY, ChunkStream, Expected
-from periplus.context.wire import ClientMachine, Closed, Limits, error_of
+from periplus.context.wire import ClientMachine, Closed, Limits
 from periplus.context.wire.payloads import (
     Proof,
     Prove,
@@ -171,10 +171,7 @@ class _Wire:
         if closed is None:
             return
         self.close()  # nothing goes over it any more; what came before stays to be read
-        if closed.code in {"", "protocol"} and closed.by_peer:
-            raise connection_failure(self.address, None, "go on with")
-        error = error_of(closed.code) if closed.by_peer else FormatError(f"{self.address}: {closed.detail}")
-        raise error
+        raise calls.ended(self.address, closed)
 
 
 class RemoteStore:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from periplus.base import hashing
-from periplus.base.errors import NotFoundError, RefusedError, environment_failure
+from periplus.base.errors import NotFoundError, RedactedError, environment_failure
 from periplus.base.files import Files
 from periplus.objects.store import ObjectStore
 
@@ -56,10 +56,10 @@ class FolderObjects:
         return digest
 
     def take(self, data: bytes) -> bytes:
-        """As ``put``, of what another store sent. Raises RefusedError for what was redacted here."""
+        """As ``put``, of what another store sent. Raises RedactedError for what was redacted here."""
         digest = hashing.sha256(data).digest()
         if not self.store.has(digest) and self._is_redacted(digest):
-            raise RefusedError(
+            raise RedactedError(
                 f"object {digest.hex()[:16]} would bring back what was redacted here", safe="No ref was moved.",
                 mend="Redact it where it comes from, too.",
             )  # fmt: skip

@@ -9,14 +9,31 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["Cloned", "Other", "Pulled", "Pushed", "clone_contexts", "open_other", "pull_context", "push_context"]
+__all__ = [
+    "Cloned",
+    "Other",
+    "Pulled",
+    "Pushed",
+    "clone_contexts",
+    "open_other",
+    "pull_context",
+    "push_context",
+    "understood",
+]
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from periplus.base.errors import ConflictError, NotAStoreError, NotFoundError, UsageError
+from periplus.base.errors import (
+    ConflictError,
+    EnvironmentFailure,
+    FormatError,
+    NotAStoreError,
+    NotFoundError,
+    UsageError,
+)
 from periplus.base.tuples import NamedTuple
 from periplus.context.address import Trust, parse_address
 from periplus.context.depot import LocalPeer
@@ -109,13 +126,30 @@ def _project_in(path: str, where: str, writer: Writer) -> Project:
     return Project(root, writer)
 
 
+@contextmanager
+def understood(other: Other) -> Iterator[None]:
+    """Within it, bytes from the other side of a wire that are not what they should be are no mistake of whoever typed the command."""
+    try:
+        yield
+    except FormatError as error:
+        if isinstance(other.peer, LocalPeer):
+            raise
+        raise EnvironmentFailure(
+            f"what came from {other.place} cannot be understood: {str(error).removeprefix(f'{other.place}: ')}",
+            safe="No ref was moved; what came whole is kept, and was checked.",
+            mend="Bytes may have been damaged under way: repeat the command, it goes on where it stopped. If it stays so, look whether "
+            "a context server listens there.",
+        ) from error
+
+
 def push_context(
     contexts: ProjectContexts, other: Other, reference: str, name: str, *, force: bool = False, tell: Tell | None = None
 ) -> Pushed:
     """Let the other store have a context, and its ref ``name`` stand there. Raises ConflictError where that is not forward."""
     check_ref_name(name)
     head = contexts.resolve(reference)
-    previous = other.peer.refs().get(name)
+    with understood(other):
+        previous = other.peer.refs().get(name)
     library = contexts.library
     if (
         previous is not None
@@ -129,28 +163,32 @@ def push_context(
             mend=f"Fetch it with `periplus context pull {other.place} {name}` and merge it, or insist with --force.",
         )
     mine = LocalPeer(library)
-    sent = transfer(mine, other.peer, head, on_progress=tell)
-    if previous != head:
-        other.store.set_ref(name, head, expected=previous, force=force)
+    with understood(other):
+        sent = transfer(mine, other.peer, head, on_progress=tell)
+        if previous != head:
+            other.store.set_ref(name, head, expected=previous, force=force)
     return Pushed(head, name, previous, sent)
 
 
 def pull_context(contexts: ProjectContexts, other: Other, name: str, into: str, *, tell: Tell | None = None) -> Pulled:
     """Have the context that the other store's ref ``name`` stands for, and move our ref ``into`` there where that is forward."""
     check_ref_name(into)
-    refs = other.peer.refs()
+    with understood(other):
+        refs = other.peer.refs()
     if name not in refs:
         known = ", ".join(list(refs)[:5]) or "none"
         raise NotFoundError(f"{other.place} has no ref {name!r}", safe="Nothing was changed.", mend=f"It has {known}.")
     head = refs[name]
-    sent = transfer(other.peer, LocalPeer(contexts.library), head, known=_known(contexts), on_progress=tell)
+    with understood(other):
+        sent = transfer(other.peer, LocalPeer(contexts.library), head, known=_known(contexts), on_progress=tell)
     previous = contexts.table.get(into)
     return Pulled(head, into, previous, _take(contexts, into, head, other.place), sent)
 
 
 def clone_contexts(contexts: ProjectContexts, other: Other, *, tell: Tell | None = None) -> Cloned:
     """Have all that the other store's refs stand for, and move ours of the same names there where that is forward."""
-    refs, sent = clone(other.peer, LocalPeer(contexts.library), on_progress=tell)
+    with understood(other):
+        refs, sent = clone(other.peer, LocalPeer(contexts.library), on_progress=tell)
     return Cloned({name: (head, _take(contexts, name, head, other.place)) for name, head in refs.items()}, sent)
 
 

@@ -7,8 +7,8 @@ __all__ = ["Refused", "field_of", "told_code"]
 import re
 from typing import Final
 
-from periplus.base.errors import PeriplusError, UsageError
-from periplus.context.wire import ErrorCode, code_of
+from periplus.base.errors import PeriplusError, RedactedError, UsageError
+from periplus.context.wire import REDACTED_FIELD, ErrorCode, code_of
 
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]]{1,255}(?=:)")
 
@@ -23,7 +23,12 @@ class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
 
 
 def field_of(error: BaseException) -> str:
-    """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not."""
+    """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not.
+
+    Why something was refused is said by a name in the field's place, of the few that the protocol has for that.
+    """
+    if isinstance(error, RedactedError):
+        return REDACTED_FIELD
     if isinstance(error, Refused):
         return error.field
     found = _FIELD.match(str(error)) if isinstance(error, UsageError) else None

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 __all__ = [
-    "ERRORS", "FRAMES", "Acknowledged", "Answered", "Authority", "Cancelled", "ChunkCame", "ClientMachine", "Closed", "CreditCame",
+    "ERRORS", "FRAMES", "REDACTED_FIELD", "Acknowledged", "Answered", "Authority", "Cancelled", "ChunkCame", "ClientMachine", "Closed", "CreditCame",
     "Ended", "ErrorCode", "Event", "Failed", "FrameType", "Limits", "ObjectCame", "Opened", "Policy", "Ponged", "ProtocolError",
     "RemoteError", "Requested", "ServerMachine", "ShuttingDown", "UploadEnded", "V1Requested", "WireError", "code_of", "error_of",
     "token_authority",
 ]  # fmt: skip
 
 from periplus.context.wire.client import ClientMachine
-from periplus.context.wire.codes import ERRORS, ErrorCode, ProtocolError, RemoteError, WireError, code_of, error_of
+from periplus.context.wire.codes import (
+    ERRORS,
+    REDACTED_FIELD,
+    ErrorCode,
+    ProtocolError,
+    RemoteError,
+    WireError,
+    code_of,
+    error_of,
+)
 from periplus.context.wire.events import (
     Acknowledged,
     Answered,

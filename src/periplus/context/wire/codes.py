@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "ERRORS", "ErrorCode", "ErrorRow", "ProtocolError", "RemoteError", "WireError", "code_of", "error_of", "message_of",
+    "ERRORS", "REDACTED_FIELD", "ErrorCode", "ErrorRow", "ProtocolError", "RemoteError", "WireError", "code_of", "error_of", "message_of",
 ]  # fmt: skip
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -35,13 +35,21 @@ ErrorCode: TypeAlias = Literal[
 
 
 class ErrorRow(NamedTuple):
-    """``is_fatal``: the connection ends with it. ``is_retryable``: the same request may succeed later, unchanged."""
+    """``is_fatal``: the connection ends with it. ``is_retryable``: the same request may succeed later, unchanged.
+
+    ``mend`` is what a person here is told to do next, where the message does not say it; it does not cross the wire.
+    """
 
     code: ErrorCode
     is_fatal: bool
     is_retryable: bool
     message: str
+    mend: str = ""
 
+
+# The ``field`` of an ERROR ``refused`` for objects that were redacted at the server; a peer that does not know it shows it.
+REDACTED_FIELD: Final = "redacted"
+_OWNER: Final = "Ask whoever runs the server."
 
 _ROWS: Final = (
     ErrorRow("ambiguous", False, False, "A short hash stands for more than one object; use the whole digest."),
@@ -60,7 +68,7 @@ _ROWS: Final = (
     ErrorRow("not_found", False, False, "What was asked for is not here."),
     ErrorRow("protocol", True, False, "A frame breaks the rules of the protocol."),
     ErrorRow("rate_limited", False, True, "Too many requests in too short a time; nothing was done."),
-    ErrorRow("refused", False, False, "The server does not allow this."),
+    ErrorRow("refused", False, False, "The server does not allow this.", _OWNER),
     ErrorRow("shutting_down", False, True, "The server is shutting down and takes no more requests."),
     ErrorRow(
         "too_large",
@@ -69,13 +77,20 @@ _ROWS: Final = (
         "The answer is larger than a frame may be, or more was sent than is taken; ask for a stream, or for less.",
     ),
     ErrorRow("too_many_streams", False, True, "More requests are open than was agreed."),
-    ErrorRow("unauthorized", True, False, "The token is missing or wrong."),
+    ErrorRow(
+        "unauthorized",
+        True,
+        False,
+        "The token is missing or wrong.",
+        "Name a file with the server's token with --token-file; whoever runs the server has it.",
+    ),
     ErrorRow("unknown_base", False, False, "The context stands on one that is not here."),
     ErrorRow(
         "unsupported",
         False,
         False,
         "The server does not offer this, as a server that may only be read does not take pushes.",
+        _OWNER,
     ),
     ErrorRow(
         "unsupported_version", True, False, "No version of the protocol is spoken by both sides; this side speaks 2."
@@ -106,8 +121,10 @@ class RemoteError(RefusedError):
 
     code = "remote"
 
-    def __init__(self, wire_code: str, wrong: str, *, is_retryable: bool = False) -> None:
-        super().__init__(wrong)
+    def __init__(
+        self, wire_code: str, wrong: str, *, is_retryable: bool = False, safe: str = "", mend: str = ""
+    ) -> None:
+        super().__init__(wrong, safe=safe, mend=mend)
         self.wire_code = wire_code
         self.is_retryable = is_retryable
 
@@ -126,6 +143,8 @@ def code_of(error: BaseException) -> ErrorCode:
     return "internal"
 
 
+_SAFE: Final = "No ref was moved; what was transferred is kept."
+_AGAIN: Final = "Repeat the command later: it goes on where it stopped."
 _KINDS: Final[tuple[tuple[type[BaseException], ErrorCode], ...]] = (
     (ProtocolError, "protocol"),
     (NotFoundError, "not_found"),
@@ -149,5 +168,15 @@ def error_of(code: str, field: str = "") -> PeriplusError:
         return DamageError(text)
     if code in {"bad_request", "ambiguous"}:
         return UsageError(text)
+    if (code, field) == ("refused", REDACTED_FIELD):
+        return RemoteError(
+            code,
+            "the peer refused this: it would bring back what was redacted there",
+            safe="No ref was moved there.",
+            mend="Redact it here, too, with `periplus redact`; then push again.",
+        )
     row = ERRORS.get(code)
-    return RemoteError(code, text, is_retryable=row.is_retryable if row is not None else False)
+    if row is None:
+        return RemoteError(code, text, safe=_SAFE)
+    mend = row.mend or (_AGAIN if row.is_retryable else "")
+    return RemoteError(code, text, is_retryable=row.is_retryable, safe=_SAFE, mend=mend)
