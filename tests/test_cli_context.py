@@ -13,6 +13,7 @@ import pytest
 
 from cli_support import SECRET, Shell, decoded
 from context_proxy import Proxy
+from periplus.cli.context_schemas import ContextExpandEndOut
 from periplus.context.address import parse_address
 from periplus.context.model import Atom, Context
 from periplus.journal import Writer
@@ -42,7 +43,8 @@ def test_every_action_answers_in_its_document(shell):
     first = shell.json("context", "commit", "-", "-m", "begin", stdin=lines("one", "two", relevance=0.75, tags=["t"]))
     assert (first.changed, first.added, first.live, first.base) == (True, 2, 2, "")
     assert not shell.json("context", "commit", "-", stdin=lines("one")).changed
-    atoms = documents(shell("context", "expand", "--json").out)
+    *atoms, end = documents(shell("context", "expand", "--json").out)
+    assert end == ContextExpandEndOut(first.context, 2, 0, 0, whole=True)
     assert [(one.atom.content, one.atom.relevance, one.atom.tags) for one in atoms] != []
     assert {one.atom.content for one in atoms} == {"one", "two"}
     assert {(one.atom.relevance, tuple(one.atom.tags), one.atom.origin) for one in atoms} == {
@@ -72,8 +74,12 @@ def test_every_action_answers_in_its_document(shell):
     assert ([len(one.atoms) for one in chunks], end.atoms, end.chunks) == ([2, 1], 3, 2)
     gone = shell.json("context", "commit", "--remove", digest[:8])
     assert (gone.removed, gone.live) == (1, 2)
-    assert shell.json("context", "expand", "--limit", "1", "--json").atom
-    assert documents(shell("context", "expand", "--json").out)[-1].broken[1] == digest
+    one, end = documents(shell("context", "expand", "--limit", "1", "--json").out)
+    assert (bool(one.atom), end.atoms, end.whole) == (True, 1, False)
+    *_, broken, end = documents(shell("context", "expand", "--json").out)
+    assert broken.broken[1] == digest
+    assert (end.context, end.atoms, end.molecules, end.broken, end.whole) == (gone.context, 2, 0, 1, True)
+    assert "whole" not in shell("context", "expand").out
     refs = shell.json("context", "refs", "--set", "side", "main~2").refs
     assert [(one.name, one.live) for one in refs] == [("main", 2), ("side", 2)]
     shell.json("context", "commit", "-", "--ref", "side", stdin=lines("four"))
@@ -171,7 +177,9 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     assert len(ref.apart) == 2
     assert shell.json("context", "merge").outcome == "merged"
     assert len(shell.json("context", "refs").refs[0].apart) == 1
-    assert {one.atom.content for one in documents(shell("context", "expand", "--json").out)} == {
+    *atoms, end = documents(shell("context", "expand", "--json").out)
+    assert end.whole
+    assert {one.atom.content for one in atoms} == {
         "common",
         "ours",
         "theirs",

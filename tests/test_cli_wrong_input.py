@@ -995,7 +995,9 @@ def make_place(work: Path) -> Place:
     assert place.run("context", "commit", os.fspath(place.words["atoms"]))[0] == 0
     assert place.run("context", "commit", os.fspath(place.words["branch_atoms"]), "--ref", "branch")[0] == 0
     assert place.run("context", "gc")[0] == 0
-    place.words["atom"] = json.loads(place.run("context", "expand", "--limit", "1", "--json")[1])["atom"]["digest"]
+    place.words["atom"] = json.loads(place.run("context", "expand", "--limit", "1", "--json")[1].splitlines()[0])[
+        "atom"
+    ]["digest"]
     claim = place.run("claim", "take", "docs", "--json")
     assert claim[0] == 0, claim
     place.words["claim"] = json.loads(claim[1])["claim"]["id"]

@@ -23,7 +23,7 @@ from periplus.context.disk import DiskStore
 from periplus.context.exchange import clone, transfer
 from periplus.context.inclusion import check_consistency, check_inclusion
 from periplus.context.memory import MemoryStore
-from periplus.context.model import Context, annotation_record, atom_digest
+from periplus.context.model import Atom, Context, Molecule, annotation_record, atom_digest
 from periplus.context.remote import RemoteStore
 from periplus.merkle import leaf_hash, root_of
 from periplus.server.listening import Endpoint
@@ -379,6 +379,50 @@ def test_stats_tell_what_was_done(served):
     remote.close()
     assert served.stop()["connections"]["open"] == 0
     json.dumps(document)
+
+
+def knowing(store):
+    """A context with molecules, one of which broke, an atom that no chunk holds, removals, and more atoms than a chunk has."""
+    known = atoms(300)
+    digests = [atom_digest(atom) for atom in known]
+    pairs = [Molecule((digests[n], digests[n + 1]), {"then": ((0, 1),)}) for n in range(0, 8, 2)]
+    root = store.commit(Context(atoms=(*known, Atom("y" * 2_000_000)), molecules=tuple(pairs)))
+    below = store.commit(Context(root, removed=(digests[0], digests[299])))
+    return store.commit(
+        Context(below, atoms=(Atom("late", relevance=5),), molecules=(Molecule((digests[9], digests[10])),))
+    )
+
+
+def test_an_expansion_is_proved_where_that_is_asked_for(tmp_path):
+    store = DiskStore(str(tmp_path / "served"))
+    head = knowing(store)
+    plain = store.commit(Context(atoms=atoms(20)))
+    expected = {each: store.expand(each) for each in (head, plain)}
+    store.close()
+    assert expected[head].molecules
+    assert expected[head].broken
+    endpoint = {"host": "127.0.0.1", "port": 0}
+    with ServerProcess(tmp_path / "served", endpoint) as server, Proxy(server.address) as proxy:
+        near = server.client()
+        for each, whole in expected.items():
+            for prove in (False, True):
+                found = near.expand(each, prove=prove)
+                assert (list(found.entries), found.molecules, found.broken) == (
+                    list(whole.entries), whole.molecules, whole.broken)  # fmt: skip
+
+        near.close()
+
+        async def asked():
+            async with ContextClient(server.address) as client:
+                return await client.expand(head, prove=True)
+
+        assert asyncio.run(asked()).molecules == expected[head].molecules
+        proxy.garbling = (b"atom 7", b"atom 8")  # what came is a context, but none that was asked for
+        remote = RemoteStore(proxy.address)
+        assert list(remote.expand(plain).entries) != list(expected[plain].entries)
+        with pytest.raises(FormatError):
+            remote.expand(plain, prove=True)
+        remote.close()
 
 
 def test_an_atom_is_proved_to_be_of_a_context_and_no_changed_proof_is_believed(served):

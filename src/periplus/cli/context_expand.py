@@ -7,6 +7,7 @@ __all__ = ["configure", "execute"]
 import argparse
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from periplus.cli.context_text import (
     SHORT,
@@ -17,6 +18,10 @@ from periplus.cli.context_text import (
     molecule_out,
 )
 from periplus.cli.face import Face, number, plain
+
+if TYPE_CHECKING:
+    from periplus.context.library import ContextLibrary
+    from periplus.context.model import Entry
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +37,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         digest = contexts.resolve(plain(arguments.context, "CONTEXT"))
         if arguments.limit is not None:
             for entry in islice(contexts.entries(digest), arguments.limit):
-                known = entry_out(entry)
-                face.emit(ContextExpandOut(atom=known), partial(atom_lines, face, known))
-            return 0
+                _tell_atom(face, entry)
+            live = contexts.library.header(digest).live
+            is_whole = live <= arguments.limit and not _has_molecules(contexts.library, digest)
+            return _end(face, digest, (min(live, arguments.limit), 0, 0), is_whole=is_whole)
         expansion = contexts.library.expand(digest)
     for entry in expansion.entries:
-        known = entry_out(entry)
-        face.emit(ContextExpandOut(atom=known), partial(atom_lines, face, known))
+        _tell_atom(face, entry)
     for molecule in expansion.molecules:
         shown = molecule_out(molecule)
         face.emit(ContextExpandOut(molecule=shown), partial(molecule_lines, face, shown))
@@ -48,4 +53,28 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         face.emit(ContextExpandOut(broken=[broken.digest.hex(), *lost]), partial(list, [told]))
     if not expansion.entries and not face.as_json:
         face.out("No atoms.")
+    counts = len(expansion.entries), len(expansion.molecules), len(expansion.broken)
+    return _end(face, digest, counts, is_whole=True)
+
+
+def _tell_atom(face: Face, entry: Entry) -> None:
+    from periplus.cli.context_schemas import ContextExpandOut
+
+    known = entry_out(entry)
+    face.emit(ContextExpandOut(atom=known), partial(atom_lines, face, known))
+
+
+def _has_molecules(library: ContextLibrary, digest: bytes) -> bool:
+    from periplus.context.lookup import molecule_table
+
+    table = molecule_table(library, digest)
+    return bool(len(table) or table.broken())
+
+
+def _end(face: Face, digest: bytes, counts: tuple[int, int, int], *, is_whole: bool) -> int:
+    """Who reads lines of JSON can tell by the last one that none is missing; a person sees that the command ended."""
+    if face.as_json:
+        from periplus.cli.context_schemas import ContextExpandEndOut
+
+        face.emit(ContextExpandEndOut(digest.hex(), *counts, whole=is_whole), list)
     return 0

@@ -10,6 +10,7 @@ __all__ = [
     "ContextCloneOut",
     "ContextCommitOut",
     "ContextDiffOut",
+    "ContextExpandEndOut",
     "ContextExpandOut",
     "ContextGcOut",
     "ContextLineOut",
@@ -211,11 +212,23 @@ class ContextBisectOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextExpandOut(msgspec.Struct, tag_field="schema", tag="periplus.context.expand/1"):
-    """One line of an expansion: exactly one of the three is there. Atoms come first, in their order."""
+    """One line of an expansion: exactly one of the three is there. Atoms come first, in their order; the line of expand-end is the last."""
 
     atom: KnownAtomOut | None = None
     molecule: MoleculeOut | None = None
     broken: list[str] = []
+
+
+class ContextExpandEndOut(msgspec.Struct, tag_field="schema", tag="periplus.context.expand-end/1"):
+    """The last line of an expansion, how many lines of each kind came before it: output without it was cut off. ``whole`` is false where
+    --limit left something out.
+    """
+
+    context: str
+    atoms: int
+    molecules: int
+    broken: int
+    whole: bool
 
 
 class ReasonOut(msgspec.Struct):
@@ -358,6 +371,7 @@ CONTEXT_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "context commit": ContextCommitOut,
     "context diff": ContextDiffOut,
     "context expand": ContextExpandOut,
+    "context expand (its last line)": ContextExpandEndOut,
     "context gc": ContextGcOut,
     "context log": ContextLogOut,
     "context merge": ContextMergeOut,

@@ -389,7 +389,11 @@ def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("everywhere")
-    group.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    group.add_argument(
+        "--json",
+        action="store_true",
+        help="JSON on standard output: one document, or one on a line where there are many",
+    )
     group.add_argument(
         "--store", metavar="DIR", help="the store, or the folder that it lies in (default: this project's)"
     )

@@ -21,6 +21,7 @@ __all__ = [
     "context",
     "ended",
     "expand",
+    "expand_proved",
     "fetch",
     "lacking",
     "list_refs",
@@ -42,9 +43,11 @@ from periplus.context import record
 from periplus.context.address import Address, connection_failure
 from periplus.context.exchange import Listed
 from periplus.context.model import (
+    DEFAULT_LIMITS,
     BrokenMolecule,
     Chunk,
     Context,
+    ContextHeader,
     Entry,
     Expansion,
     Molecule,
@@ -53,6 +56,7 @@ from periplus.context.model import (
     atom_digest,
     order_key,
 )
+from periplus.context.molecules import MoleculeTable
 from periplus.context.record import RecordView
 from periplus.context.wire import (
     Acknowledged,
@@ -268,6 +272,48 @@ def expand(link: Link, digest: bytes) -> Call[None, Expansion]:
         entries += yield from _oversize(link, over)
         entries.sort(key=lambda entry: order_key(entry.digest, entry.atom))
     return Expansion(digest, entries, tuple(molecules), tuple(broken))
+
+
+def expand_proved(link: Link, digest: bytes) -> Call[None, Expansion]:
+    """The whole expansion, proved to be what ``digest`` says: the atoms as those of a stream are, the molecules by following the
+    deltas that bring or touch any, which are fetched. Raises FormatError.
+    """
+    from periplus.context.proof import ChunkVerifier
+
+    verifier = ChunkVerifier(digest)
+    entries: list[Entry] = []
+    over: list[Oversize] = []
+    call = chunks(link, StreamRequest(digest, 0, *DEFAULT_LIMITS, prove=True))
+    try:
+        step = next(call)
+        while True:
+            if isinstance(step, Wait | Pause):
+                step = call.send((yield step))
+            else:
+                verifier.feed(step)
+                entries += step.entries
+                over += step.over
+                step = call.send(None)
+    except StopIteration as end:
+        verifier.finish(end.value)
+    finally:
+        call.close()
+    if over:
+        entries += yield from _oversize(link, over)
+        entries.sort(key=lambda entry: order_key(entry.digest, entry.atom))
+    table = yield from _molecules(link, verifier.headers)
+    return Expansion(digest, entries, table.molecules(), table.broken())
+
+
+def _molecules(link: Link, headers: Sequence[ContextHeader]) -> Call[None, MoleculeTable]:
+    """What the deltas of a chain, newest first, come to in molecules."""
+    table = MoleculeTable()
+    if any(header.molecule_count for header in headers):
+        for header in reversed(headers):
+            if header.molecule_count or ((len(table) or table.broken()) and header.removed_count):
+                delta = yield from context(link, (yield from record_of(link, header.digest)))
+                table.apply(delta.removed, delta.molecules)
+    return table
 
 
 def _oversize(link: Link, over: Sequence[Oversize]) -> Call[None, list[Entry]]:

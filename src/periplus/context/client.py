@@ -116,9 +116,9 @@ class ContextClient:
         view = await self._run(lambda link: calls.record_of(link, digest))
         return await self._run(lambda link: calls.context(link, view))
 
-    async def expand(self, digest: bytes) -> Expansion:
-        """All that the context stands for, in order."""
-        return await self._run(lambda link: calls.expand(link, digest))
+    async def expand(self, digest: bytes, *, prove: bool = False) -> Expansion:
+        """All that the context stands for, in order: as the server says, or with ``prove`` verified before it is given. Raises FormatError."""
+        return await self._run(lambda link: (calls.expand_proved if prove else calls.expand)(link, digest))
 
     async def stream(
         self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False

@@ -139,6 +139,11 @@ class ChunkVerifier:
         self._is_final = False
         self._is_broken = False
 
+    @property
+    def headers(self) -> list[ContextHeader]:
+        """Those of the chain that are known so far, newest first; all of them once the stream was whole."""
+        return [delta.header for delta in self._chain.deltas]
+
     def feed(self, chunk: Chunk) -> None:
         """Accept the next chunk. Raises FormatError where it is not the next one of the stream."""
         with self._refusing():
@@ -238,7 +243,7 @@ class _Chain:
     """The contexts from the one that was asked for down to its root as far as they are known, and what of their atoms is."""
 
     def __init__(self, asked: bytes) -> None:
-        self._deltas: list[_Delta] = []
+        self.deltas: list[_Delta] = []
         self._places: dict[bytes, int] = {}
         self._due: bytes | None = asked  # the record that has to come next
         self._named: set[bytes] = set()  # objects that may come: a record of the chain named them
@@ -251,7 +256,7 @@ class _Chain:
 
     @property
     def live(self) -> int:
-        return self._deltas[0].header.live
+        return self.deltas[0].header.live
 
     def place_of(self, origin: bytes) -> int:
         place = self._places.get(origin)
@@ -270,13 +275,13 @@ class _Chain:
                 self._objects[digest] = data
             else:
                 raise FormatError(f"object {digest.hex()[:16]} is not the next record, and nothing before names it")
-        if not self._deltas:
+        if not self.deltas:
             raise FormatError("it does not begin with the record of the context that was asked for")
 
     def _take_record(self, view: RecordView) -> None:
         header = view.header
-        place = len(self._deltas)
-        if self._deltas and header.depth >= self._deltas[-1].header.depth:
+        place = len(self.deltas)
+        if self.deltas and header.depth >= self.deltas[-1].header.depth:
             raise FormatError("a base that is as deep as what stands on it")
         held = None
         if view.holds_atoms:
@@ -284,7 +289,7 @@ class _Chain:
             held = dict(zip(page.digests(), leaf_hashes(page.digests(), page.atoms), strict=True)) if page else {}
         else:
             self._drawn_from += 1
-        self._deltas.append(_Delta(header, held))
+        self.deltas.append(_Delta(header, held))
         self._places[header.digest] = place
         self._due = header.base
         for digest in held or ():
@@ -303,12 +308,12 @@ class _Chain:
             by_place.setdefault(row.place, []).append(row)
         last = -1
         for draw in draws:
-            if not last < draw.place < len(self._deltas):
+            if not last < draw.place < len(self.deltas):
                 raise FormatError("its draws are out of order, or from outside the chain")
             last = draw.place
             self._take_draw(draw, by_place.pop(draw.place, []))
         for place, drawn in by_place.items():
-            held = self._deltas[place].held
+            held = self.deltas[place].held
             for row in drawn:
                 if held is None or held.get(row.key[2]) != row.leaf:
                     raise FormatError(f"atom {row.key[2].hex()[:16]} is not in the context that it is said to be from")
@@ -316,7 +321,7 @@ class _Chain:
                 self._sent.add(row.key[2])
 
     def _take_draw(self, draw: Draw, rows: Sequence[_Row]) -> None:
-        delta = self._deltas[draw.place]
+        delta = self.deltas[draw.place]
         count = len(rows) + len(draw.gone)
         if delta.held is not None or draw.start != delta.drawn or not count:
             raise FormatError(f"a draw of {count:,} leaves from leaf {draw.start:,} where {delta.drawn:,} were drawn")
@@ -336,7 +341,7 @@ class _Chain:
                 f"atoms {draw.start:,} to {draw.start + count - 1:,} are not those of context {header.digest.hex()[:16]}"
             )
         delta.drawn += count
-        is_alone = self._due is None and draw.place + 1 == len(self._deltas) and self._drawn_from == 1
+        is_alone = self._due is None and draw.place + 1 == len(self.deltas) and self._drawn_from == 1
         for row in rows:
             self._accept(row.key[2], draw.place)
             if not is_alone:
@@ -379,7 +384,7 @@ class _Chain:
         """Every leaf of every delta was sent or is replaced, and they are as many as the record says."""
         if self._due is not None:
             raise FormatError("the chain of contexts does not reach its root")
-        for place, delta in enumerate(self._deltas):
+        for place, delta in enumerate(self.deltas):
             if delta.held is None and delta.drawn != delta.header.atom_count:
                 raise FormatError(f"atoms of context {delta.header.digest.hex()[:16]} were left out")
             for identity in delta.held or ():

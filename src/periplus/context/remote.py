@@ -5,8 +5,9 @@ them, within their credit. Sending never waits for a peer that itself waits to b
 is made anew by the next call; a call that was cut off raises EnvironmentFailure and can be repeated, for all of them are idempotent or
 say where things have to stand.
 
-What comes is not believed: objects are checked against their digests, records are read as from a stranger, streams are proved where
-the caller asks for it. One thread at a time uses a store.
+What comes is not believed: objects are checked against their digests, records are read as from a stranger, streams and expansions are
+proved where the caller asks for it. Without that they are what the server says, and bytes that change on a plain line change them; what
+is pulled or cloned is always checked. One thread at a time uses a store.
 """
 
 from __future__ import annotations
@@ -237,8 +238,11 @@ class RemoteStore:
     def has(self, digest: bytes) -> bool:
         return not self.lacking([digest])
 
-    def expand(self, digest: bytes) -> Expansion:
-        return self._run(lambda link: calls.expand(link, digest))
+    def expand(self, digest: bytes, *, prove: bool = False) -> Expansion:
+        """As the store protocol has it. What comes is the server's word, and that of the line to it, unless ``prove`` is set: then all of
+        it is verified before any of it is given. Raises FormatError for what is not what the context says.
+        """
+        return self._run(lambda link: (calls.expand_proved if prove else calls.expand)(link, digest))
 
     def stream(
         self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False
