@@ -90,7 +90,11 @@ def trail_out(imported: ImportedTrail) -> TrailOut:
     from periplus.cli.trail_schemas import TrailOut
 
     children = [trail_out(child) for child in imported.children]
-    return TrailOut(imported.entity.item_id, imported.changed, imported.entity.value, children, imported.withheld)
+    entity, before = imported.entity, imported.before
+    card, seq = (before.value, entity.seq) if before is not None else ({}, 0)
+    return TrailOut(
+        entity.item_id, imported.changed, entity.value, children, imported.withheld, imported.digest, card, seq
+    )
 
 
 def run_out(run: Run) -> RunOut:

@@ -165,11 +165,24 @@ def _files(done: list[tuple[str, list[ImportedTrail]]]) -> list[ImportedFileOut]
 def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     value, paint = trail.value, face.palette
     counts: dict[str, int] = value.get("counts", {})
-    state = "imported" if trail.changed else "known already, nothing changed"
+    is_other = bool(trail.digest) and trail.digest != value.get("digest")
+    state = (
+        "imported"
+        if trail.changed
+        else "known already, nothing changed"
+        if not is_other
+        else "not taken: what is held of this session goes further"
+    )
     yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
     yield f"{indent}  {value['format']}: " + (
         ", ".join(counted(count, name) for name, count in counts.items() if count) or "nothing in it"
     )
+    steps = int(trail.before.get("counts", {}).get("steps", 0))
+    if steps > int(counts.get("steps", 0)):
+        yield (
+            f"{indent}  {paint.warn}takes the place of {counted(steps, 'steps')}{paint.end} that went to {visible(str(trail.before.get('ended', '')), 40)}; "
+            f"to have these back: periplus undo --seq {trail.before_seq}"
+        )
     for label in ("skipped", "unknown"):
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])

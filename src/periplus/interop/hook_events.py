@@ -198,9 +198,11 @@ def identity_of(event: HookEvent) -> str:
     """A digest of what is the same where an event is told twice; who told it belongs to it, when does not."""
     import hashlib
 
-    said: list[object] = [event.agent, event.session, event.kind, event.sub, event.call]
-    if not event.call:
-        said += [event.name, event.source, event.prompt, event.tool, event.error, event.arguments, event.response]
+    said: list[object] = [event.agent, event.session, event.kind, event.sub, event.call, event.tool, event.arguments]
+    if (
+        not event.call
+    ):  # else it is known by that and what was called: servers of models number the calls of each answer alike
+        said += [event.name, event.source, event.prompt, event.error, event.response]
     data = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:32]
 

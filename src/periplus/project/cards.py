@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-__all__ = ["card_of", "card_of_run", "is_later"]
+__all__ = ["Calls", "card_of", "card_of_run", "is_later"]
 
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from periplus.interop import Imported
     from periplus.trail.recorder import Ended
 
 _FILES_LISTED_MAX: Final = 200
+_SAME_MS: Final = 5_000  # within which an agent and its hooks tell of one call
+_NO_CALLS: Final = frozenset({"PROMPT", "SAY", "MODEL_CALL", "NOP", "COMMENT", "LABEL", "CHECKPOINT"})
 _LINES_LISTED_MAX: Final = 20
 _COUNTED: Final = {"prompts": "PROMPT", "commands": "COMMAND_RUN", "model_calls": "MODEL_CALL"}
 _UNREADABLE: Final = "unreadable line"  # as the importers count those beyond the numbers that they keep
+
+
+class Calls(NamedTuple):
+    """How many calls a trail has, and when the last of them was made; 0 where that is not known."""
+
+    number: int
+    last_ms: int
+
+    @classmethod
+    def of(cls, steps: Iterable[tuple[int, int]]) -> Calls:
+        """Of ``(code, time)`` of each step."""
+        from periplus.trail.opcodes import BY_CODE
+
+        times = [at_ms for code, at_ms in steps if BY_CODE[code].name not in _NO_CALLS]
+        return cls(len(times), max(times, default=0))
+
+    def goes_beyond(self, others: Calls) -> bool:
+        """Whether there are more of them, the last of them after all of ``others``."""
+        return self.number > others.number and (not others.last_ms or self.last_ms > others.last_ms + _SAME_MS)
 
 
 def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
@@ -28,6 +52,10 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
         return False
     if bool(card["source_sha256"]) != bool(held.get("source_sha256")):
         return bool(card["source_sha256"])
+    if ("unreadable_lines" in card) > ("unreadable_lines" in held) and str(card.get("ended", "")) <= str(
+        held.get("ended", "")
+    ):
+        return False  # a damaged copy of what is held whole
     steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
     ends = [str(one.get("ended", "")) for one in (card, held)]
     return (ends[0], steps[0]) >= (ends[1], steps[1])

@@ -2,7 +2,7 @@
 
 Hooks run twice where an agent is connected both in the project and for the person, and VS Code and Cursor run those of Claude Code
 beside their own. Two events are one where session, kind and content are the same and they were told within a few seconds, and no turn was begun between them (an agent waits for its hooks: what ends the next
-turn is another event, however soon it comes); a call of a tool that has an id is one however late its second telling comes. A session that Claude Code's hooks and another agent's tell of is that
+turn is another event, however soon it comes); a call of a tool that has an id is one however late in its turn the second telling comes. A session that Claude Code's hooks and another agent's tell of is that
 agent's: nobody but Claude Code has its settings read by others.
 
 What was taken in of late stands in a file beside the spool, for the second telling may come just when the first was taken in. It is
@@ -61,7 +61,7 @@ class Doubles:
                 is_of_next = (
                     event.kind not in _BEGINNINGS and before_ms < self._recent.get(begun, before_ms) < event.at_ms
                 )
-                if event.call or (abs(event.at_ms - before_ms) <= DOUBLE_MS and not is_of_next):
+                if (event.call or abs(event.at_ms - before_ms) <= DOUBLE_MS) and not is_of_next:
                     continue
             if event.kind in _BEGINNINGS:
                 self._recent[begun] = event.at_ms

@@ -4,8 +4,8 @@ A session's run is an entity whose id follows from the session, so that whoever 
 the id that an import of the session would give it: hooks and imports never make two.
 
 When it is sealed, the agent's own record of the session is imported where it is at hand, for it also says what hooks are not
-told: the model's words and what its calls cost. Else the trail is made of the steps. A session may go on after its end; its
-run is opened again then.
+told: the model's words and what its calls cost. Else the trail is made of the steps; so it is where that record ends before calls that
+hooks told of, as one does that was moved or lost. A session may go on after its end; its run is opened again then.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from periplus.base.secrets import mask_secrets
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, HookEvent
 from periplus.journal import Entity, Journal, Transaction, Writer
+from periplus.project.cards import Calls
 from periplus.trail.layout import SECRET_BYTES
 from periplus.trail.livestep import LiveStep, StepMaker, payload_of
 from periplus.trail.model import TOOL_VERSION, Header, Status
@@ -78,9 +79,11 @@ def take_steps(
                 transaction.put(RUN_TYPE, run_id, payload, summary=f"run: {about.title or run_id}")
             else:
                 value = {**held.value, "state": "open"}
-                for name in ("title", "model", "transcript"):
+                for name in ("title", "model"):
                     if not value.get(name) and getattr(about, name):
                         value[name] = getattr(about, name)
+                if about.transcript:  # an agent may go on with a session in another file
+                    value["transcript"] = mask_secrets(about.transcript)[0]
                 if value != held.value:
                     transaction.put(RUN_TYPE, run_id, value, summary="run goes on")
             for step in steps:
@@ -113,9 +116,10 @@ def seal_session_run(
     importing the agent's own record, if anything did. None where there is nothing to make a trail of: a run that is over is taken
     away then.
     """
-    entity, trouble = _from_transcript(project, run)
+    told = _told(project, run)
+    entity, trouble = _from_transcript(project, run, told)
     if entity is None:
-        entity = _from_steps(project, run, status)
+        entity = _from_steps(project, run, status, told)
     if entity is None:
         if is_over:
             _forget(project, run)
@@ -149,8 +153,16 @@ def _forget(project: Project, run: Run) -> None:
     project.journal.mutate(write, project.writer, project=False)
 
 
-def _from_transcript(project: Project, run: Run) -> tuple[Entity | None, PeriplusError | None]:
-    """The trail of the agent's own record, where that is a plain file of the agent's format and of this very session."""
+def _told(project: Project, run: Run) -> Calls:
+    """The calls that hooks told of."""
+    steps = Recorder(
+        project.journal, project.writer, StepMaker(mask_secrets, project.journal.objects.put), _never
+    ).steps(run)
+    return Calls.of((live.step.code, live.at_ms) for live in steps)
+
+
+def _from_transcript(project: Project, run: Run, told: Calls) -> tuple[Entity | None, PeriplusError | None]:
+    """The trail of the agent's own record, where that is a plain file of the agent's format and of this very session, and says no less than ``told``."""
     from periplus.interop.formats import format_names
     from periplus.project.trails import import_sessions
 
@@ -159,7 +171,7 @@ def _from_transcript(project: Project, run: Run) -> tuple[Entity | None, Periplu
         return None, None
     try:
         found = import_sessions(
-            project, path, source_format=run.format, progress=None, only_here=False, session=run.session
+            project, path, source_format=run.format, progress=None, only_here=False, session=run.session, told=told
         )
     except PeriplusError as error:
         return None, error
@@ -175,9 +187,10 @@ def _is_plain(path: str) -> bool:
         return False
 
 
-def _from_steps(project: Project, run: Run, status: Status) -> Entity | None:
+def _from_steps(project: Project, run: Run, status: Status, told: Calls) -> Entity | None:
     """The trail that the steps of the run make, announced as an import of the session would be."""
     from periplus.project.cards import card_of_run, is_later
+    from periplus.project.trails import calls_of
     from periplus.project.withholding import Withholding
     from periplus.trail.builder import TrailBuilder
 
@@ -205,13 +218,18 @@ def _from_steps(project: Project, run: Run, status: Status) -> Entity | None:
     card = card_of_run(Ended(run._replace(status=status), data, tuple(live.step for live in steps), ended_ms))
     item_id = derived_id("trl", run.format, run.session, run.agent_id)
     card |= {"format": run.format, "session_id": run.session}
-    withholding.put_trail(card, data, project.journal.get("trail", item_id))
+    before = project.journal.get("trail", item_id)
+    goes_beyond = (
+        before is not None and bool(before.value.get("source_sha256")) and told.goes_beyond(calls_of(project, before))
+    )
+    withholding.put_trail(card, data, before)
     if run.agent_id:
         card["parent"] = derived_id("trl", run.format, run.session, "")
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
-        if held is None or held.deleted or is_later(card, held.value):
+        is_wanted = held is None or held.deleted or is_later(card, held.value)
+        if is_wanted or (goes_beyond and held is not None and before is not None and held.version == before.version):
             transaction.put("trail", item_id, card, action="import", summary=f"trail: {card['title'] or run.session}")
 
     project.journal.mutate(write, project.writer)

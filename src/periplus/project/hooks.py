@@ -216,7 +216,8 @@ class ProjectHooks:
         from periplus.project.hook_ends import settle_session
 
         kinds = [event.kind for event in events]
-        is_over = "session-end" in kinds and not {"prompt", "after-tool"} & {*kinds[kinds.index("session-end") :]}
+        since_end = kinds[len(kinds) - kinds[::-1].index("session-end") :] if "session-end" in kinds else []
+        is_over = "session-end" in kinds and not {"prompt", "after-tool"} & {*since_end}
         if not is_over and not {"turn-end", "compact", "subagent-end"} & {*kinds}:
             return []
         try:

@@ -7,6 +7,7 @@ __all__ = [
     "ImportedTrail",
     "TrailFile",
     "TrailReadings",
+    "calls_of",
     "find_trail",
     "import_history",
     "import_sessions",
@@ -19,11 +20,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError, environment_failure
+from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.ids import derived_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Transaction, create_store
-from periplus.project.cards import card_of, is_later
+from periplus.project.cards import Calls, card_of, is_later
 
 if TYPE_CHECKING:
     from periplus.interop import Imported, SourceFormat
@@ -38,13 +39,16 @@ TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 
 class ImportedTrail(NamedTuple):
     """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
-    redaction took out and that were left out again.
+    redaction took out and that were left out again. ``digest`` is that of what was imported, another than the entity's where the one that is held goes
+    further; ``before`` is what gave way to it.
     """
 
     entity: Entity
     changed: bool
     children: tuple[ImportedTrail, ...]
     withheld: int = 0
+    digest: str = ""
+    before: Entity | None = None
 
 
 class TrailFile(NamedTuple):
@@ -62,8 +66,11 @@ def import_sessions(
     progress: Progress | None,
     only_here: bool,
     session: str = "",
+    told: Calls | None = None,
 ) -> list[ImportedTrail]:
-    """As ``Project.import_transcripts`` says; with ``session`` only the one of that name."""
+    """As ``Project.import_transcripts`` says; with ``session`` only the one of that name. Raises FormatError for one that ends before calls of it
+    that were ``told``.
+    """
     from periplus.interop import import_transcripts
     from periplus.project.withholding import Withholding
 
@@ -76,7 +83,37 @@ def import_sessions(
         progress=progress,
         folder=project.folder if only_here else None,
     )
-    return [_announce(project, withholding, one, "") for one in sessions if not session or one.session_id == session]
+    wanted = [one for one in sessions if not session or one.session_id == session]
+    for one in wanted if told is not None else ():
+        said = _calls_in(one.trail)
+        if told is not None and told.goes_beyond(said):
+            raise FormatError(
+                f"it ends after {said.number:,} of the {told.number:,} calls that hooks told of", path=path
+            )
+    return [_announce(project, withholding, one, "") for one in wanted]
+
+
+def calls_of(project: Project, trail: Entity) -> Calls:
+    """The calls of a trail that is held; none where it cannot be read."""
+    try:
+        return _calls_in(trail_bytes(project, trail.item_id, remains=False).data)
+    except PeriplusError:
+        return Calls(0, 0)
+
+
+def _calls_in(data: bytes) -> Calls:
+    from periplus.trail.reader import TrailReader
+
+    reader = TrailReader(data)
+    at_ms = reader.header.started_ms
+
+    def times() -> Iterator[tuple[int, int]]:
+        nonlocal at_ms
+        for step in reader.steps():
+            at_ms += step.delta_ms
+            yield step.code, at_ms
+
+    return Calls.of(times())
 
 
 def import_history(project: Project, repository: str, *, commits_max: int, progress: Progress | None) -> ImportedTrail:
@@ -225,9 +262,8 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
     card = card_of(imported, parent)
-    withheld = withholding.put_trail(
-        card, imported.trail, project.journal.get("trail", item_id)
-    )  # a lost object is healed by it
+    before = project.journal.get("trail", item_id)
+    withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
@@ -239,7 +275,9 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     changed = bool(project.journal.mutate(write, project.writer).versions)
     entity = project.journal.get("trail", item_id)
     assert entity is not None
-    return ImportedTrail(entity, changed or any(child.changed for child in children), children, withheld)
+    gone = before if changed and before is not None and not before.deleted else None
+    is_new = changed or any(child.changed for child in children)
+    return ImportedTrail(entity, is_new, children, withheld, str(card["digest"]), gone)
 
 
 def _read_file(path: str) -> bytes:
