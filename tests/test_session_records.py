@@ -230,7 +230,7 @@ def test_calls_whose_ids_are_used_again(tmp_path):
         assert project.hooks.notes() == []
         project.journal.project()
         where = "item_type = 'run' AND action = 'observe'"
-        rows = project.journal.index.db.execute(f"SELECT COUNT(*) FROM records WHERE {where}")  # noqa: S608 - a constant
+        rows = project.journal.index.db.execute(f"SELECT COUNT(*) FROM records WHERE {where}")
         assert rows.fetchone()[0] == 4 * 3, "a prompt and two calls in each turn, one of them told twice"
 
 
