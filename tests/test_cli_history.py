@@ -393,16 +393,18 @@ def test_undo_of_a_session_and_back(known):
 
 
 def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
+    """What belongs to it stays with it: the first would hold again beside what replaced its successor."""
     sh, first, second = known
-    sh("undo", "--seq", "6")  # somebody decided that the first still holds
+    sh("remember", "of the same session", env={"PERIPLUS_SESSION": "s-1"})
     sh("remember", "argon2id it is not", "--type", "decision", "--supersedes", second)
     done = sh.json("undo", "--session", "s-1", code=5)
-    assert [(one.id, one.outcome, one.reason) for one in done.entities] == [
+    assert [(one.id, one.outcome, one.reason) for one in done.entities][:2] == [
         (second, "conflict", "it was created there, and changed since: state"),
-        (first, "unchanged", "nothing of it is left"),
+        (first, "conflict", f"it belongs to {second}, which stays as it is"),
     ]
+    assert done.entities[2].outcome == "deleted"
     out = sh("undo", "--session", "s-1", code=5).out
-    assert "1 in conflict: left as it is." in out
+    assert "2 in conflict: left as they are." in out
 
 
 @pytest.mark.parametrize(

@@ -270,16 +270,77 @@ def test_undo_takes_one_head_out_of_the_merged_view(journal, clone):
     assert value(journal) == {"text": "a", "why": "w", "tags": ["x"]}
 
 
-def test_undoing_the_write_that_settled_a_conflict_leaves_the_merged_view_of_before(journal, clone):
+def apart(journal, clone, **settled):
+    """Two clones said different things of one text; ``settled`` is what was written on both, if anything. Gives the seq of ours."""
+    put(journal, text="a", tags=["x"])
+    clone.exchange()
+    put(clone.journal, text="theirs", tags=["x"])
+    put(journal, text="a", tags=["x", "y"])
+    seq = put(journal, text="ours", tags=["x", "y"])
+    clone.exchange()
+    if settled:
+        put(journal, **settled)
+    return seq
+
+
+@pytest.mark.parametrize("text", ["settled", "ours", "theirs"])
+def test_undoing_the_write_that_settled_a_conflict_is_a_conflict(journal, clone, text):
+    """Neither side may be lost by chance: until now the one that was shown came back, as if it had been decided for."""
+    seq = apart(journal, clone, text=text, tags=["x", "y"]) + 1
+    found = outcome(undo(journal, WRITER, seqs=[seq]))
+    assert (found.outcome, found.fields) == ("conflict", ())
+    assert "clones said different things: text" in found.reason
+    assert f"periplus show {item(1)}" in found.reason
+    assert value(journal)["text"] == text
+    put(journal, text=text, tags=["x", "y", "z"])
+    found = outcome(undo(journal, WRITER, seqs=[seq]))
+    assert found.reason == f"record {seq} settled what clones had said apart: text"
+
+
+def test_undoing_what_is_no_side_of_a_conflict_does_not_end_it(journal, clone):
+    seq = apart(journal, clone)
+    for seqs in ([seq - 1], [1]):
+        found = outcome(undo(journal, WRITER, seqs=seqs))
+        assert found.outcome == "conflict"
+    assert "settle that first" in outcome(plan_undo(journal, seqs=[seq - 1])).reason
+    assert len(journal.get("decision", item(1)).heads) == 2
+    assert {one.value for one in journal.get("decision", item(1)).conflicts[0].values} == {b'"ours"', b'"theirs"'}
+
+
+def test_undoing_one_side_of_a_conflict_leaves_the_other(journal, clone):
+    seq = apart(journal, clone)
+    found = outcome(undo(journal, WRITER, seqs=[seq]))
+    assert found.outcome == "restored"
+    assert "text" in found.fields
+    assert value(journal) == {"text": "theirs", "tags": ["x", "y"]}
+    assert not journal.get("decision", item(1)).is_in_conflict
+
+
+def test_undoing_the_other_side_of_a_conflict_leaves_ours(journal, clone):
+    apart(journal, clone)
+    found = outcome(undo(journal, WRITER, seqs=[1], lineage=clone.journal.lineage))
+    assert found.outcome == "restored"
+    assert "text" in found.fields
+    assert value(journal) == {"text": "ours", "tags": ["x", "y"]}
+    assert not journal.get("decision", item(1)).is_in_conflict
+
+
+def test_undoing_what_settled_a_conflict_with_one_side_of_it_leaves_the_other(journal, clone):
+    seq = apart(journal, clone, text="settled", tags=["x", "y"])
+    undo(journal, WRITER, seqs=[seq, seq + 1])
+    assert value(journal) == {"text": "theirs", "tags": ["x", "y"]}
+
+
+def test_a_deletion_beside_a_change_is_decided_by_undoing_it(journal, clone):
     put(journal, text="a")
     clone.exchange()
     put(clone.journal, text="theirs")
-    put(journal, text="ours")
+    gone = delete(journal)
     clone.exchange()
-    shown = value(journal)
-    seq = put(journal, text="settled")
-    undo(journal, WRITER, seqs=[seq])
-    assert value(journal) == shown
+    assert journal.get("decision", item(1)).is_in_conflict
+    undo(journal, WRITER, seqs=[gone])
+    assert value(journal) == {"text": "theirs"}
+    assert not journal.get("decision", item(1)).is_in_conflict
 
 
 def test_an_ancestor_that_is_not_held_makes_it_uncertain(journal, clone, tmp_path):

@@ -24,6 +24,7 @@ _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
 _UNDONE_MAX: Final = 20_000
+_ALONG_MAX: Final = 12
 
 
 class _Places(NamedTuple):
@@ -483,7 +484,7 @@ def _undo(face: Face, arguments: argparse.Namespace) -> int:
     written = done.receipt if done.receipt is not None and done.receipt.last_seq >= done.receipt.first_seq else None
     result = UndoOut(
         arguments.dry_run, done.lineage, list(done.seqs), entities, written.first_seq if written else 0,
-        written.last_seq if written else 0, written.key if written else "",
+        written.last_seq if written else 0, written.key if written else "", list(done.along),
     )  # fmt: skip
     conflicts = sum(one.outcome == "conflict" for one in entities)
     return face.emit(result, lambda: _undo_lines(face, result, conflicts), 5 if conflicts else 0)
@@ -497,6 +498,12 @@ def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
         said += f" (changed since and kept: {', '.join(one.kept)})" if one.kept else ""
         room = max(1, width - 12 - len(visible(one.id))) if width else None
         yield f"{colours[one.outcome]}{one.outcome:9}{paint.end} {paint.name}{visible(one.id)}{paint.end}  {visible(said, room)}".rstrip()
+    if result.along:
+        named = ", ".join(f"{seq}" for seq in result.along[:_ALONG_MAX]) + (
+            " …" if len(result.along) > _ALONG_MAX else ""
+        )
+        is_one = len(result.along) == 1
+        yield f"Record{'s' * (not is_one)} {named} belong{'s' * is_one} to the same change, and go{'es' * is_one} with it."
     if conflicts:
         yield f"{conflicts:,} in conflict: left as {'it is' if conflicts == 1 else 'they are'}. See `periplus blame ID`."
     if result.dry_run:

@@ -324,7 +324,9 @@ class UndoneOut(msgspec.Struct):
 
 
 class UndoOut(msgspec.Struct, tag_field="schema", tag="periplus.undo/1"):
-    """``first_seq`` to ``last_seq`` are the new records, 0 where none was written; ``key`` repeats the write."""
+    """``first_seq`` to ``last_seq`` are the new records, 0 where none was written; ``key`` repeats the write. ``along`` are those of
+    ``seqs`` that were not named and belong to the same change as those that were.
+    """
 
     dry_run: bool
     lineage: str
@@ -333,6 +335,7 @@ class UndoOut(msgspec.Struct, tag_field="schema", tag="periplus.undo/1"):
     first_seq: int
     last_seq: int
     key: str
+    along: list[int] = []
 
 
 class LogLineOut(msgspec.Struct, tag_field="schema", tag="periplus.log.line/1"):

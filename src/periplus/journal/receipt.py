@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Pending", "receipt_of", "written_by"]
+__all__ = ["Pending", "key_used", "payload_of", "receipt_of", "records_of", "written_by"]
 
 from typing import TYPE_CHECKING
 
+from periplus.base.errors import ConflictError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.transaction import Receipt
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from periplus.journal.index import Index
     from periplus.journal.lineage import LineageReader, Position
     from periplus.journal.overlay import Overlay
+    from periplus.journal.reader import JournalReader
+    from periplus.journal.record import Record
 
 
 class Pending(NamedTuple):
@@ -32,9 +35,10 @@ def receipt_of(key: str, overlay: Overlay, index: Index) -> Receipt | None:
     found = found or index.kept_key(key)
     if not found:
         return None
-    seqs = [seq for _, seq, _ in found]
-    versions = tuple(version for _, _, version in found if version)
-    return Receipt(key, found[0][0], min(seqs), max(seqs), versions, repeated=True)
+    lineage = found[0][0]  # another may have the same once more: what a store wrote again after a fork
+    seqs = [seq for of, seq, _ in found if of == lineage]
+    versions = tuple(version for of, _, version in found if version and of == lineage)
+    return Receipt(key, lineage, min(seqs), max(seqs), versions, repeated=True)
 
 
 def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: LineageReader) -> list[tuple[str, str]]:
@@ -55,3 +59,38 @@ def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: Lineage
         for entry in entries_in_segment(reader, receipt.first_seq, receipt.last_seq):
             found.setdefault(entry.record.seq, (entry.record.item_type, entry.record.item_id))
     return [found[seq] for seq in sorted(found)]
+
+
+def records_of(journal: JournalReader, receipt: Receipt) -> list[Record]:
+    """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too.
+
+    Raises DamageError where they cannot be read, or are not here.
+    """
+    from periplus.journal.record import decode_line
+    from periplus.journal.tiles import entries_in_segment
+
+    where, span = "lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (receipt.first_seq, receipt.last_seq)
+    rows = journal.index.records(where, (receipt.lineage, *span), -1)
+    if len(rows) == receipt.record_count:
+        return [decode_line(journal.line_at(row))[0] for row in rows]
+    return [entry.record for entry in entries_in_segment(journal.reader(receipt.lineage), *span)]
+
+
+def payload_of(journal: JournalReader, record: Record) -> bytes:
+    """What a record says, from its line or its object; empty for a tombstone and for a stub."""
+    from msgspec import UnsetType
+
+    if record.payload_ref is not None:
+        return journal.load_object(record.payload_ref.sha256)
+    return b"" if isinstance(record.payload, UnsetType) else bytes(record.payload)
+
+
+def key_used(receipt: Receipt) -> ConflictError:
+    """The refusal of a key under which something else was written."""
+    span = (
+        f"record {receipt.first_seq}"
+        if receipt.record_count == 1
+        else f"records {receipt.first_seq} to {receipt.last_seq}"
+    )
+    return ConflictError(f"the key {receipt.key!r} was used for something else ({span})", safe="Nothing was written.",
+                         mend="Repeat without --key, or with one of its own.")  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer"]
+__all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer", "summary_line"]
 
 import os
 from collections.abc import Callable, Mapping
@@ -173,7 +173,7 @@ class Transaction:
 
         A payload of more than ``inline_bytes_max`` is kept as an object beside the journal.
         """
-        draft = Draft("observe", item_type, item_id, (), canonical(payload), deleted=False, summary=_line(summary), version="",
+        draft = Draft("observe", item_type, item_id, (), canonical(payload), deleted=False, summary=summary_line(summary), version="",
                       inline_bytes_max=min(inline_bytes_max, PAYLOAD_INLINE_MAX))  # fmt: skip
         self.drafts.append(draft)
 
@@ -182,7 +182,7 @@ class Transaction:
         if ACTIONS.get(action) != "meta":
             raise UsageError(f"{action!r} is not an action of a record about the journal")
         self.drafts.append(
-            Draft(action, "", "", (), canonical(payload), deleted=False, summary=_line(summary), version="")
+            Draft(action, "", "", (), canonical(payload), deleted=False, summary=summary_line(summary), version="")
         )
 
     def _heads(self, item_type: str, item_id: str) -> list[Head]:
@@ -221,7 +221,7 @@ class Transaction:
         deleted = payload is None
         version = version_id(item_type, item_id, deleted=deleted, payload=payload, parents=parents)
         after = tuple(sorted(one for one in after if one != version))
-        draft = Draft(action, item_type, item_id, parents, payload, deleted, _line(summary), version, after)
+        draft = Draft(action, item_type, item_id, parents, payload, deleted, summary_line(summary), version, after)
         self.drafts.append(draft)
         self._latest[item_type, item_id] = (draft, heads)
         return version
@@ -239,7 +239,7 @@ def _versions(heads: list[Head]) -> tuple[str, ...]:
     return tuple([head.version for head in heads])
 
 
-def _line(text: str) -> str:
+def summary_line(text: str) -> str:
     """One line for people, cut to SUMMARY_CHARACTERS_MAX."""
     line = " ".join(text.split())
     return line if len(line) <= SUMMARY_CHARACTERS_MAX else line[: SUMMARY_CHARACTERS_MAX - 1] + "…"

@@ -7,7 +7,13 @@ parents). That difference is taken out of what the entity is now, newest record 
 * others changed other fields since: theirs stay, the undone fields go back; sets are taken out by element, maps by key;
 * others changed the same field to something else, or built on what is to be un-created: a *conflict*, which is told, and
   that entity stays as it is. Only where it was un-created in one clone and changed in another, which is in conflict, to name
-  the record that made it once more lets it be deleted.
+  the record that made it once more lets it be deleted;
+* clones said different things of it, which nobody has settled or which only the record that is to be undone settled: a conflict too,
+  unless the record is one of the versions that stand beside each other. Taking that away leaves the others, and so decides it.
+
+Records of one mutation that belong together (``families``) are undone together: naming one takes the others along, and where one of
+them is in conflict, all of them stay. What the layer above knows of an entity it says as a ``Judge``: what an entity may not become is a
+conflict like any other.
 
 All is planned without the lock and written as one mutation, each entity compared with what the plan had seen. What undo writes
 are records like all others, and so can be undone.
@@ -15,9 +21,9 @@ are records like all others, and so can be undone.
 
 from __future__ import annotations
 
-__all__ = ["Undoing", "Undone", "plan_undo", "take_out", "undo"]
+__all__ = ["Content", "Judge", "Undoing", "Undone", "plan_undo", "take_out", "undo"]
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -25,10 +31,12 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
+from periplus.journal.families import families_of
 from periplus.journal.history import versions_of_session
+from periplus.journal.receipt import key_used, records_of
 from periplus.journal.record import action_class
 from periplus.journal.state import MergeRules
-from periplus.journal.transaction import ABSENT
+from periplus.journal.transaction import ABSENT, summary_line
 from periplus.journal.versions import Versions
 
 if TYPE_CHECKING:
@@ -40,8 +48,11 @@ if TYPE_CHECKING:
 RECORDS_MAX: Final = 20_000
 _ATTEMPTS: Final = 3
 _SEQS_NAMED: Final = 12
+_WRITTEN: Final = ("restored", "deleted")
 Content: TypeAlias = "Mapping[str, JSONValue] | None"  # None: it is not there
 Outcome: TypeAlias = Literal["restored", "deleted", "unchanged", "conflict"]
+Key: TypeAlias = tuple[str, str]
+Judge: TypeAlias = Callable[[Mapping[Key, Content]], Mapping[Key, str]]  # why entities may not become what they would
 
 
 class Undone(NamedTuple):
@@ -63,12 +74,15 @@ class Undone(NamedTuple):
 
 
 class Undoing(NamedTuple):
-    """``receipt`` is None of a plan, and where nothing was to be written."""
+    """``along`` are those of ``seqs`` that nobody named: they belong to those that were. ``receipt`` is None of a plan, and where
+    nothing was to be written.
+    """
 
     lineage: str
     seqs: tuple[int, ...]
     entities: tuple[Undone, ...]
     receipt: Receipt | None
+    along: tuple[int, ...] = ()
 
 
 class _Overlap(Exception):  # noqa: N818 - it is caught here and never seen outside
@@ -87,28 +101,64 @@ def undo(
     session: str = "",
     lineage: str = "",
     key: str = "",
+    judge: Judge | None = None,
 ) -> Undoing:
     """Undo the records ``seqs`` of ``lineage`` (our own by default), or all that a ``session`` wrote there; one mutation.
 
     Entities in conflict are left out and told. Raises as ``plan_undo`` and as ``Journal.mutate``.
     """
     for attempt in range(_ATTEMPTS):
-        plan = plan_undo(journal, seqs=seqs, session=session, lineage=lineage)
-        changed = [one for one in plan.entities if one.outcome in ("restored", "deleted")]
+        plan = plan_undo(journal, seqs=seqs, session=session, lineage=lineage, judge=judge)
+        changed = [one for one in plan.entities if one.outcome in _WRITTEN]
         if not changed and not key:
             return plan
         summary = _summary(plan, session, is_own=plan.lineage == journal.lineage)
         try:
-            receipt = journal.mutate(partial(_write, changed, summary), writer, key=key)
+            receipt = journal.mutate(partial(_write, journal, changed, summary, judge), writer, key=key)
         except ConflictError:
             if attempt == _ATTEMPTS - 1:
                 raise
             continue  # somebody was faster: what he wrote is part of the next plan
-        return plan._replace(receipt=receipt)
+        return _as_written(journal, plan, receipt, summary) if receipt.repeated else plan._replace(receipt=receipt)
     raise AssertionError("the loop returns or raises")
 
 
-def plan_undo(journal: Journal, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "") -> Undoing:
+def _as_written(journal: Journal, plan: Undoing, receipt: Receipt, summary: str) -> Undoing:
+    """What was told when ``receipt`` was written. Raises ConflictError where that was for something else than ``plan``."""
+    records = records_of(journal, receipt)
+    of = "" if plan.lineage == journal.lineage else f" --lineage {plan.lineage}"
+    said = {record.summary for record in records if not record.is_stub}
+    keys = {(record.item_type, record.item_id): record for record in records}
+    if said - {summary_line(summary)} or keys.keys() - {(one.item_type, one.item_id) for one in plan.entities}:
+        raise key_used(receipt)
+    told = []
+    for one in plan.entities:
+        record = keys.get((one.item_type, one.item_id))
+        if record is not None:
+            told.append(_told_then(journal, one, record.seq, receipt.lineage))
+        elif one.outcome in _WRITTEN:
+            again = f"periplus undo --seq {one.seqs[0]}{of}"
+            told.append(_in_conflict(one, f"it stayed as it was then; to undo it now: {again}"))
+        else:
+            told.append(one)
+    return plan._replace(entities=tuple(told), receipt=receipt)
+
+
+def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
+    """What was told of an entity of which record ``seq`` says what became of it."""
+    versions = Versions(journal, one.item_type, one.item_id)
+    by_seq = {(record.lineage, record.seq): record for records in versions.records.values() for record in records}
+    written = by_seq[lineage, seq]
+    goal, before = versions.head(written.version), versions.shown(written.parents)
+    undone = [record for record in by_seq.values() if record.seq in one.seqs]
+    return _changed(versions, undone, _before(before), _content(goal.payload) if goal is not None else None)._replace(
+        seqs=one.seqs
+    )
+
+
+def plan_undo(
+    journal: Journal, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", judge: Judge | None = None
+) -> Undoing:
     """What ``undo`` would do now.
 
     Raises UsageError for a seq that there is not or whose record is no change of an entity, NotFoundError for a session that
@@ -117,18 +167,58 @@ def plan_undo(journal: Journal, *, seqs: Sequence[int] = (), session: str = "", 
     lineage = lineage or journal.lineage
     journal.refresh()
     journal.project()
-    records = _session_records(journal, lineage, session) if session else _named_records(journal, lineage, seqs)
-    if len(records) > RECORDS_MAX:
-        raise UsageError(f"{len(records):,} records to undo; the limit is {RECORDS_MAX:,} at a time",
-                         safe="Nothing was changed.", mend="Undo the newest first, with --seq FIRST-LAST.")  # fmt: skip
-    by_entity: dict[tuple[str, str], list[IndexedRecord]] = {}
+    named = _session_records(journal, lineage, session) if session else _named_records(journal, lineage, seqs)
+    _check_count(len(named))
+    families = families_of(journal, named)
+    records = sorted((record for family in families for record in family), key=lambda record: record.seq)
+    _check_count(len(records))
+    by_entity: dict[Key, list[IndexedRecord]] = {}
     for record in records:
         by_entity.setdefault((record.item_type, record.item_id), []).append(record)
-    entities = [_plan_entity(journal, key, found, is_named=not session) for key, found in by_entity.items()]
-    return Undoing(lineage, tuple(record.seq for record in records), tuple(entities), None)
+    entities = {key: _plan_entity(journal, key, found, is_named=not session) for key, found in by_entity.items()}
+    if judge is not None:
+        would = {key: one.content for key, one in entities.items() if one.outcome in _WRITTEN}
+        entities |= {key: _in_conflict(entities[key], why) for key, why in judge(would).items()}
+    _keep_together(entities, families)
+    along = {record.seq for record in records} - {record.seq for record in named}
+    seqs = tuple(record.seq for record in records)
+    return Undoing(lineage, seqs, tuple(entities.values()), None, tuple(sorted(along)))
 
 
-def _write(changed: Iterable[Undone], summary: str, transaction: Transaction) -> None:
+def _check_count(count: int) -> None:
+    if count > RECORDS_MAX:
+        raise UsageError(f"{count:,} records to undo; the limit is {RECORDS_MAX:,} at a time",
+                         safe="Nothing was changed.", mend="Undo the newest first, with --seq FIRST-LAST.")  # fmt: skip
+
+
+def _in_conflict(one: Undone, reason: str) -> Undone:
+    return one._replace(outcome="conflict", fields=(), kept=(), reason=reason, content=None)
+
+
+def _keep_together(entities: dict[Key, Undone], families: Iterable[Sequence[IndexedRecord]]) -> None:
+    """Let what belongs to an entity that stays as it is stay as well."""
+    of_entity: dict[Key, list[Sequence[IndexedRecord]]] = {}
+    for family in families:
+        for record in family:
+            of_entity.setdefault((record.item_type, record.item_id), []).append(family)
+    waiting = [key for key, one in entities.items() if one.outcome == "conflict"]
+    while waiting:
+        key = waiting.pop()
+        for record in (record for family in of_entity[key] for record in family):
+            other = (record.item_type, record.item_id)
+            if entities[other].outcome in _WRITTEN:
+                entities[other] = _in_conflict(entities[other], f"it belongs to {key[1]}, which stays as it is")
+                waiting.append(other)
+
+
+def _write(
+    journal: Journal, changed: Iterable[Undone], summary: str, judge: Judge | None, transaction: Transaction
+) -> None:
+    if judge is not None:  # once more, on what is never served stale: others may have written it since
+        would = {(one.item_type, one.item_id): one.content for one in changed}
+        would = {key: content for key, content in would.items() if journal.types[key[0]].reads_through}
+        for (_, item_id), why in (judge(would) if would else {}).items():
+            raise ConflictError(f"{item_id}: {why}", safe="Nothing was written.", mend="Repeat the command.")
     for one in changed:
         if one.content is None:
             transaction.delete(one.item_type, one.item_id, expect=one.expect, summary=summary)
@@ -191,50 +281,105 @@ def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[
 # -- what becomes of an entity -----------------------------------------------------------------------------------------
 
 
-def _plan_entity(journal: Journal, key: tuple[str, str], records: Sequence[IndexedRecord], *, is_named: bool) -> Undone:
+def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *, is_named: bool) -> Undone:
     present = journal.get(*key)
     versions = Versions(journal, *key)
     now: Content = present.value if present is not None else None
     expect = present.version if present is not None else ""
     seqs = tuple(record.seq for record in records)
     try:
-        goal = _without(versions, journal, now, records)
+        goal = _without(versions, journal, present, records)
     except _Overlap as overlap:
         is_gone = present is not None and any(not conflict.path for conflict in present.conflicts)
         if is_named and is_gone and not all(record.parents for record in records):
             goal = None  # it was deleted, and changed apart from that: who un-creates it once more settles that
             return Undone(*key, "deleted", seqs, _differing(now, goal), (), "", expect, goal)
         return Undone(*key, "conflict", seqs, (), (), overlap.reason, expect, None)
-    if _same(goal, now):
+    if _same(goal, now) and not (present is not None and present.is_in_conflict):
         reason = "it is deleted since" if now is None else "nothing of it is left"
         return Undone(*key, "unchanged", seqs, (), (), reason, expect, None)
+    changed = _changed(versions, records, now, goal)._replace(expect=expect)
+    if goal is not None and present is not None and present.is_in_conflict:  # what is shown may be what is left
+        decided = {name.partition(".")[0] for name in present.conflict_names} & goal.keys()
+        return changed._replace(fields=tuple(sorted({*changed.fields, *decided})))
+    return changed
+
+
+def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content, goal: Content) -> Undone:
+    """What is told of an entity that was ``now`` and is ``goal`` without ``records``."""
     last = versions.head(records[-1].version)
     kept = _differing(now, _content(last.payload)) if last is not None and now is not None and goal is not None else ()
     changed = _differing(now, goal)
     outcome: Outcome = "deleted" if goal is None else "restored"
-    return Undone(*key, outcome, seqs, changed, tuple(name for name in kept if name not in changed), "", expect, goal)
+    kept = tuple(name for name in kept if name not in changed)
+    seqs = tuple(record.seq for record in records)
+    return Undone(versions.item_type, versions.item_id, outcome, seqs, changed, kept, "", "", goal)
 
 
-def _without(versions: Versions, journal: Journal, now: Content, records: Sequence[IndexedRecord]) -> Content:
-    """``now`` without what ``records`` changed. Raises _Overlap where that cannot be told apart or may not be written."""
+def _without(
+    versions: Versions, journal: Journal, present: Entity | None, records: Sequence[IndexedRecord]
+) -> Content:  # fmt: skip
+    """The entity without what ``records`` changed. Raises _Overlap where that cannot be told apart or may not be written."""
     kind = journal.types.get(versions.item_type)
     if kind is None or not is_id(versions.item_id):
         raise _Overlap("this Periplus does not know its type")
-    goal = now
+    now = goal = _before(present)
+    apart = present.conflict_names if present is not None else ()
+    heads = _Heads(versions, [head.version for head in journal.heads_of(versions.item_type, versions.item_id)])
     for record in reversed(records):
         made = versions.head(record.version)
         if made is None or made.is_stub:
             raise _Overlap(f"the content of record {record.seq:,} was redacted")
         if not all(map(versions.is_known, record.parents)):
             raise _Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
+        if heads.is_one(record.version):
+            left = heads.without(record)
+            goal, apart = _before(left), left.conflict_names if left is not None else ()
+            continue
+        heads.stay()
         before = versions.shown(record.parents)
+        if before is not None and before.is_in_conflict:
+            raise _Overlap(
+                f"record {record.seq:,} settled what clones had said apart: {', '.join(before.conflict_names)}"
+            )
         goal = take_out(goal, _content(made.payload), _before(before), kind.rules)
+    if apart:
+        command = "context refs" if versions.item_type == "context_ref" else f"show {versions.item_id}"
+        what = (
+            "settle that first" if present is not None and present.is_in_conflict else "it would be in conflict again"
+        )
+        raise _Overlap(f"clones said different things: {', '.join(apart)}; {what} (`periplus {command}`)")
     if goal is not None and not _same(goal, now):
         try:
             kind.check(dict(goal))
         except PeriplusError as error:
             raise _Overlap(f"what it was is refused today: {error}") from error
     return goal
+
+
+class _Heads:
+    """The heads of an entity, as long as the versions that are taken away are among them."""
+
+    def __init__(self, versions: Versions, heads: Iterable[str]) -> None:
+        self._versions = versions
+        self._heads = set(heads)
+        self._gone: set[str] = set()
+
+    def is_one(self, version: str) -> bool:
+        return version in self._heads
+
+    def stay(self) -> None:
+        """Something else is taken out: no version simply falls away any more."""
+        self._heads = set()
+
+    def without(self, record: IndexedRecord) -> Entity | None:
+        """The entity as it would be if nobody had written ``record``, whose version is one of the heads."""
+        self._gone.add(record.version)
+        if len(self._heads) == 1 and len(record.parents) < 2:
+            self._heads = set(record.parents)
+        else:
+            self._heads = self._versions.heads_among(set(self._versions.records) - self._gone)
+        return self._versions.shown(self._heads)
 
 
 def _before(entity: Entity | None) -> Content:

@@ -205,7 +205,7 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
     ones that no other of them descends from. What came from other lineages and had not been built upon by then is not in
     it: nothing is written when it arrives, so nobody can tell what had.
 
-    Raises NotFoundError for a seq that there is not, or where the entity was not there or had been deleted.
+    Raises NotFoundError for a seq that there is not, or where the entity was not there, had been deleted, or what it said was redacted.
     """
     lineage = lineage or journal.lineage
     versions = Versions(journal, item_type, item_id)
@@ -221,9 +221,16 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
             f"{item_id} was not there at record {seq:,}",
             mend=f"Its first record there is {first:,}." if first else f"{lineage} never wrote it: see `periplus log --lineage all --id {item_id}`.",
         )  # fmt: skip
-    entity = versions.shown(versions.heads_among(held))
+    heads = versions.heads_among(held)
+    entity = versions.shown(heads)
     assert entity is not None
     if entity.deleted:
+        for version in sorted(heads):
+            head = versions.head(version)
+            if head is not None and head.is_stub:
+                of = "" if head.lineage == lineage else f" of {head.lineage}"
+                raise NotFoundError(f"what {item_id} was at record {seq:,} cannot be shown: the content of record {head.seq:,}{of} was redacted",
+                                    mend=f"For its other records see `periplus log --id {item_id}`.")  # fmt: skip
         raise NotFoundError(f"{item_id} had been deleted at record {seq:,}",
                             mend=f"Record {entity.seq:,} of {entity.lineage} deleted it; look before that.")  # fmt: skip
     return entity

@@ -376,11 +376,9 @@ class Project:
         self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False
     ) -> Undoing:
         """Take back what records or a session changed; see ``journal.undo``."""
-        from periplus.journal.undo import plan_undo, undo
+        from periplus.project.undoing import undo_in_project
 
-        if dry_run:
-            return plan_undo(self.journal, seqs=seqs, session=session, lineage=lineage)
-        return undo(self.journal, self.writer, seqs=seqs, session=session, lineage=lineage, key=key)
+        return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run)
 
     def history(self, entity: Entity) -> list[IndexedRecord]:
         """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""

@@ -1,0 +1,190 @@
+"""What taking back a record takes back with it, and what it may not bring about: nothing is hidden, held twice or pointed at nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli_support import Shell
+from periplus.project import Project
+
+
+@pytest.fixture
+def sh(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    Project.init(str(tmp_path / "project"))
+    return Shell(tmp_path / "project", tmp_path / "home")
+
+
+def outcomes(document):
+    return {one.id: one.outcome for one in document.entities}
+
+
+def remembered(sh, text, *words):
+    return sh.json("remember", text, "--type", "decision", *words).entity.id
+
+
+# -- what belongs together ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seq", "other"), [("2", 3), ("3", 2)])
+def test_what_evolved_and_what_it_evolved_from_are_undone_together(sh, seq, other):
+    old = remembered(sh, "Ports start at 8000")
+    new = sh.json("evolve", old, "Ports start at 9000").entities[0].id
+    plan = sh.json("undo", "--seq", seq, "--dry-run")
+    assert (plan.seqs, plan.along) == ([2, 3], [other])
+    out = sh("undo", "--seq", seq)
+    assert f"Record {other} belongs to the same change, and goes with it." in out.lines
+    assert "Undone by record 4-5. To take that back: periplus undo --seq 4-5" in out.lines
+    assert [hit.id for hit in sh.json("recall", "ports").hits] == [old]
+    back = sh.json("undo", "--seq", "4")
+    assert outcomes(back) == {new: "restored", old: "restored"}
+    assert [hit.id for hit in sh.json("recall", "ports").hits] == [new]
+
+
+def test_what_was_only_written_at_once_is_undone_alone(sh):
+    one, other = remembered(sh, "Doors are green"), remembered(sh, "Windows are blue")
+    sh("state", one, other, "superseded")
+    done = sh.json("undo", "--seq", "3")
+    assert (outcomes(done), done.along) == ({one: "restored"}, [])
+    assert sh.json("show", other).entity.value["state"] == "superseded"
+
+
+def test_of_a_change_of_which_one_part_cannot_go_back_all_stays(sh):
+    old = remembered(sh, "Ports start at 8000")
+    new = sh.json("evolve", old, "Ports start at 9000").entities[0].id
+    sh("set", new, "rationale=more room")
+    done = sh.json("undo", "--seq", "3", code=5)
+    assert outcomes(done) == {new: "conflict", old: "conflict"}
+    assert next(one.reason for one in done.entities if one.id == old) == f"it belongs to {new}, which stays as it is"
+    assert [hit.id for hit in sh.json("recall", "ports").hits] == [new]
+
+
+def test_parts_of_a_split_and_of_a_merge_belong_together(sh):
+    old = remembered(sh, "Ports and doors")
+    parts = [
+        one.id for one in sh.json("split", old, "Ports start at 8000", "Doors are green").entities if one.id != old
+    ]
+    assert outcomes(sh.json("undo", "--seq", "2")) == {parts[0]: "deleted", parts[1]: "deleted", old: "restored"}
+    other = remembered(sh, "Windows")
+    merged = sh.json("merge", old, other, "--text", "Ports, doors and windows").entities[0].id
+    last = sh.json("log", "--limit", "1").records[0].seq
+    assert outcomes(sh.json("undo", "--seq", f"{last}")) == {merged: "deleted", old: "restored", other: "restored"}
+
+
+# -- claims and steps --------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_not_had_back_where_somebody_else_holds_it_by_now(sh):
+    mine = sh.json("claim", "take", "src/a.py", "--as", "ada").claim.id
+    sh("claim", "release", "--as", "ada")
+    his = sh.json("claim", "take", "src", "--as", "bob").claim.id
+    for words in (["--dry-run"], []):
+        [one] = sh.json("undo", "--seq", "2", "--as", "ada", *words, code=5).entities
+        assert (one.id, one.outcome) == (mine, "conflict")
+        assert "claimed by bob" in one.reason
+        assert his in one.reason
+    assert [one.id for one in sh.json("claim", "list").claims] == [his]
+    sh("claim", "release", "--as", "bob")
+    assert outcomes(sh.json("undo", "--seq", "2", "--as", "ada")) == {mine: "restored"}
+
+
+def test_of_two_claims_that_one_undo_would_bring_back_only_one_is_held(sh):
+    sh("claim", "take", "src", "--as", "ada")
+    sh("claim", "release", "--as", "ada")
+    sh("claim", "take", "src", "--as", "bob")
+    sh("claim", "release", "--as", "bob")
+    done = sh.json("undo", "--seq", "2", "--seq", "4", code=5)
+    assert sorted(one.outcome for one in done.entities) == ["conflict", "restored"]
+    assert len(sh.json("claim", "list").claims) == 1
+
+
+def test_shared_claims_come_back_beside_each_other_and_what_stays_held_is_no_conflict(sh):
+    sh("claim", "take", "src", "--shared", "--as", "ada")
+    sh("claim", "release", "--as", "ada")
+    his = sh.json("claim", "take", "src", "--shared", "--as", "bob").claim.id
+    sh("undo", "--seq", "2")
+    sh("set", his, "text=the engine")
+    sh("undo", "--seq", "5")
+    assert len(sh.json("claim", "list").claims) == 2
+
+
+@pytest.mark.parametrize("seq", ["3", "5"])
+def test_a_step_whose_claim_is_undone_can_be_taken_again(sh, seq):
+    sh("plan", "make", "Sell on Sundays", "--step", "Open the shop")
+    sh("plan", "next", "--as", "ada")
+    assert sh.json("undo", "--seq", seq).along
+    taken = sh.json("plan", "next", "--as", "bob")
+    assert (taken.step.state, taken.step.assignee) == ("doing", "bob")
+
+
+# -- refs of contexts --------------------------------------------------------------------------------------------------
+
+
+def test_a_ref_does_not_go_back_to_a_context_that_is_gone(sh):
+    for number in range(3):
+        line = json.dumps({"type": "note", "content": f"line {number} {'swordfish' * (number == 1)}"})
+        sh("context", "commit", "-", stdin=line + "\n")
+    (sh.folder / "secret.txt").write_text("swordfish")
+    sh("redact", "--secret-file", "secret.txt", "--reason", "a password")
+    before = sh("context", "expand", "main").out
+    for seqs in ("4", "3-4"):
+        [one] = sh.json("undo", "--seq", seqs, code=5).entities
+        assert one.outcome == "conflict"
+        assert "cannot be had" in one.reason
+    assert sh("context", "expand", "main").out == before
+    [one] = sh.json("undo", "--seq", "2-4").entities  # where it stood before the first of them is still here
+    assert one.outcome == "restored"
+    assert "line 0" in sh("context", "expand", "main").out
+
+
+# -- what was redacted -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_redacted_is_not_said_to_have_been_deleted(sh):
+    item = remembered(sh, "The password is swordfish")
+    sh("set", item, "text=There is a password")
+    sh("redact", "--seq", "1", "--reason", "a password")
+    wrong = sh.fails("show", item, "--at", "1", code=1, wrong="the content of record 1 was redacted")
+    assert "deleted" not in wrong.err
+    assert f"periplus log --id {item}" in wrong.err
+    error = json.loads(sh("show", item, "--at", "1", "--json", code=1).out)
+    assert (error["error"], "redacted" in error["wrong"]) == ("not_found", True)
+
+
+# -- the same undo once more -------------------------------------------------------------------------------------------
+
+
+def test_a_key_of_another_undo_or_of_something_else_is_refused(sh):
+    one, two = remembered(sh, "dec one"), remembered(sh, "dec two")
+    first = sh.json("undo", "--seq", "1", "--key", "k1")
+    assert outcomes(first) == {one: "deleted"}
+    sh.fails("undo", "--seq", "2", "--key", "k1", code=5, wrong="the key 'k1' was used for something else (record 3)")
+    assert sh.json("show", two).entity.value["text"] == "dec two"
+    sh("remember", "three", "--key", "k2")
+    sh.fails("undo", "--seq", "2", "--key", "k2", code=5, wrong="the key 'k2' was used for something else")
+
+
+def test_the_same_undo_with_its_key_says_the_same_whatever_was_written_since(sh):
+    old = remembered(sh, "Ports start at 8000")
+    sh("evolve", old, "Ports start at 9000")
+    first = sh.json("undo", "--seq", "3", "--key", "k1")
+    again = sh.json("undo", "--seq", "3", "--key", "k1")
+    assert again == first
+    sh("set", old, "text=Ports start at 8001")
+    sh("undo", "--seq", "4")
+    assert sh.json("undo", "--seq", "3", "--key", "k1") == first
+    assert sh.json("log", "--limit", "1").records[0].summary.startswith("undo of seq 4")
+
+
+def test_what_was_in_conflict_the_first_time_is_not_said_to_be_undone_the_second(sh):
+    one, two = remembered(sh, "dec one"), remembered(sh, "dec two")
+    sh("set", two, "text=dec two and more")
+    first = sh.json("undo", "--seq", "1-2", "--key", "k1", code=5)
+    assert outcomes(first) == {one: "deleted", two: "conflict"}
+    sh("undo", "--seq", "3")
+    again = sh.json("undo", "--seq", "1-2", "--key", "k1", code=5)
+    assert outcomes(again) == outcomes(first)
+    assert "periplus undo --seq 2" in again.entities[1].reason
