@@ -13,7 +13,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.clock import FixedClock, format_ms, parse_ms
-from periplus.base.errors import ClaimedError, NotFoundError, RefusedError, UsageError
+from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.base.processes import process_mark
 from periplus.journal import Writer
@@ -150,7 +150,7 @@ def test_a_key_makes_a_claim_once(ada):
     assert again.claim.item_id == first.claim.item_id
     assert len(ada.work.claims()) == 1
     ada.remember(Memory("note", "not a claim"), key="k2")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(ConflictError, match="something else"):
         ada.work.claim(asked("src"), key="k2")
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
 ]  # fmt: skip
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
@@ -32,6 +32,7 @@ from periplus.base.ids import derived_id, is_id, new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.links import linked
+from periplus.memory.repeated import Written, check_repeated
 from periplus.memory.scopes import Scope, first_overlap, is_covered, parse_scope, parse_scopes
 
 if TYPE_CHECKING:
@@ -140,7 +141,11 @@ def holds(writer: Writer, claim: Entity) -> bool:
 
 def scopes_of(claim: Entity) -> tuple[Scope, ...]:
     """The scopes of a claim. One that cannot be read, of a later version perhaps, takes in everything."""
-    held = claim.value.get("scopes")
+    return _scopes_in(claim.value)
+
+
+def _scopes_in(value: Mapping[str, JSONValue]) -> tuple[Scope, ...]:
+    held = value.get("scopes")
     found: list[Scope] = []
     for text in held if isinstance(held, list) else []:
         try:
@@ -219,8 +224,9 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", 
         made[:] = [(new_claim, True) if mine is None else (mine.item_id, False)]
 
     receipt = journal.mutate(write, writer, key=key)
+    check_repeated(journal, receipt, lambda written: _is_asked(written[-1], asked, scopes))
     if receipt.repeated:
-        made = [(_claim_of(journal, receipt), False)]
+        made = [(journal.written_by(receipt)[-1][1], False)]
     claim = journal.get("claim", made[0][0])
     if claim is None:
         raise NotFoundError(f"the claim {made[0][0]} was deleted meanwhile")
@@ -256,7 +262,12 @@ def release(
                 )
         touched[:] = bring(journal, transaction, wanted, "released", reason)
 
+    def is_same(written: Sequence[Written]) -> bool:
+        let_go = {one.item_id for one in written if one.item_type == "claim" and one.value.get("state") == "released"}
+        return bool(let_go & {one.item_id for one in named}) if named else bool(let_go)
+
     receipt = journal.mutate(write, writer, key=key)
+    check_repeated(journal, receipt, is_same)
     keys = dict.fromkeys([*[(one.item_type, one.item_id) for one in named], *touched])
     entities = tuple(entity for one in keys if (entity := journal.get(*one)) is not None)
     return Changed(entities, receipt if receipt.record_count else None)
@@ -338,11 +349,14 @@ def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int) -
     transaction.put("claim", claim.item_id, value, expect=claim.version, summary="claim renewed")
 
 
-def _claim_of(journal: Journal, receipt: Receipt) -> str:
-    claims = [item_id for item_type, item_id in journal.written_by(receipt) if item_type == "claim"]
-    if not claims:
-        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
-    return claims[-1]
+def _is_asked(written: Written, asked: Asked, scopes: Sequence[Scope]) -> bool:
+    """Whether a record of before is of a claim that covers what is asked for."""
+    value = written.value
+    if written.item_type != "claim" or value.get("state") != "held":
+        return False
+    is_alike = value.get("mode", "exclusive") == asked.mode and value.get("step", "") == asked.step
+    held = _scopes_in(value)
+    return is_alike and all(is_covered(scope, held) for scope in scopes)
 
 
 def _span(ms: int) -> str:

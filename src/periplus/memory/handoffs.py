@@ -8,6 +8,8 @@ from __future__ import annotations
 
 __all__ = ["NewHandoff", "accept_handoff", "handoffs", "write_handoff"]
 
+from collections.abc import Mapping
+
 import msgspec
 
 from periplus.base.canonical import JSONValue
@@ -18,6 +20,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.lifecycle import supersede
 from periplus.memory.links import linked, open_entities
+from periplus.memory.repeated import Written, as_written, check_repeated, has_fields
 
 _LIST_MAX = 200
 
@@ -63,13 +66,8 @@ def write_handoff(
             supersede(journal, transaction, old)
 
     receipt = journal.mutate(write, writer, key=key)
-    if receipt.repeated:
-        item_type, item_id = next(iter(journal.written_by(receipt)), ("", ""))
-        item_id = item_id if item_type == "handoff" else ""
-    found = journal.get("handoff", item_id) if item_id else None
-    if found is None:
-        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
-    return found
+    check_repeated(journal, receipt, lambda written: _is_said(written[0], value))
+    return as_written(journal, receipt, "handoff", journal.written_by(receipt)[0][1] if receipt.repeated else item_id)
 
 
 def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str = "", force: bool = False) -> Entity:
@@ -102,7 +100,10 @@ def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str
         transaction.put("handoff", item_id, value, action="transition", expect=held.version,
                         summary=f"handoff {held.value.get('state')} → accepted by {writer.name}")  # fmt: skip
 
-    journal.mutate(write, writer, key=key)
+    receipt = journal.mutate(write, writer, key=key)
+    check_repeated(
+        journal, receipt, lambda written: written[0].item_id == item_id and "accepted_by" in written[0].value
+    )
     return _handoff(journal, item_id)
 
 
@@ -124,6 +125,14 @@ def handoffs(journal: Journal, *, with_closed: bool = False, recipient: str = ""
     if recipient:
         found = [one for one in found if one.value.get("recipient", "") in ("", recipient)]
     return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id), reverse=True)
+
+
+def _is_said(written: Written, value: Mapping[str, JSONValue]) -> bool:
+    """Whether a record of before is of a handoff that says the same, or passes on the same session."""
+    if written.item_type != "handoff":
+        return False
+    name = "trail" if value.get("trail") else "text"
+    return has_fields(written.value, {name: value[name], "recipient": value.get("recipient")})
 
 
 def _handoff(journal: Journal, reference: str) -> Entity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["MESSAGE_CHARACTERS_MAX", "answer", "mail", "mark_read", "send", "thread_of"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from periplus.base.canonical import JSONValue
@@ -14,6 +14,7 @@ from periplus.base.ids import new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.lifecycle import Changed, bring
 from periplus.memory.links import linked
+from periplus.memory.repeated import as_written, check_repeated, has_fields
 
 MESSAGE_CHARACTERS_MAX: Final = 8_000
 NAME_CHARACTERS_MAX: Final = 100
@@ -31,7 +32,7 @@ def send(
         lambda transaction: transaction.put("message", item_id, value, expect=ABSENT, summary=f"message to {recipient}"),
         writer, key=key,
     )  # fmt: skip
-    return _written(journal, receipt, item_id)
+    return _written(journal, receipt, item_id, {"recipient": value["recipient"], "text": value["text"]})
 
 
 def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: str = "") -> Entity:
@@ -48,7 +49,8 @@ def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: 
         if held.value.get("state") != "answered":
             bring(journal, transaction, [held], "answered")
 
-    return _written(journal, journal.mutate(write, writer, key=key), item_id)
+    said: dict[str, JSONValue] = {"ref": asked.item_id, "text": text.strip()}
+    return _written(journal, journal.mutate(write, writer, key=key), item_id, said)
 
 
 def mark_read(journal: Journal, writer: Writer, references: Sequence[str], *, key: str = "") -> Changed:
@@ -61,6 +63,12 @@ def mark_read(journal: Journal, writer: Writer, references: Sequence[str], *, ke
         bring(journal, transaction, [one for one in held if one.value.get("state") == "sent"], "read")
 
     receipt = journal.mutate(write, writer, key=key)
+    ids = {one.item_id for one in found}
+    check_repeated(
+        journal,
+        receipt,
+        lambda written: all(one.item_id in ids and one.value.get("state") == "read" for one in written),
+    )
     entities = tuple(entity for one in found if (entity := journal.get("message", one.item_id)) is not None)
     return Changed(entities, receipt if receipt.record_count else None)
 
@@ -127,11 +135,9 @@ def _mine(transaction: Transaction, writer: Writer, item_id: str) -> Entity:
     return held
 
 
-def _written(journal: Journal, receipt: Receipt, item_id: str) -> Entity:
-    if receipt.repeated:
-        item_type, item_id = next(iter(journal.written_by(receipt)), ("", ""))
-        item_id = item_id if item_type == "message" else ""
-    found = journal.get("message", item_id) if item_id else None
-    if found is None:
-        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
-    return found
+def _written(journal: Journal, receipt: Receipt, item_id: str, said: Mapping[str, JSONValue]) -> Entity:
+    """The message that was written, which says ``said``; of a repetition that of the first time."""
+    check_repeated(
+        journal, receipt, lambda written: written[0].item_type == "message" and has_fields(written[0].value, said)
+    )
+    return as_written(journal, receipt, "message", journal.written_by(receipt)[0][1] if receipt.repeated else item_id)

@@ -26,7 +26,9 @@ from periplus.base.errors import ConflictError, NotFoundError, RefusedError, Usa
 from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.index import text_digest
 from periplus.memory.links import linked
+from periplus.memory.repeated import Written, check_repeated, has_fields
 from periplus.memory.settling import is_settled_by_state, said_apart, settles_state, states_apart, with_group_of_state
 from periplus.memory.types import (
     CANDIDATE,
@@ -96,7 +98,13 @@ def change_state(
         change.cascade()
         return change.touched
 
-    return _mutated(journal, writer, write, asked, key)
+    def is_same(written: Sequence[Written]) -> bool:
+        then = {(one.item_type, one.item_id): one.value for one in written}
+        said = [value for one in asked if (value := then.get((one.item_type, one.item_id))) is not None]
+        is_said = all(value.get("state") == state and value.get("reason", reason) == reason for value in said)
+        return bool(said) and is_said and (len(said) == len(asked) or len(asked) > 1)  # some were in it already
+
+    return _mutated(journal, writer, write, asked, key, is_same)
 
 
 def update(
@@ -138,7 +146,12 @@ def update(
                         expect=expect or entity.version, summary=f"{row.name} updated: {', '.join(sorted(fields))}")  # fmt: skip
         return [(row.name, asked.item_id)]
 
-    return _mutated(journal, writer, write, [asked], key)._replace(notes=notes)
+    def is_same(written: Sequence[Written]) -> bool:
+        return (written[0].item_type, written[0].item_id) == (row.name, asked.item_id) and has_fields(
+            written[0].value, fields
+        )
+
+    return _mutated(journal, writer, write, [asked], key, is_same)._replace(notes=notes)
 
 
 def evolve(
@@ -198,7 +211,11 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
         touched = [(asked.item_type, asked.item_id)]
         return touched + (supersede(journal, transaction, target) if kind == "supersedes" else [])
 
-    return _mutated(journal, writer, write, [asked], key)
+    def is_same(written: Sequence[Written]) -> bool:
+        of = [one for one in written if one.item_id == asked.item_id]
+        return any({"kind": kind, "target": target.item_id} in _list(one.value.get("relations")) for one in of)
+
+    return _mutated(journal, writer, write, [asked], key, is_same)
 
 
 def bring(
@@ -357,12 +374,32 @@ def _replaced(
                 touched += supersede(journal, transaction, old)
         return touched
 
-    done = _mutated(journal, writer, write, [], key)
+    def is_same(written: Sequence[Written]) -> bool:
+        return _was_put_so([one for one in written if one.item_type == row.name], olds, texts, fields)
+
+    done = _mutated(journal, writer, write, [], key, is_same)
     if not done.entities:  # all of it is said already, by what should be replaced
         done = done._replace(entities=tuple(one for item_id in standing if (one := journal.get(row.name, item_id))))
     known = {old.item_id for old in olds} | {one.item_id for one in done.entities}
     near = [item_id for text in texts for item_id in near_memories(journal, text, (row.name,), known)]
     return done._replace(near=tuple(dict.fromkeys(near)), notes=notes)
+
+
+def _was_put_so(
+    written: Sequence[Written], olds: Sequence[Entity], texts: Sequence[str], fields: Mapping[str, JSONValue]
+) -> bool:
+    """Whether records of before put just ``texts``, with ``fields``, in place of ``olds``. What said one of them already was taken for it."""
+    name, ids = olds[0].item_type, {old.item_id for old in olds}
+    said = {one.item_id: text_digest(name, str(one.value.get("text", ""))) for one in written}
+    relations = [relation for one in written for relation in _list(one.value.get("relations"))]
+    named = {str(relation.get("target")) for relation in relations if isinstance(relation, dict)}
+    new = {digest for item_id, digest in said.items() if item_id not in ids}
+    are_alike = all(has_fields(one.value, fields) for one in written if one.action == "create")
+    return (
+        are_alike
+        and new <= {text_digest(name, text) for text in texts} <= {*said.values()}
+        and ids <= said.keys() | named
+    )
 
 
 def _check_replacing(
@@ -557,13 +594,16 @@ def _mutated(
     write: Callable[[Transaction], list[tuple[str, str]]],
     asked: Sequence[Entity],
     key: str,
+    is_same: Callable[[Sequence[Written]], bool],
 ) -> Changed:
+    """Raises ConflictError for a ``key`` that was used for something else."""
     touched: list[tuple[str, str]] = []
 
     def run(transaction: Transaction) -> None:
         touched[:] = write(transaction)
 
     receipt = journal.mutate(run, writer, key=key)
+    check_repeated(journal, receipt, is_same)
     if receipt.repeated:
         touched = journal.written_by(receipt)
     keys = dict.fromkeys([*[(one.item_type, one.item_id) for one in asked], *touched])

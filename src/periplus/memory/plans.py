@@ -44,6 +44,7 @@ from periplus.memory.claims import (
 )
 from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked, open_entities
+from periplus.memory.repeated import Written, check_repeated, texts_of
 from periplus.memory.scopes import Scope, escaped, parse_scope, parse_scopes
 
 STEPS_MAX: Final = 1_000
@@ -91,6 +92,10 @@ def make_plan(
         _put_steps(journal, transaction, writer, plan_id, drafts, 0)
 
     receipt = journal.mutate(write, writer, key=key)
+    said = [step.text.strip() for step in steps]
+    check_repeated(
+        journal, receipt, lambda one: texts_of(one, "plan") == [text.strip()] and texts_of(one, "step") == said
+    )
     if receipt.repeated:
         plan_id = _of_receipt(journal, receipt, "plan")[0]
     plan = _entity(journal, "plan", plan_id)
@@ -115,6 +120,10 @@ def add_steps(journal: Journal, writer: Writer, plan: str, steps: Sequence[NewSt
         _put_steps(journal, transaction, writer, plan_id, drafts, last)
 
     receipt = journal.mutate(write, writer, key=key)
+    said = [step.text.strip() for step in steps]
+    check_repeated(
+        journal, receipt, lambda written: texts_of(written, "step") == said and written[0].value.get("plan") == plan_id
+    )
     made = set(_of_receipt(journal, receipt, "step") if receipt.repeated else [one[0] for one in drafts])
     found = [step for step in steps_of(journal, plan_id) if step.item_id in made]
     return Made(_entity(journal, "plan", plan_id), tuple(found), receipt)
@@ -182,6 +191,7 @@ def take_step(
             raise _cannot_start(journal, step_id, live)
 
     receipt = journal.mutate(write, writer, key=key)
+    check_repeated(journal, receipt, lambda written: _was_taken(written, plan_id, step_id))
     if receipt.repeated:
         taken = list(
             zip(_of_receipt(journal, receipt, "step")[-1:], _of_receipt(journal, receipt, "claim")[-1:], strict=False)
@@ -229,6 +239,13 @@ def _begin(journal: Journal, transaction: Transaction, writer: Writer, step: Ent
     plan = transaction.get("plan", str(now.value.get("plan", "")))
     if plan is not None and not plan.deleted and plan.value.get("state") == "todo":
         bring(journal, transaction, [plan], "doing")
+
+
+def _was_taken(written: Sequence[Written], plan_id: str, step_id: str) -> bool:
+    """Whether records of before take a step, of this plan and this one if any is named."""
+    of = {one.item_id: one.value for one in written if one.item_type == "step"}
+    taken = str(written[-1].value.get("step", "")) if written[-1].item_type == "claim" else ""
+    return taken in of and step_id in ("", taken) and plan_id in ("", of[taken].get("plan"))
 
 
 def _cannot_start(journal: Journal, step_id: str, live: Sequence[Entity]) -> RefusedError:
@@ -357,11 +374,8 @@ def _entity(journal: Journal, item_type: str, item_id: str) -> Entity:
 
 
 def _of_receipt(journal: Journal, receipt: Receipt, item_type: str) -> list[str]:
-    """The ids of what a mutation wrote of a type, in its order. Raises UsageError where it wrote none."""
-    found = [item_id for written, item_id in journal.written_by(receipt) if written == item_type]
-    if not found:
-        raise UsageError(f"the key {receipt.key!r} was used for something else", safe="Nothing was written.")
-    return found
+    """The ids of what a mutation wrote of a type, in its order."""
+    return [item_id for written, item_id in journal.written_by(receipt) if written == item_type]
 
 
 def open_plans(journal: Journal) -> list[Entity]:

@@ -26,6 +26,7 @@ from periplus.memory.anchoring import Anchored, anchored
 from periplus.memory.index import text_digest
 from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
+from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
 from periplus.memory.types import NOT_REMEMBERED, MemoryType, is_ended, row_of, rows_of, typed_fields
@@ -96,13 +97,14 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     if entity is not None:
         notes = tuple(one.note for one in anchors if one.note)
         return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
-    entity = _of_receipt(journal, receipt) if receipt.repeated else duplicate_of(journal, memory.item_type, memory.text)
-    is_same = entity is not None and (entity.item_type, entity.value.get("text")) == (row.name, payload["text"])
-    if entity is None or (receipt.repeated and not is_same):
+    check_repeated(journal, receipt, lambda written: texts_of(written[:1], row.name) == [payload["text"]])
+    if receipt.repeated:
+        entity = as_written(journal, receipt, *journal.written_by(receipt)[0])
+    else:
+        entity = duplicate_of(journal, memory.item_type, memory.text)
+    if entity is None:
         raise ConflictError(
-            f"the key {key!r} was used for something else (records {receipt.first_seq} to {receipt.last_seq})",
-            safe="Nothing was written.",
-            mend="Repeat without --key, or with one of its own.",
+            "what said that already has ended meanwhile", safe="Nothing was written.", mend="Repeat the command."
         )
     return Remembered(entity, receipt, is_new=False, near=(), notes=_not_taken(entity, payload))
 
@@ -184,11 +186,6 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
         if text_digest(key[0], str(entity.value.get("text", ""))) == digest:
             return entity
     return None
-
-
-def _of_receipt(journal: Journal, receipt: Receipt) -> Entity | None:
-    found = journal.written_by(receipt)
-    return journal.get(*found[0]) if found else None
 
 
 def near_memories(

@@ -23,6 +23,7 @@ from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
 from periplus.memory.recall import bring_up_to_date
+from periplus.memory.repeated import check_repeated
 from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
@@ -110,6 +111,10 @@ def confirm(
                             summary=f"{entity.item_type} confirmed")  # fmt: skip
 
     receipt = journal.mutate(write, writer, key=key)
+    ids = {one.item_id for one in asked}
+    check_repeated(
+        journal, receipt, lambda written: {one.item_id for one in written if one.summary.endswith(" confirmed")} == ids
+    )
     entities = tuple(entity for one in asked if (entity := journal.get(one.item_type, one.item_id)) is not None)
     return Changed(entities, receipt)
 

@@ -18,6 +18,7 @@ from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.claims import expire, is_live, live_claims, renew, session_id
 from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked
+from periplus.memory.repeated import check_repeated
 
 LIVE_S: Final = 2 * 3600  # a session that gave no sign for that long is not shown as live
 SIGN_EVERY_S: Final = 300
@@ -78,7 +79,8 @@ def begin_session(journal: Journal, writer: Writer, new: NewSession, *, key: str
             transaction.put("session", item_id, value, action="transition" if is_again else "update", expect=held.version,
                             summary=f"{writer.name} goes on with a session")  # fmt: skip
 
-    journal.mutate(write, writer, key=key)
+    receipt = journal.mutate(write, writer, key=key)
+    check_repeated(journal, receipt, lambda written: written[0].item_id == item_id)
     return _session(journal, item_id, item_id)
 
 
@@ -142,7 +144,10 @@ def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str =
         value = {**now.value, "ended": format_ms(journal.clock.now_ms())}
         transaction.put("session", item_id, value, expect=now.version, summary="session ended")
 
-    journal.mutate(write, writer, key=key)
+    receipt = journal.mutate(write, writer, key=key)
+    check_repeated(
+        journal, receipt, lambda written: written[0].item_id == item_id and written[0].value.get("state") == "sealed"
+    )
     return _session(journal, item_id, item_id)
 
 
