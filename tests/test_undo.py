@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cli_support import Shell
+from periplus.journal import Writer
 from periplus.project import Project
 
 
@@ -72,6 +73,54 @@ def test_parts_of_a_split_and_of_a_merge_belong_together(sh):
     merged = sh.json("merge", old, other, "--text", "Ports, doors and windows").entities[0].id
     last = sh.json("log", "--limit", "1").records[0].seq
     assert outcomes(sh.json("undo", "--seq", f"{last}")) == {merged: "deleted", old: "restored", other: "restored"}
+
+
+def deleted(sh, item):
+    """As an undo of one record of two left it, in a store of before they belonged together."""
+    with Project.open(str(sh.folder), Writer.named("ada")) as project:
+        project.journal.mutate(lambda transaction: transaction.delete("decision", item), project.writer)
+
+
+@pytest.mark.parametrize("how", ["deleted", "redacted"])
+def test_what_is_superseded_by_what_is_gone_wants_a_look(sh, how):
+    old = remembered(sh, "Ports start at 8000")
+    new = sh.json("evolve", old, "Ports start at 9000").entities[0].id
+    assert sh.json("review").due == []
+    deleted(sh, new)
+    if how == "redacted":
+        sh("redact", "--seq", "2", "--reason", "none of it is true")
+    [due] = sh.json("review", code=1).due
+    assert (due.id, due.unreplaced, due.command) == (old, "superseded", "periplus undo --seq 3")
+    out = sh("review", code=1).out
+    assert "superseded by nothing: what replaced it was deleted or redacted" in out
+    assert f"to leave it so: periplus state {old} superseded" in out
+    sh(*due.command.split()[1:])
+    assert [hit.id for hit in sh.json("recall", "ports").hits] == [old]
+    assert sh.json("review").due == []
+
+
+def test_what_is_superseded_by_hand_or_said_to_stay_so_wants_none(sh):
+    by_hand, old = remembered(sh, "Doors are green"), remembered(sh, "Ports start at 8000")
+    sh("state", by_hand, "superseded")
+    deleted(sh, sh.json("evolve", old, "Ports start at 9000").entities[0].id)
+    assert [one.id for one in sh.json("review", code=1).due] == [old]
+    sh("state", old, "superseded")
+    assert sh.json("review").due == []
+    assert "Nothing had to change." in sh("state", old, by_hand, "superseded").out
+
+
+def test_what_another_clone_left_superseded_by_nothing_is_brought_back_by_its_record(sh, tmp_path):
+    old = remembered(sh, "Ports start at 8000")
+    deleted(sh, sh.json("evolve", old, "Ports start at 9000").entities[0].id)
+    sh("export", tmp_path / "store.zip")
+    (tmp_path / "other").mkdir()
+    other = Shell(tmp_path / "other", sh.home)
+    other("import", tmp_path / "store.zip")
+    other("remember", "a lineage of its own")
+    [due] = other.json("review", code=1).due
+    assert due.command.startswith("periplus undo --seq 3 --lineage lin_")
+    other(*due.command.split()[1:])
+    assert [hit.id for hit in other.json("recall", "ports").hits] == [old]
 
 
 # -- claims and steps --------------------------------------------------------------------------------------------------

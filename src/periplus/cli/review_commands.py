@@ -59,7 +59,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                    sorted({rival for said in one.rivals for rival in said.against(one.entity.item_id)}),
                    *([*one.late.fields], [*one.late.writers], [*one.late.successors]) if one.late is not None else ([], [], []),
                    *(one.stuck.words(), [*one.stuck.members], one.stuck.otherwise) if one.stuck is not None else ("", [], ""),
-                   list(one.entity.conflict_names) if one.late is not None else [])
+                   list(one.entity.conflict_names) if one.late is not None else [],
+                   str(one.entity.value["state"]) if one.unreplaced is not None else "")
             for one in due
         ]
     )  # fmt: skip
@@ -89,9 +90,13 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.dim}what still holds of that: periplus set {visible(name)} FIELD=VALUE{paint.end}"
             if one.stuck:
                 yield f"  {paint.warn}stuck{paint.end}: {visible(one.stuck)}"
+            if one.unreplaced:
+                yield f"  {paint.warn}{visible(one.unreplaced)} by nothing{paint.end}: what replaced it was deleted or redacted; to have it back:"
             yield f"  {paint.dim}{one.command}{paint.end}"
             if one.otherwise:
                 yield f"  {paint.dim}or else: {one.otherwise}{paint.end}"
+            if one.unreplaced:
+                yield f"  {paint.dim}to leave it so: periplus state {one.id} {visible(one.unreplaced)}{paint.end}"
             if one.rivals:
                 yield f"  {paint.dim}where both hold: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
         if not result.due:

@@ -15,6 +15,7 @@ class DueOut(msgspec.Struct):
     supersedes. ``changed_late`` are the fields that another clone changed, ``changed_by`` whom, apart from its being superseded by
     ``superseded_by``. ``stuck`` says in words why work cannot be started, ``stuck_members`` names what that is about, ``otherwise`` another way
     to settle it. ``in_conflict`` names fields that are.
+    ``superseded_by``. ``unreplaced`` is the state that it is in because something replaced it that is not there any more: ``command`` brings it back.
     """
 
     type: str
@@ -33,6 +34,7 @@ class DueOut(msgspec.Struct):
     stuck_members: list[str] = []
     otherwise: str = ""
     in_conflict: list[str] = []
+    unreplaced: str = ""
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):

@@ -88,11 +88,15 @@ def change_state(
             )
 
     late = _changed_late(journal, asked, state)
+    from periplus.memory.unreplaced import is_unreplaced
+
+    ended = [one for one in asked if one.value.get("state") == state]  # to say so again lets it rest
+    bereft = frozenset(one.item_id for one in ended if is_unreplaced(journal, one) is not None)
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         if not force:
             _refuse_others_work(journal, transaction, writer, asked, state)
-        change = _Change(journal, transaction, reason, late)
+        change = _Change(journal, transaction, reason, late, bereft)
         for one in asked:
             change.enter(one.item_type, one.item_id, state)
         change.cascade()
@@ -244,8 +248,11 @@ class _Change:
     """Changes of state within one mutation: each entity once, cascades until nothing is left to take along."""
 
     def __init__(
-        self, journal: Journal, transaction: Transaction, reason: str, late: frozenset[str] = frozenset()
-    ) -> None:
+        self, journal: Journal, transaction: Transaction, reason: str, late: frozenset[str] = frozenset(),
+        bereft: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        """``bereft`` are ids of what nothing replaces any more: it is written though it is in that state already."""
+        self._bereft = bereft
         self._journal = journal
         self._transaction = transaction
         self._reason = reason
@@ -259,6 +266,7 @@ class _Change:
         before = state_of(item_type, entity.value, row.default_state)
         is_contested = is_settled_by_state(row, entity)
         is_contested |= not is_replaced and state == row.replaced_state and self._is_said_apart(entity, state)
+        is_contested |= item_id in self._bereft
         if (before == state and not is_contested) or (is_replaced and before in row.ended_states):
             return
         if not row.transitions:

@@ -27,6 +27,7 @@ from periplus.memory.repeated import check_repeated
 from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
 from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
+from periplus.memory.unreplaced import Unreplaced, unreplaced
 
 _SAFE: Final = "Nothing was written."
 _AT_ONCE: Final = 200
@@ -35,7 +36,7 @@ _AT_ONCE: Final = 200
 class Due(NamedTuple):
     """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed; ``rivals``
     where another clone put something else in place of what it supersedes; ``late`` where it is superseded itself, and another clone
-    changed it apart from that; ``stuck`` where it is work that nobody can start.
+    changed it apart from that; ``stuck`` where it is work that nobody can start; ``unreplaced`` where what superseded it is not there any more.
     """
 
     entity: Entity
@@ -46,11 +47,14 @@ class Due(NamedTuple):
     rivals: tuple[Rivalry, ...] = ()
     late: LateChange | None = None
     stuck: Stuck | None = None
+    unreplaced: Unreplaced | None = None
 
     @property
     def command(self) -> str:
         if self.stuck is not None:
             return self.stuck.command
+        if self.unreplaced is not None:
+            return self.unreplaced.command
         if self.late is not None:
             return self.late.command
         if self.rivals:
@@ -61,7 +65,9 @@ class Due(NamedTuple):
 
 
 def review(journal: Journal, ground: Ground) -> list[Due]:
-    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; what clones said apart; weightiest first."""
+    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; what clones said apart; what was
+    replaced by what is not there any more; weightiest first.
+    """
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
     found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
@@ -75,6 +81,7 @@ def review(journal: Journal, ground: Ground) -> list[Due]:
     told += [Due(entities[key], (), (), "", None, tuple(rivals)) for key, rivals in apart.items()]
     told += [Due(late.entity, (), (), "", None, late=late) for late in late_changes(journal)]
     told += [Due(stuck.entity, (), (), "", None, stuck=stuck) for stuck in stuck_work(journal)]
+    told += [Due(one.entity, (), (), "", None, unreplaced=one) for one in unreplaced(journal)]
     rows = rows_of(journal.types)
     return sorted(told, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
 
