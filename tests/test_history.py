@@ -290,7 +290,7 @@ def test_undoing_the_write_that_settled_a_conflict_is_a_conflict(journal, clone,
     found = outcome(undo(journal, WRITER, seqs=[seq]))
     assert (found.outcome, found.fields) == ("conflict", ())
     assert "clones said different things: text" in found.reason
-    assert f"periplus show {item(1)}" in found.reason
+    assert f"periplus set {item(1)} text=VALUE" in found.reason
     assert value(journal)["text"] == text
     put(journal, text=text, tags=["x", "y", "z"])
     found = outcome(undo(journal, WRITER, seqs=[seq]))
@@ -302,7 +302,7 @@ def test_undoing_what_is_no_side_of_a_conflict_does_not_end_it(journal, clone):
     for seqs in ([seq - 1], [1]):
         found = outcome(undo(journal, WRITER, seqs=seqs))
         assert found.outcome == "conflict"
-    assert "settle that first" in outcome(plan_undo(journal, seqs=[seq - 1])).reason
+    assert f"settle that first (`periplus show {item(1)}`)" in outcome(plan_undo(journal, seqs=[seq - 1])).reason
     assert len(journal.get("decision", item(1)).heads) == 2
     assert {one.value for one in journal.get("decision", item(1)).conflicts[0].values} == {b'"ours"', b'"theirs"'}
 

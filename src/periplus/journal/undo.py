@@ -344,11 +344,13 @@ def _without(
             )
         goal = take_out(goal, _content(made.payload), _before(before), kind.rules)
     if apart:
+        what = f"clones said different things: {', '.join(apart)}"
+        if present is None or not present.is_in_conflict:
+            name = apart[0].partition(".")[0]
+            say = f"state {versions.item_id} STATE" if name == "state" else f"set {versions.item_id} {name}=VALUE"
+            raise _Overlap(f"{what}; it would be in conflict again. Say what is to hold instead (`periplus {say}`)")
         command = "context refs" if versions.item_type == "context_ref" else f"show {versions.item_id}"
-        what = (
-            "settle that first" if present is not None and present.is_in_conflict else "it would be in conflict again"
-        )
-        raise _Overlap(f"clones said different things: {', '.join(apart)}; {what} (`periplus {command}`)")
+        raise _Overlap(f"{what}; settle that first (`periplus {command}`)")
     if goal is not None and not _same(goal, now):
         try:
             kind.check(dict(goal))
