@@ -276,3 +276,20 @@ def test_what_gives_way_to_less_is_told_with_what_brings_it_back(session, tmp_pa
     assert "not taken: what is held of this session goes further" in text
     shell("undo", "--seq", str(done.before_seq))
     assert shell.json("trail", "list").trails[0].value["digest"] == held
+
+
+def test_a_trail_whose_object_is_missing(session, tmp_path):
+    """By its id as without one: a verdict of each, exit code 3, and what brings it back."""
+    shell = session.shell
+    shell("trail", "import", transcript(tmp_path / "one.jsonl", 3))
+    card = shell.json("trail", "list").trails[0]
+    name = str(card.value["object"])
+    (found,) = (session.folder / ".periplus/objects" / name[:2]).glob(f"{name[2:]}*")
+    aside = found.rename(tmp_path / "aside")
+    for words in ((), (card.id,), (card.id, card.id)):
+        verdicts = shell.json("trail", "verify", *words, code=3).trails
+        assert {"is missing" in one.summary for one in verdicts} == {True}
+    said = shell("trail", "show", card.id, code=3).err
+    assert "periplus doctor --repair --from PATH" in said
+    aside.rename(found)
+    shell("trail", "verify", card.id)

@@ -401,7 +401,7 @@ class ObjectStore:
     def _not_found(self, digest: bytes) -> NotFoundError:
         return NotFoundError(
             f"no object {digest.hex()} in {self._root}",
-            mend="If another clone or a backup has it, copy its file there.",
+            mend="If another clone or a backup has it: periplus doctor --repair --from PATH",
         )
 
 

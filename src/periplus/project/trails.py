@@ -141,7 +141,13 @@ def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile
     objects = project.journal.objects
     name = bytes.fromhex(str(entity.value["object"]))
     trouble = objects.check(name) if remains else None
-    data = objects.remains(name) if trouble is not None else objects.get(name)
+    try:
+        data = objects.remains(name) if trouble is not None else objects.get(name)
+    except NotFoundError as error:
+        raise DamageError(
+            f"the object of trail {entity.item_id} is missing: {name.hex()}", safe="Other trails are not touched by this.",
+            mend="Run `periplus doctor --repair --from PATH` where a backup or another clone is, or import the session anew.",
+        ) from error  # fmt: skip
     if trouble is not None and not data:
         raise DamageError(
             f"nothing of trail {entity.item_id} can be read: {trouble}", safe="The file was only read; other trails are not touched by this.",
