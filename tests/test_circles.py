@@ -191,7 +191,7 @@ def test_what_it_was_can_be_asked(tmp_path, name):
         journal.mutate(put(9, "a sync that covers it"), WRITER)
         end = journal.end().next_seq - 1
         if texts == [None]:
-            with pytest.raises(NotFoundError, match="had been deleted"):
+            with pytest.raises(NotFoundError, match="was redacted"):
                 entity_at(journal, *PLACE, end)
             return
         then, now = entity_at(journal, *PLACE, end), journal.get(*PLACE)

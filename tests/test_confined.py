@@ -435,3 +435,15 @@ def test_a_digest_of_what_was_walked(folder):
         digests = {entry.path: hashlib.sha256(confined.read(entry.path)).hexdigest() for entry in confined.walk()}
     assert list(digests) == ["a", "b", "c/d"]
     assert digests["a"] == hashlib.sha256(b"a").hexdigest()
+
+
+def test_two_threads_that_list_one_folder_both_see_all_of_it(tmp_path):
+    """Copies of a descriptor share its position: what one has read the other would miss."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    names = [f"file{number:04d}" for number in range(1500)]
+    for name in names:
+        (tmp_path / name).touch()
+    with Confined(os.fspath(tmp_path)) as folder, ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: [entry.path for entry in folder.list()], range(24)):
+            assert found == names

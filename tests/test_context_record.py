@@ -105,7 +105,9 @@ def contexts(draw):
         molecules=tuple(draw(st.lists(molecules(), max_size=3, unique_by=molecule_digest))),
         removed=tuple(draw(st.lists(digests, max_size=4, unique=True))),
         metadata=draw(metadata),
-        merged=() if base is None else tuple(draw(st.lists(digests, max_size=2, unique=True))),
+        merged=()
+        if base is None
+        else tuple(draw(st.lists(digests.filter(lambda one: one != base), max_size=2, unique=True))),
     )
 
 

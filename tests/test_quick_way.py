@@ -31,7 +31,7 @@ from periplus.journal.doctor import examine
 from periplus.journal.native import APPEND
 from periplus.journal.overlay import names_in
 from periplus.journal.record import version_id
-from periplus.journal.transaction import Draft, Transaction, _line
+from periplus.journal.transaction import Draft, Transaction, summary_line
 from support import TYPES, WRITER, item, make_store, open_journal, segment_path
 
 pytestmark = pytest.mark.skipif(APPEND is None, reason="test_native.py runs this, with the native build")
@@ -126,7 +126,7 @@ def test_a_draft_is_that_of_the_long_way(payload, summary, item_type, parents):
     assert payload is None or _is_plain(payload, 0)
     text = None if payload is None else canonical(payload)
     version = version_id(item_type, item(1), deleted=payload is None, payload=text, parents=parents)
-    assert found == Draft("update", item_type, item(1), parents, text, payload is None, _line(summary), version)
+    assert found == Draft("update", item_type, item(1), parents, text, payload is None, summary_line(summary), version)
     assert type(found) is Draft
 
 
@@ -144,7 +144,7 @@ def test_usual_drafts_are_made_the_short_way():
         "",
     ):
         found = APPEND.draft(Draft, "create", "note", item(1), (), payload, summary)
-        assert found.summary == _line(summary)
+        assert found.summary == summary_line(summary)
     assert APPEND.draft(Draft, "update", "note", item(1), ("a" * 64,), payload, "a line") is not None
 
 

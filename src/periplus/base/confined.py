@@ -483,9 +483,16 @@ class Confined:
 
     def _listed(self, folder: int, path: str) -> Iterator[str]:
         try:
-            with os.scandir(folder) as found:
-                for entry in found:
-                    yield entry.name
+            # Opened anew: a descriptor's copies share how far it was read, and another thread may list the same folder.
+            own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                with os.scandir(own) as found:
+                    for entry in found:
+                        yield entry.name
+            finally:
+                os.close(own)
+        except FileNotFoundError:
+            return  # it was removed meanwhile, and what lay in it before
         except OSError as error:
             raise environment_failure(error, "list", path) from error
 

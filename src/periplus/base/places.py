@@ -112,6 +112,8 @@ def _main_of_linked(worktree: str, dot_git: str) -> str | None:
         return None
     own = os.path.normpath(os.path.join(worktree, pointer.removeprefix("gitdir: ")))
     if not os.path.lexists(own):
+        if os.path.isdir(os.path.join(worktree, STORE_FOLDER, "journal")):
+            return None  # it has a store of its own
         raise NotAStoreError(
             f"{dot_git} leads to {own}, which is not there: the clone of this worktree was moved or removed",
             safe="Nothing was changed.",
