@@ -23,6 +23,7 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import RefusedError
 from periplus.base.files import Files
 from periplus.project import Project
+from periplus.trail import TrailReader, opcode_name
 from recorder_support import WRITER
 from support import Stop, StoppingFiles
 
@@ -304,6 +305,50 @@ def test_a_session_is_a_trail_that_verifies(tmp_path):
         assert trail.value["counts"]["commands"] == 1
         assert trail.value["files"] == ["a", "b", "long"]
         assert project.examine().problems == []
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("at", range(2, APPENDS + 1))
+def test_the_trail_of_what_is_taken_up_says_what_each_call_was(tmp_path, at, is_written):
+    """The answer that asked for them was written by the process that ended."""
+    host = Host(tmp_path / "work")
+    with open_store(tmp_path) as project, pytest.raises(Stop):
+        Bench(tmp_path, speak, log=Dying(at, is_written=is_written, log=store_log(project)), host=host).turn()
+    with open_store(tmp_path) as project:
+        log = store_log(project)
+        again = Bench(tmp_path, speak, log=log, host=host)
+        if not again.session.is_interrupted:
+            return
+        again.session.resume()
+        again.session.close()
+        steps = list(TrailReader(project.trail_bytes(log.trail_id).data).steps())
+        episodes = log.read()
+    after = [type(one) for one in episodes].index(Resumed)
+    done = [CALLED[one.call_id] for one in episodes[after:] if isinstance(one, Resulted)]
+    assert sorted(done) == sorted(
+        (opcode_name(step.code), step.operands[0])
+        for step in steps
+        if opcode_name(step.code) not in ("PROMPT", "COMMENT", "MODEL_CALL", "SAY")
+    )
+
+
+# By the call: what its step says.
+CALLED = {
+    "c1": ("FILE_WRITE", "a"), "c2": ("COMMAND_RUN", "make"), "c3": ("FILE_READ", "a"), "c4": ("FILE_WRITE", "b"),
+    "c5": ("FILE_WRITE", "a"), "c6": ("FILE_WRITE", "long"),
+}  # fmt: skip
+
+
+def test_a_read_that_named_no_file_is_no_read_of_the_folder(tmp_path):
+    host = Host(tmp_path / "work")
+    host.more["read"] = lambda **_: ToolResult(outcome="failed", output="read: path: missing")
+    host.accessed["read"] = []
+    with open_store(tmp_path) as project:
+        log = store_log(project)
+        Bench(tmp_path, [answer("", call("read", "c1")), answer("Done.")], log=log, host=host).turn()
+        log.close("done")
+        steps = list(TrailReader(project.trail_bytes(log.trail_id).data).steps())
+    assert [opcode_name(step.code) for step in steps] == ["PROMPT", "MODEL_CALL", "TOOL_CALL", "MODEL_CALL", "SAY"]
 
 
 def test_sessions_can_be_picked_from_a_list(tmp_path):

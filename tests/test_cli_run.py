@@ -162,6 +162,9 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     assert "Going on with session night" in out
     assert (shell.folder / "calc.py").read_text() == MENDED
     assert "mend it" in heard
+    titles = {one["name"]: one["title"] for one in json.loads(shell("run", "--list", "--json").out)["sessions"]}
+    assert titles["night"] == "mend it"  # what it was told to do, not how it is called
+    assert shell("trail", "list").out.count("mend it") == 2
     assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
 
 

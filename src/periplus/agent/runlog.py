@@ -7,7 +7,7 @@ first episode that a process writes until ``close``; a session that is taken up 
 
 from __future__ import annotations
 
-__all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "stored_sessions"]
+__all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "session_title", "stored_sessions"]
 
 import os
 from collections.abc import Callable, Sequence
@@ -97,8 +97,8 @@ class StoreLog:
         self._mask = mask
         self._recording: Recording | None = None
         self.trail_id = ""  # of the last run that ended
-        self._trailing = Trailing(model, self._content)
         self._stored = StoredEpisodes(project, name)
+        self._trailing = Trailing(model, self._content, self._stored.read_turn)
         self.item_id = self._stored.item_id
         self._refuse_second()
 
@@ -221,6 +221,11 @@ def session_runs(project: Project, name: str = "") -> list[Run]:
     runs = [run_of(one) for one in journal.entities(RUN_TYPE) if one.value.get("session")]
     mine = [run for run in runs if run.lineage == journal.lineage and (not name or run.session == name)]
     return sorted(mine, key=lambda run: run.first_seq)
+
+
+def session_title(project: Project, name: str) -> str:
+    """What the session was told to do, as its last run was called; empty where it had none."""
+    return next((run.facts.title for run in reversed(session_runs(project, name)) if run.facts.title), "")
 
 
 def stored_sessions(project: Project) -> list[StoredSession]:

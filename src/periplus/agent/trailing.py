@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Trailing"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from periplus.agent.contracts import Outcome, Spawned, ToolCall, ToolResult
@@ -39,16 +39,22 @@ _TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
 }
 # These are steps of their own, beside those of the files that they changed.
 _BESIDE_FILES: Final = frozenset({"shell", "spawn_agent"})
-_DEFAULTS: Final = {"FILE_READ": ".", "FILE_LIST": ".", "AGENT_SPAWN": "agent"}
+_DEFAULTS: Final = {"FILE_LIST": ".", "AGENT_SPAWN": "agent"}  # what such a call means that does not say it
+_OPTIONAL: Final = frozenset({("SEARCH_CODE", "path"), ("COMMAND_RUN", "cwd")})
 _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
 
 class Trailing:
-    """Give it every episode that is written, in order. ``content`` gives what a file holds, by path and digest, if it still does."""
+    """Give it every episode that is written, in order. ``content`` gives what a file holds, by path and digest, if it still does;
+    ``turn`` the episodes of a turn that stand written: another process may have written the answer whose calls are carried out now.
+    """
 
-    def __init__(self, model: str, content: Callable[[str, str], bytes | None]) -> None:
+    def __init__(
+        self, model: str, content: Callable[[str, str], bytes | None], turn: Callable[[int], Iterable[Episode]]
+    ) -> None:
         self._model = model
         self._content = content
+        self._turn = turn
         self._calls: dict[str, ToolCall] = {}
 
     def steps(self, episode: Episode) -> list[TrailStep]:
@@ -64,8 +70,7 @@ class Trailing:
             case Decided():
                 return [("ASK", {"question": episode.reason or "may this call run?", "answer": episode.answer})]
             case Resulted():
-                call = self._calls.get(episode.call_id) or ToolCall(id=episode.call_id, name=episode.name)
-                return self._result(call, episode)
+                return self._result(self._called(episode), episode)
             case Noted(topic=topic, data=data) if topic == RUN_TOPIC:
                 return [
                     ("COMMENT", {"text": f"commands are confined by: {data.get('about')}; mode {data.get('mode')}"})
@@ -75,6 +80,13 @@ class Trailing:
             case Ended() if episode.reason != "done":
                 return [("COMMENT", {"text": f"parked: {episode.note or episode.reason}"})]
         return []
+
+    def _called(self, episode: Resulted) -> ToolCall:
+        """The call that this is the result of, with its arguments."""
+        if episode.call_id not in self._calls:
+            answers = [one.message for one in self._turn(episode.turn) if isinstance(one, Answered)]
+            self._calls = {call.id: call for call in answers[-1].tool_calls} if answers else {}
+        return self._calls.get(episode.call_id) or ToolCall(id=episode.call_id, name=episode.name)
 
     def _answer(self, episode: Answered) -> list[TrailStep]:
         message = episode.message
@@ -121,7 +133,7 @@ class Trailing:
             )
             if given is not None:
                 values[name] = given
-        is_whole = all(name in values for name in operands if name not in ("path", "cwd") or op in _DEFAULTS)
+        is_whole = all(name in values for name in operands if (op, name) not in _OPTIONAL)
         if op == "TOOL_CALL" or not is_whole:
             return ("TOOL_CALL", {"server": "", "name": call.name or "?", "arguments": call.args, **facts})
         if isinstance(result.spawned, Spawned) and result.spawned.trail:

@@ -268,12 +268,13 @@ def _run_session(
 ) -> int:  # fmt: skip
     from periplus.agent.assembly import Begun, begin
     from periplus.agent.cancel import CancelToken
+    from periplus.agent.runlog import session_title
     from periplus.agent.tape.fence import one_line
     from periplus.cli.run_text import ConsolePerson, interrupting
 
     person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
     begun = Begun(
-        settings=settings, name=name, title=task or name, environment=face.environment, home=face.home, model=model,
+        settings=settings, name=name, title=task or session_title(project, name) or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
         verifies=person is None, another=another,
@@ -307,6 +308,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.agent.assembly import AgentSession, Begun, begin
     from periplus.agent.events import Event
+    from periplus.agent.runlog import session_title
     from periplus.cli.run_monitor import observing
     from periplus.cli.run_text import EventLines
     from periplus.tui.conversation import Conversation
@@ -330,7 +332,8 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
 
         with face.open() as project, observing(face, arguments, settings, told, name, "at the terminal", model) as emit:
             begun = Begun(
-                settings=settings, name=name, title="at the terminal", environment=face.environment, home=face.home, model=model,
+                settings=settings, name=name, title=session_title(project, name) or "at the terminal",
+                environment=face.environment, home=face.home, model=model,
                 hidden=(user_folder(face),), config=user_folder(face),
                 agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
                 another=_another(face, arguments, settings),
