@@ -73,6 +73,7 @@ def test_an_event_that_a_hook_left_is_taken_as_it_is_or_told(tmp_path):
 
 def test_what_an_earlier_version_left_is_read(tmp_path):
     (tmp_path / f"{7:020d}-12-ab.json").write_bytes(b"{}")
+    (tmp_path / f"{7:020d}-12-ab.json").chmod(0o600)  # as every version leaves it
     spool = Spool(os.fspath(tmp_path))
     assert spool.read(spool.waiting()[0]) == b"{}"
 

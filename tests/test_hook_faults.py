@@ -290,6 +290,8 @@ def test_a_place_where_nothing_can_be_written(place, tmp_path):
     (place / ".periplus/hooks").write_text("in the way")
     assert outcome(run(place, tmp_path, "PostToolUse")) == SILENT
     assert any("the event was lost" in note for note in notes_of(place, tmp_path))
+    with opened(place) as project:  # where nothing waits, nothing can wait for ever
+        assert project.hooks.problems() == []
     (tmp_path / "state/periplus/hook-notes").unlink()
     (tmp_path / "state/periplus").rmdir()
     (tmp_path / "state/periplus").write_text("in the way, too")

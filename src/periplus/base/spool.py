@@ -9,11 +9,14 @@ them. Who was stopped in between finds the same group again, under the same key.
 
 The spool is bounded. When it is full, what comes is refused, and what waits stays: a beginning without its end can be
 told, a sequence with holes cannot.
+
+Only what this user left and nobody else could have written is taken in, and counts: a store may come with a repository that anybody
+made, and with words that nobody said. What others left waits for them (``foreign``).
 """
 
 from __future__ import annotations
 
-__all__ = ["SPOOLED_BYTES_MAX", "SPOOLED_FILES_MAX", "SPOOLED_FILE_BYTES_MAX", "Group", "Spool"]
+__all__ = ["SPOOLED_BYTES_MAX", "SPOOLED_FILES_MAX", "SPOOLED_FILE_BYTES_MAX", "Foreign", "Group", "Spool"]
 
 import os
 import stat
@@ -39,6 +42,13 @@ class Group(NamedTuple):
 
     names: tuple[str, ...]
     key: str
+
+
+class Foreign(NamedTuple):
+    """A file that is not taken in: of user ``uid``, or where that is our own, one that is open to others."""
+
+    name: str
+    uid: int
 
 
 class Spool:
@@ -74,11 +84,28 @@ class Spool:
         return True
 
     def waiting(self) -> list[str]:
-        """The names of what waits, in order."""
+        """The names of what waits for us, in order; nothing where no folder stands there. Raises EnvironmentFailure."""
+        return [name for name in self._names() if self._is_ours(name)]
+
+    def foreign(self) -> list[Foreign]:
+        """The files that wait and that are not taken in, in order. Raises EnvironmentFailure."""
+        found: list[Foreign] = []
+        for name in self._names():
+            try:
+                status = os.lstat(os.path.join(self.folder, name))
+            except OSError:
+                continue  # taken in meanwhile
+            if stat.S_ISREG(status.st_mode) and not _is_private(status):
+                found.append(Foreign(name, status.st_uid))
+        return found
+
+    def _names(self) -> list[str]:
         try:
             names = os.listdir(self.folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise environment_failure(error, "read", self.folder) from error
         times = [(name, name[:_TIME_DIGITS]) for name in names if name.endswith(_SUFFIX)]
         return sorted(name for name, time in times if time.isascii() and time.isdigit())
 
@@ -124,7 +151,7 @@ class Spool:
             return begun
         names: list[str] = []
         room = bytes_max
-        for name in filter(self._is_ours, self.waiting()):
+        for name in self.waiting():
             if len(names) >= files_max:
                 break
             room -= self._size([name])
@@ -153,6 +180,8 @@ class Spool:
         path = os.path.join(self.folder, _GROUP)
         try:
             data = read_plain(path, SPOOLED_FILES_MAX * 100)
+            if not self._is_ours(_GROUP):
+                raise FormatError("the list of what is being taken in was left by another", path=path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -172,12 +201,11 @@ class Spool:
         return _group(names) if names else None
 
     def _is_ours(self, name: str) -> bool:
-        """Whether we left it: a store may come with a repository that anybody made, and with words that nobody said."""
+        """Whether we left it."""
         try:
-            status = os.lstat(os.path.join(self.folder, name))
+            return _is_private(os.lstat(os.path.join(self.folder, name)))
         except OSError:
             return False
-        return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
     def _unlink(self, name: str) -> None:
         try:
@@ -209,6 +237,10 @@ class Spool:
                 self._unlink(name)
         except OSError:
             pass  # next time; nobody reads them
+
+
+def _is_private(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _group(names: list[str]) -> Group:

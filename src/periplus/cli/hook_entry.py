@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from periplus.base.notes import Note, leave_note
 from periplus.base.places import find_root
-from periplus.base.spool import Spool
+from periplus.base.spool import SPOOLED_FILE_BYTES_MAX, Spool
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import (
     DOUBLE_MS,
@@ -165,7 +165,7 @@ def _tell(call: _Call) -> None:
     if kind != _NEVER_SPOOLED:
         try:
             within_ns = None if event.call else DOUBLE_MS * 1_000_000
-            is_double = not spool.leave(encode_event(event), now_ns, mark_of(event), within_ns)
+            is_double = not spool.leave(_encoded(event), now_ns, mark_of(event), within_ns)
         except Exception as error:  # noqa: BLE001 - what can still be told is told
             _note(call, root, f"the event was lost: {type(error).__name__}: {error}")
     signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
@@ -178,6 +178,15 @@ def _tell(call: _Call) -> None:
             _note(call, root, _what(error))
     if kind in _ENDS or _is_due(spool, now_ns):
         _settle_later(root, is_patient=call.is_patient)
+
+
+def _encoded(event: HookEvent) -> bytes:
+    data = encode_event(event)
+    if len(data) <= SPOOLED_FILE_BYTES_MAX:
+        return data
+    from periplus.interop.hook_sizes import encode_without
+
+    return encode_without(event, SPOOLED_FILE_BYTES_MAX)
 
 
 def _start(document: dict[str, Any]) -> str:

@@ -210,7 +210,7 @@ def identity_of(event: HookEvent) -> str:
 def encode_event(event: HookEvent) -> bytes:
     """One JSON document; ``decode_event`` gives the event back."""
     fields = {name: value for name, value in event._asdict().items() if not _is_default(name, value)}
-    return json.dumps({"v": 1, **fields}, separators=(",", ":")).encode()
+    return json.dumps({"v": 1, **fields}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _is_default(name: str, value: object) -> bool:
@@ -339,7 +339,7 @@ class _Cleaner:
     def value(self, value: object, depth: int, *, is_response: bool = False) -> object:
         self._room -= 1
         if isinstance(value, str):
-            return self.text(value if not is_response or len(value) <= _ANSWER_CHARACTERS_MAX else "")
+            return None if is_response and len(value) > _ANSWER_CHARACTERS_MAX else self.text(value)
         if depth >= _DEPTH_MAX or self._room < 0:
             return None if isinstance(value, dict | list) else value
         if isinstance(value, dict):

@@ -92,6 +92,8 @@ def _text(response: object) -> str | None:
         return response
     if isinstance(response, dict):
         if "stdout" in response or "stderr" in response:
+            if None in (response.get("stdout", ""), response.get("stderr", "")):
+                return None  # too long to be kept: the other alone is not what the model saw
             return "\n".join(filter(None, (text_of(response.get("stdout")), text_of(response.get("stderr")))))
         for name in ("llmContent", "output"):
             if isinstance(response.get(name), str):

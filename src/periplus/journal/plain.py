@@ -37,10 +37,13 @@ _HELD: Final = re.compile(
 # A name that only a file has: what stands there and is no file has taken its place.
 _FILE_NAME: Final = re.compile(
     r"((journal|objects|hooks)/)?\.gitignore|config\.toml|index\.sqlite(-wal|-shm)?"
+    r"|hooks/(lock|notes|recent|spool/(group|[^/]+\.json))"
     rf"|journal/(durable|flush|[a-z]+\.json|([a-z]+\.)?lock|keys/[^/]+|peers/[^/]+|{_LINEAGE}/[^/]+\.[^/]+"
     rf"|{_LINEAGE}/archive/[^/]+|checkpoints/[^/]+|tree/{_LINEAGE}/[^/]+)"
     r"|objects/[0-9a-f]{2}/[^/]+|cursors/[^/]+|entities/[^/]+/[^/]+\.json|migration/[^/]+"
 )
+# A name that only a folder has.
+_FOLDER_NAME: Final = re.compile(r"hooks(/spool(/aside)?)?")
 _RESTORE: Final = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
 
 
@@ -73,7 +76,7 @@ def seen_size(layout: Layout, lineage: str) -> int:
 
 
 def odd_places(root: str) -> Iterator[tuple[str, str]]:
-    """``(name, what stands there)`` for whatever in a store is neither file nor folder, or a folder in a file's place."""
+    """``(name, what stands there)`` for whatever in a store is neither file nor folder, or one of the two in the place of the other."""
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name != PARKED_FOLDER]
@@ -86,6 +89,8 @@ def odd_places(root: str) -> Iterator[tuple[str, str]]:
                 if _FILE_NAME.fullmatch(within):
                     folders.remove(name)
                     yield within, "a folder where a file belongs"
+            elif stat.S_ISREG(mode) and _FOLDER_NAME.fullmatch(within):
+                yield within, "a file where a folder belongs: nothing that hooks are told is kept"
             elif not stat.S_ISREG(mode) and not (within == CONTEXT_SOCKET and stat.S_ISSOCK(mode)):
                 yield within, "neither a file nor a folder"
 

@@ -72,12 +72,9 @@ class ProjectHooks:
     def problems(self) -> list[Problem]:
         """For ``doctor``: events that wait, and the newest notes."""
         from periplus.journal.doctor import Problem
+        from periplus.project.hook_waiting import waiting_events
 
-        found = []
-        waiting = len(self.spool.waiting())
-        if waiting:
-            what = f"{waiting:,} events of hooks wait to be taken in"
-            found.append(Problem("note", what, self.spool.folder, mend="The next command takes them in."))
+        found = waiting_events(self.spool)
         notes = self.notes()
         found += [_told(note, self.notes_file) for note in notes[-_NOTES_SHOWN_MAX:]]
         if len(notes) > _NOTES_SHOWN_MAX:
