@@ -11,6 +11,7 @@ from tests.cli_support import Shell
 
 from periplus.base.errors import FormatError
 from periplus.base.spool import Spool
+from periplus.project.hook_waiting import waiting_events
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -111,6 +112,20 @@ def test_events_of_another_user_do_not_fill_the_spool_for_others(tmp_path, monke
         os.chown(os.path.join(spool.folder, name), NOBODY, NOBODY)
     assert spool.leave(b"{}", 3)
     assert len(spool.waiting()) == 1
+
+
+@as_root
+def test_a_spool_that_may_not_be_read_is_told(tmp_path):
+    spool = Spool(os.fspath(tmp_path / "spool"))
+    spool.leave(b"{}", 1)
+    os.seteuid(NOBODY)
+    try:
+        (problem,) = waiting_events(spool)
+    finally:
+        os.seteuid(0)
+    assert "cannot read" in problem.what
+    assert problem.what.endswith("what hooks are told is not kept, and not taken in")
+    assert (problem.severity, problem.mend) == ("warning", "Let user nobody read and write there.")
 
 
 def test_an_event_that_others_could_have_written_is_told(shell):

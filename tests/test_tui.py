@@ -334,8 +334,9 @@ def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, col
     assert not re.search(r'File ".*periplus', shown)  # the check that fails has a traceback of its own
     assert "periplus run --session night" in shown
     assert "hello" in json.dumps(fake.bodies()[-1]["messages"][1])  # it is that session, from its beginning
-    counts = {one["name"]: one["turns"] for one in json.loads(shell("run", "--list", "--json").out)["sessions"]}
-    assert counts == {"day": 3, "night": 2}
+    sessions = json.loads(shell("run", "--list", "--json").out)["sessions"]
+    assert {one["name"]: one["turns"] for one in sessions} == {"day": 3, "night": 2}
+    assert {one["name"]: one["title"] for one in sessions} == {"day": "at the terminal", "night": "hello"}
     assert "sound" in shell("doctor").out
 
 
