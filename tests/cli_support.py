@@ -93,6 +93,19 @@ class Shell:
         return decoded(done.out)
 
 
+def segmented(tmp_path, count):
+    """A shell in ``engine``, a folder with a store of several segments: so many notes about the engine."""
+    home, folder = tmp_path / "home", tmp_path / "engine"
+    home.mkdir()
+    folder.mkdir()
+    shell = Shell(folder, home)
+    fill(shell)
+    config = folder / ".periplus/config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 4000\n")
+    fill(shell, *(f"note number {number} about the engine" for number in range(count)))
+    return shell
+
+
 def fill(shell, *texts):
     """Make a store with a note for each text, without the price of a process for each."""
     Project.init(os.fspath(shell.folder))

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from cli_support import Shell, fill
+from cli_support import Shell, fill, segmented
 from periplus.journal.away import absent
 from periplus.project import Project
 from test_archive_away import ADA
@@ -15,14 +15,7 @@ from test_archive_away import ADA
 
 @pytest.fixture
 def shell(tmp_path):
-    home, folder = tmp_path / "home", tmp_path / "engine"
-    home.mkdir()
-    folder.mkdir()
-    shell = Shell(folder, home)
-    fill(shell)
-    config = folder / ".periplus/config.toml"
-    config.write_text(config.read_text() + "segment_bytes = 4000\n")
-    fill(shell, *(f"note number {number} about the engine" for number in range(20)))
+    shell = segmented(tmp_path, 20)
     shell("head", "--out", "seen.head")
     assert len(segments(shell)) > 2
     return shell

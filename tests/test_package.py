@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import Shell, claude_session, fill
+from cli_support import claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files
@@ -24,15 +24,8 @@ SEGMENTS = 3
 
 @pytest.fixture
 def shell(tmp_path):
-    home, folder = tmp_path / "home", tmp_path / "engine"
-    home.mkdir()
-    folder.mkdir()
-    shell = Shell(folder, home)
-    fill(shell)
-    config = folder / ".periplus/config.toml"
-    config.write_text(config.read_text() + "segment_bytes = 4000\n")
-    fill(shell, *(f"note number {number} about the engine" for number in range(12)))
-    claude_session(folder / "run.jsonl", steps=3)
+    shell = segmented(tmp_path, 12)
+    claude_session(shell.folder / "run.jsonl", steps=3)
     shell("trail", "import", "run.jsonl")
     return shell
 

@@ -97,6 +97,7 @@ from periplus.context.wire.payloads import (
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 LEVELS_MAX: Final = 3  # an index, its pages, their contents
 LIMITS: Final = Limits(
     frame_bytes=9 << 18, request_rate=1_000_000
@@ -283,21 +284,14 @@ def expand_proved(link: Link, digest: bytes) -> Call[None, Expansion]:
     verifier = ChunkVerifier(digest)
     entries: list[Entry] = []
     over: list[Oversize] = []
-    call = chunks(link, StreamRequest(digest, 0, *DEFAULT_LIMITS, prove=True))
-    try:
-        step = next(call)
-        while True:
-            if isinstance(step, Wait | Pause):
-                step = call.send((yield step))
-            else:
-                verifier.feed(step)
-                entries += step.entries
-                over += step.over
-                step = call.send(None)
-    except StopIteration as end:
-        verifier.finish(end.value)
-    finally:
-        call.close()
+
+    def take(chunk: Chunk) -> None:
+        nonlocal entries, over
+        verifier.feed(chunk)
+        entries += chunk.entries
+        over += chunk.over
+
+    verifier.finish((yield from _each(chunks(link, StreamRequest(digest, 0, *DEFAULT_LIMITS, prove=True)), take)))
     if over:
         entries += yield from _oversize(link, over)
         entries.sort(key=lambda entry: order_key(entry.digest, entry.atom))
@@ -442,17 +436,23 @@ def fetch(link: Link, digests: Sequence[bytes]) -> Call[tuple[bytes, bytes], Non
 def _gathered(link: Link, digests: Sequence[bytes]) -> Call[T, dict[bytes, bytes]]:
     """Objects, together."""
     found: dict[bytes, bytes] = {}
-    call = fetch(link, digests)
+    yield from _each(fetch(link, digests), lambda pair: found.update([pair]))
+    return found
+
+
+def _each(call: Call[S, R], take: Callable[[S], None]) -> Call[T, R]:
+    """Run ``call``, whose results ``take`` gets as they come; gives what it ends with."""
     try:
         step = next(call)
         while True:
             if isinstance(step, Wait | Pause):
                 step = call.send((yield step))
             else:
-                found[step[0]] = step[1]
+                take(step)
                 step = call.send(None)
-    except StopIteration:
-        return found
+    except StopIteration as end:
+        ended: R = end.value
+        return ended
     finally:
         call.close()
 

@@ -131,7 +131,7 @@ def _of_directory(path: str) -> Iterator[tuple[str, _Place]]:
                         at = member.header_offset + _LOCAL.size + start
                         yield name, _Place(at, member.compress_type, member.compress_size, member.CRC)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error, UnicodeError):
-        return
+        return  # what zipfile says of one that is damaged: the headers are looked at all the same
 
 
 def _lengths(fd: int, offset: int) -> Iterator[int]:
