@@ -7,7 +7,8 @@ import json
 import os
 import socket
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -235,11 +236,14 @@ def test_nobody_who_listens_on_this_machine_is_told_at_once(client_at):
     with FakeProvider() as fake:
         url = fake.url
     for kind in KINDS:
-        with pytest.raises(ModelError, match=f"fake: nobody listens at {url.removeprefix('http://')}") as caught:
+        with (
+            kept_from_others(url),
+            pytest.raises(ModelError, match=f"fake: nobody listens at {url.removeprefix('http://')}") as caught,
+        ):
             client_at(url, kind).complete(ASKED, TOOLS)
         assert not caught.value.is_retryable
         assert "Start the server" in caught.value.mend
-        with pytest.raises(ModelError, match="nobody listens at"):
+        with kept_from_others(url), pytest.raises(ModelError, match="nobody listens at"):
             provider_models("fake", Provider(kind=kind, base_url=url), "")
 
 
@@ -252,9 +256,18 @@ def test_a_server_that_was_there_may_come_again(client_at, kind, first):
             client.complete(ASKED, TOOLS)
         with pytest.raises(ModelError, match="cannot be reached"):
             client.complete(ASKED, TOOLS)
-    with pytest.raises(ModelError, match="nobody listens at") as caught:
+    with kept_from_others(fake.url), pytest.raises(ModelError, match="nobody listens at") as caught:
         client.complete(ASKED, TOOLS)
     assert caught.value.is_retryable
+
+
+@contextmanager
+def kept_from_others(url):
+    """The port of a server that is gone, so that no other test's server gets it and what is said to it: bound, but nobody listens."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", urlsplit(url).port))
+        yield
 
 
 @pytest.mark.parametrize("kind", KINDS)

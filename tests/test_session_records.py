@@ -288,7 +288,7 @@ def test_a_trail_whose_object_is_missing(session, tmp_path):
     aside = found.rename(tmp_path / "aside")
     for words in ((), (card.id,), (card.id, card.id)):
         verdicts = shell.json("trail", "verify", *words, code=3).trails
-        assert {"is missing" in one.summary for one in verdicts} == {True}
+        assert {"can be read: no object" in one.summary for one in verdicts} == {True}
     said = shell("trail", "show", card.id, code=3).err
     assert "periplus doctor --repair --from PATH" in said
     aside.rename(found)

@@ -145,7 +145,7 @@ def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile
         data = objects.remains(name) if trouble is not None else objects.get(name)
     except NotFoundError as error:
         raise DamageError(
-            f"the object of trail {entity.item_id} is missing: {name.hex()}", safe="Other trails are not touched by this.",
+            f"nothing of trail {entity.item_id} can be read: {error.wrong}", safe="Other trails are not touched by this.",
             mend="Run `periplus doctor --repair --from PATH` where a backup or another clone is, or import the session anew.",
         ) from error  # fmt: skip
     if trouble is not None and not data:
