@@ -108,19 +108,47 @@ LOG_CHANGES = {
     "what it says": "UPDATE records SET summary = 'nothing happened' WHERE seq = 20",
     "its version": "UPDATE records SET version = CASE substr(version, 1, 1) WHEN 'a' THEN 'b' ELSE 'a' END || substr(version, 2) WHERE seq = 20",
     "its leaf": "UPDATE records SET leaf = zeroblob(32) WHERE seq = 20",
+    "of what": "UPDATE records SET item_id = replace(item_id, 'not_', 'nut_') WHERE seq = 20",
     "that it is there": "DELETE FROM records WHERE seq = 20",
 }
 
 
+@pytest.mark.parametrize("redacted", [False, True], ids=["as it was written", "redacted"])
 @pytest.mark.parametrize("statement", LOG_CHANGES.values(), ids=LOG_CHANGES)
-def test_the_log_says_what_the_journal_says(root, statement):
+def test_the_log_says_what_the_journal_says(root, statement, redacted):
     with Project(root / ".periplus", WRITER) as project:
+        if redacted:
+            project.redact(secret=project.log(limit=100).records[-20].summary, reason="a name too many")
         before = project.log(limit=100).records
+        assert [row.summary == "" for row in before if row.seq == 20] == [redacted]
     changed(root, statement)
     with Project(root / ".periplus", WRITER) as project:
         with pytest.raises(IndexDamageError):
             project.log(limit=100)
         assert project.log(limit=100).records == before
+
+
+OTHER_TYPES = {
+    "where reading goes on": "UPDATE watermarks SET offset = 'x'",
+    "of which lineage": "UPDATE watermarks SET lineage = x'00'",
+    "a record's summary": "UPDATE records SET summary = x'00' WHERE seq = 20",
+    "a record's time": "UPDATE records SET ts = x'00' WHERE seq = 20",
+    "a file's digest": "INSERT INTO files SELECT 'note', item_id, 7, x'', '' FROM heads",
+    "when a file was looked at": "INSERT INTO files SELECT 'note', item_id, x'', 7, '' FROM heads",
+}
+
+
+@pytest.mark.parametrize("statement", OTHER_TYPES.values(), ids=OTHER_TYPES)
+def test_a_column_of_another_type_is_damage_and_no_error_of_ours(root, statement):
+    with Project(root / ".periplus", WRITER) as project:
+        before = project.log(limit=100).records
+    changed(root, statement)
+    shell = Shell(root, root.parent)
+    shell("remember", "One more tide")
+    shell("log")
+    with Project(root / ".periplus", WRITER) as project:
+        assert project.log(limit=100).records[-30:] == before[-30:]
+        assert len(list(project.journal.entities("note"))) == 31
 
 
 def test_a_memory_is_kept_though_the_index_cannot_take_it(root):

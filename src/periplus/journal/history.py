@@ -236,8 +236,6 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
         try:
             line = journal.reader(row.lineage).read_at(row.segment, row.offset, row.length)
             said, leaf = decode_line(line[:-1])
-            if said.is_stub:
-                continue
             version = row.version
             if said.payload_ref is None:  # else it may be long
                 change = change_of(

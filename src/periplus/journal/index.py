@@ -91,6 +91,9 @@ class IndexedRecord(NamedTuple):
     parents: tuple[str, ...]
 
 
+_RECORD_TYPES: Final = (str, int, int, int, int, bytes, *[str] * 7, int, str, str, str)
+
+
 class FileRow(NamedTuple):
     """An entity's file as it was left: digest (empty where it is not known to be as the journal wants it), stamp (empty
     where it must be read before it is believed), and the boot it was written in (empty once it is surely on the disk).
@@ -185,7 +188,7 @@ class Index:
 
     def watermarks(self) -> dict[str, Position]:
         rows = self.db.execute("SELECT lineage, segment, offset, next_seq, sum FROM watermarks")
-        return {row[0]: Position(*row[1:]) for row in rows}
+        return {row[0]: Position(*row[1:]) for row in self._sound(rows, (str, int, int, int, str))}
 
     def last_seq(self, lineage: str) -> int:
         """The seq of the lineage's last record here; 0 where there is none."""
@@ -282,14 +285,14 @@ class Index:
     def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
         """Records by a condition that this package wrote; values only through ``arguments``."""
         rows = self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?", (*arguments, limit))  # noqa: S608
-        return [IndexedRecord(*row)._replace(parents=_split(row[-1])) for row in rows]
+        return [IndexedRecord(*row)._replace(parents=_split(row[-1])) for row in self._sound(rows, _RECORD_TYPES)]
 
     def leaves(self, lineage: str, first: int, end: int) -> list[bytes]:
         """Leaf hashes of the records with ``first`` ≤ seq < ``end``."""
         rows = self.db.execute(
             "SELECT leaf FROM records WHERE lineage = ? AND seq >= ? AND seq < ? ORDER BY seq", (lineage, first, end)
         )
-        return [row[0] for row in rows]
+        return [row[0] for row in self._sound(rows, (bytes,))]
 
     def rev_of(self, item_type: str, item_id: str, version: str) -> int | None:
         """The rev of a version of this entity; None where it is not held."""
@@ -317,17 +320,17 @@ class Index:
         row = self.db.execute(
             "SELECT sha256, stamp, boot FROM files WHERE item_type = ? AND item_id = ?", (item_type, item_id)
         ).fetchone()
-        return None if row is None else FileRow(*row)
+        return None if row is None else FileRow(*next(self._sound([row], (bytes, bytes, str))))
 
     def file_stamps(self, item_type: str, boot: str) -> dict[str, bytes]:
         """By id, the stamps of the type's files; empty where they are not to be believed in ``boot``."""
         believed = "CASE WHEN boot IN ('', ?) THEN stamp ELSE x'' END"
         rows = self.db.execute(f"SELECT item_id, {believed} FROM files WHERE item_type = ?", (boot, item_type))  # noqa: S608
-        return dict(rows)
+        return dict(self._sound(rows, (str, bytes)))
 
     def looked_at(self) -> dict[str, bytes]:
         """The files of linked worktrees that had nothing to take in, with their stamps."""
-        return dict(self.db.execute("SELECT path, stamp FROM looked"))
+        return dict(self._sound(self.db.execute("SELECT path, stamp FROM looked"), (str, bytes)))
 
     def meta(self, name: str) -> str:
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -339,6 +342,13 @@ class Index:
             "SELECT item_type, COUNT(DISTINCT item_id) FROM heads WHERE deleted = 0 GROUP BY item_type ORDER BY item_type"
         )
         return {row[0]: row[1] for row in rows}
+
+    def _sound(self, rows: Iterable[tuple[Any, ...]], types: tuple[type, ...]) -> Iterator[tuple[Any, ...]]:
+        """``rows``, whose columns are of these types; a byte that fell over in a row's header makes others of them."""
+        for row in rows:
+            if tuple(map(type, row)) != types:
+                raise self.db.damaged("a row whose columns are not of their types")
+            yield row
 
     def _head(self, row: tuple[Any, ...]) -> Head:
         item_type, item_id, version, joined, rev, deleted, payload, ts, writer, session, lineage, seq, stub = row
@@ -508,7 +518,7 @@ class Index:
 
     def floors(self) -> dict[str, int]:
         """For each lineage the seq that its records are held from, where that is a checkpoint's and not the first."""
-        return dict(self.db.execute("SELECT lineage, seq FROM floors"))
+        return dict(self._sound(self.db.execute("SELECT lineage, seq FROM floors"), (str, int)))
 
     def set_floor(self, lineage: str, seq: int) -> None:
         self.db.execute("INSERT OR REPLACE INTO floors VALUES (?, ?)", (lineage, seq))

@@ -91,7 +91,7 @@ def check_file(path: str) -> str:
 
 
 def _verdict(db: sqlite3.Connection) -> str:
-    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[-1]  # the first names the database
     return "" if found == "ok" else found
 
 
