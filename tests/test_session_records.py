@@ -234,6 +234,19 @@ def test_calls_whose_ids_are_used_again(tmp_path):
         assert rows.fetchone()[0] == 4 * 3, "a prompt and two calls in each turn, one of them told twice"
 
 
+def test_the_contents_of_a_session_that_goes_on_are_named_by_its_steps(session):
+    session.tell("PostToolUse", tool_name="Write", tool_use_id="w1",
+                 tool_input={"file_path": os.fspath(session.folder / "tides.py"), "content": "TIDES = 2\n"},
+                 tool_response={"type": "create", "filePath": "tides.py", "content": "TIDES = 2\n"})  # fmt: skip
+    with Project.open(os.fspath(session.folder), ADA) as project:
+        project.hooks.take_in()
+        assert project.unsealed_runs() and list(project.journal.objects.digests())
+        stray = project.journal.objects.put(b"left behind").hex()
+    said = session.shell("doctor").out
+    assert said.count("an object that nothing names") == 1, said
+    assert stray[2:] in said
+
+
 def transcript(path, steps, *, hours=0, broken=()):
     """A session of so many calls, that ended so many hours later."""
     one = Session.__new__(Session)

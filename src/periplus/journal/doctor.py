@@ -24,6 +24,8 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
+import msgspec
+
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
@@ -41,7 +43,7 @@ from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
-from periplus.journal.record import LINE_BYTES_MAX
+from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
@@ -66,6 +68,7 @@ _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
+_DIGEST: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _WRITTEN_AGAIN: Final = (
     "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
 )
@@ -130,6 +133,7 @@ class _Findings:
         self.parents: dict[str, tuple[str, int, bool]] = {}  # who names it first, and whether that is a record of ours
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
+        self.mentioned: set[bytes] = set()  # in what was observed, as the steps of a run that goes on
         self.removed_objects: set[str] = set()
         self.announced: dict[int, str] = {}  # the seqs of our own lineage that have a checkpoint, and its SHA-256
         self.others: set[int] = set()  # the same of other lineages
@@ -143,6 +147,10 @@ class _Findings:
         self.unindexed: set[tuple[str, str]] = set()  # what records behind the index's watermark say something of
         self.records = 0
         self.segments = 0
+
+    def note_observation(self, record: Record) -> None:
+        if isinstance(record.payload, msgspec.Raw) and action_class(record.action) == "observation":
+            self.mentioned.update(bytes.fromhex(digits.decode()) for digits in _DIGEST.findall(bytes(record.payload)))
 
     def note_redaction(self, entry: Entry, lineage: str, path: str) -> None:
         record = entry.record
@@ -273,6 +281,7 @@ def _check_lineage(
                         found.announced[announced.seq] = announced.sha256
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
+                found.note_observation(entry.record)
                 changes.append((entry, change))
             found.leaves[lineage] += b"".join([entry.leaf for entry in chunk.entries])
             found.records += len(changes)
@@ -483,7 +492,7 @@ def _check_objects(
     for digest in sorted(gone.intersection(held)):
         yield Problem("warning", "an object that was redacted is here again", store.path_of(digest),
                       mend="Repeat `periplus redact`: it goes with what else was taken out.")  # fmt: skip
-    orphans = sorted(set(held) - wanted - gone)
+    orphans = sorted(set(held) - wanted - gone - found.mentioned)
     for digest in orphans[:_ORPHANS_LISTED_MAX]:
         yield Problem("note", "an object that nothing names (left by a write that did not end)", store.path_of(digest))
     if len(orphans) > _ORPHANS_LISTED_MAX:
