@@ -1,4 +1,4 @@
-"""What a brief says of work that goes on: who holds what, mail, what was passed on, what can be started now."""
+"""What a brief says of work that goes on: who holds what, mail, what was passed on, what can be started now, and what never can."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from periplus.memory.handoffs import handoffs
 from periplus.memory.inbox import mail
 from periplus.memory.plans import ready_steps
 from periplus.memory.scopes import first_overlap
+from periplus.memory.stuck import Stuck, stuck_work
 
 _MOST = 6
 _CHARACTERS = 300
@@ -35,6 +36,7 @@ def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSe
         _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
         _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
         _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
+        _section("Nobody can start this", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"),
     ]
 
 
@@ -65,6 +67,10 @@ def _waits(claim: Entity) -> str:
     scopes = claim.value.get("scopes")
     what = ", ".join(map(str, scopes))[:_CHARACTERS] if isinstance(scopes, list) else ""
     return f"{claim.value.get('holder')} waits for you to let go of {what}"
+
+
+def _stuck(work: Stuck) -> str:
+    return f"{work.words()}: {work.command}"
 
 
 def _mail(message: Entity) -> str:
