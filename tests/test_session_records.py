@@ -240,7 +240,8 @@ def test_the_contents_of_a_session_that_goes_on_are_named_by_its_steps(session):
                  tool_response={"type": "create", "filePath": "tides.py", "content": "TIDES = 2\n"})  # fmt: skip
     with Project.open(os.fspath(session.folder), ADA) as project:
         project.hooks.take_in()
-        assert project.unsealed_runs() and list(project.journal.objects.digests())
+        assert project.unsealed_runs()
+        assert list(project.journal.objects.digests())
         stray = project.journal.objects.put(b"left behind").hex()
     said = session.shell("doctor").out
     assert said.count("an object that nothing names") == 1, said

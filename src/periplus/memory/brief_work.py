@@ -36,7 +36,9 @@ def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSe
         _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
         _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
         _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
-        _section("Nobody can start this", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"),
+        _section(
+            "Nobody can start this", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"
+        ),
     ]
 
 
