@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -463,3 +464,17 @@ def test_the_secret_of_trails_is_made_anew_where_nobody_has_it(people, tmp_path)
     assert "is made anew" in ada("doctor", "--repair").out
     assert ada.json("doctor").problems == []
     ada("trail", "import", session)
+
+
+def test_syncs_with_a_git_remote_at_once_take_turns(people):
+    ada, bob = people["ada"], people["bob"]
+    running = []
+    for number in range(6):
+        ada("remember", f"note {number} of the tide", "--type", "note")
+        running.append(ada.start("sync", "--with", "origin", stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    for one in running:
+        said, _ = one.communicate(timeout=120)
+        assert one.returncode == 0, said.decode()
+    bob("sync", "--with", "origin")
+    assert len(bob.json("recall", "tide").hits) == 6
+    assert "sound" in ada("doctor").out

@@ -9,10 +9,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
+from periplus.base.locks import Lock
 from periplus.base.places import refuse_without_settings
 from periplus.base.tuples import NamedTuple
 from periplus.journal import STORE_FOLDER, Entity, Journal
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 Progress = Callable[[int, int], None]
+_REMOTE_PATIENCE_S: Final = 60.0  # a sync with a remote takes as long as the network does
 
 
 class Synced(NamedTuple):
@@ -240,15 +242,33 @@ def _carrier(
         if url is None:
             yield open_folder(path, project.journal.files, project.journal.objects.packing)
             return
-        with tempfile.TemporaryDirectory() as aside:
-            name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-            cache = os.path.join(aside if dry_run else os.path.join(project.root, "remotes"), f"{name}.git")
+        name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        with _cache_of(project, name, is_for_once=dry_run) as cache:
             carrier = GitCarrier(
                 url, cache, place=where, stores=project.journal.stores, environment=environment,
                 clock=project.journal.clock, settings=settings,
             )  # fmt: skip
             _connect(carrier)
             yield carrier
+
+
+@contextmanager
+def _cache_of(project: Project, name: str, *, is_for_once: bool) -> Iterator[str]:
+    """Where git keeps its copy of a remote. One sync at a time works on it: it fetches, makes commits and pushes these, and what another
+    pushed in between looks like somebody else who writes our lineage.
+    """
+    if is_for_once:
+        with tempfile.TemporaryDirectory() as aside:
+            yield os.path.join(aside, f"{name}.git")
+        return
+    folder = os.path.join(project.root, "cache")
+    project.journal.files.make_folder(folder)
+    lock = Lock(os.path.join(folder, f"remote-{name}.lock"))
+    try:
+        with lock.holding(_REMOTE_PATIENCE_S):
+            yield os.path.join(project.root, "remotes", f"{name}.git")
+    finally:
+        lock.close()
 
 
 def _address(
