@@ -174,3 +174,21 @@ def test_a_repair_with_another_clone_takes_over_nothing_that_only_the_other_has_
 
 def lineage_of(shell):
     return json.loads((shell.folder / ".periplus/journal/lineage.json").read_text())["lineage"]
+
+
+@pytest.mark.parametrize("changed", [lambda store: store[:-1], lambda store: store[:-1] + ("7" if store[-1] != "7" else "8")],
+                         ids=["a character less", "another character"])  # fmt: skip
+def test_an_identity_with_another_store_is_what_is_wrong_and_not_the_settings(shell, changed):
+    shell("remember", "The tide turns twice a day", "--type", "note")
+    path = shell.folder / ".periplus/journal/lineage.json"
+    own = json.loads(path.read_text())
+    config = (shell.folder / ".periplus/config.toml").read_bytes()
+    path.write_text(path.read_text().replace(own["store"], changed(own["store"])))
+    said = shell("doctor", code=3)
+    assert "lineage.json" in said.out + said.err
+    assert "init --join" not in said.out + said.err
+    shell("doctor", "--repair", code=1)  # the next write begins a lineage
+    assert (shell.folder / ".periplus/config.toml").read_bytes() == config
+    assert len(shell.json("recall", "tide").hits) == 1
+    shell("remember", "And goes on", "--type", "note")
+    assert "sound" in shell("doctor").out

@@ -136,7 +136,17 @@ def unnamed_store(
 
 
 def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> DamageError:
-    """What to say where the journal is of ``store`` and the settings name another."""
+    """What to say where ``lineage.json`` says ``store`` and the settings name another: it is the odd one where the segments are of theirs."""
+    from periplus.journal.rescue import store_ids_in
+
+    found = store_ids_in(layout)
+    if found and found <= settings.ids:
+        return DamageError(
+            f"it says store {store}, the settings and the segments say {settings.id}",
+            path=layout.lineage,
+            safe="Every record is still here; nothing was written.",
+            mend="Run `periplus doctor --repair`, with --from PATH where a backup is: the file is parked, and the next write begins a lineage.",
+        )
     return DamageError(
         f"config.toml names store {settings.id}, the journal here is of store {store}",
         path=layout.config,

@@ -292,6 +292,9 @@ def parse_lineage(data: bytes, path: str) -> LineageFile:
         ) from error
     if not own.lineage.startswith("lin_") or not is_id(own.lineage):  # it becomes the name of a folder
         raise DamageError(f"not a lineage: {own.lineage[:80]!r}", path=path, safe="Nothing was changed.")
+    if not own.store.startswith("str_") or not is_id(own.store):
+        raise DamageError(f"not a store: {own.store[:80]!r}", path=path, safe="The records are untouched.",
+                          mend="Run `periplus doctor`.")  # fmt: skip
     return own
 
 
