@@ -2,7 +2,7 @@
 
 Whoever gets the projection lock without waiting does the work for all; who does not get it loses nothing, because
 every reader replays what a projection lacks. Files come before the watermark, so that a watermark never speaks of a
-file that is not there. Files are not synced one by one: a row of the index's ``files`` is believed only in the boot in
+file that is not there; one that cannot be written has a row that says so, and is tried again. Files are not synced one by one: a row of the index's ``files`` is believed only in the boot in
 which its file was written, or once a sync of the file system has sealed it. A file that holds what is not in the journal
 is not written over: ``take_in`` makes a record of it, or reports why not.
 """
@@ -110,6 +110,7 @@ class Projector:
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
         self.untaken: set[tuple[str, str]] = set()
+        self.unwritten: dict[str, str] = {}  # files that the system would not have written, and why
 
     def close(self) -> None:
         self._lock.close()
@@ -290,13 +291,27 @@ class Projector:
                 index.set_file(*key, FileRow(b"", b"", ""))
             return
         boot = journal.files.boot_id()
-        written = sum([self._write_file(*key, boot) for key in wanted])
+        written = sum([self._try_file(*key, boot) for key in wanted])
         index.settle_files(settled, boot)
         if written >= SEAL_FILES_MIN and journal.files.sync_everything(journal.layout.entities):
             index.seal_files()
 
+    def _try_file(self, item_type: str, item_id: str, boot: str) -> bool:
+        """Whether a file was written. One that cannot be (a folder or link in its place, somebody else's, a full disk) keeps nothing else
+        from being indexed: whoever looks at the files tries again, and tells.
+        """
+        path = self._journal.layout.entity_file(item_type, item_id)
+        try:
+            is_written = self._write_file(item_type, item_id, boot)
+        except (EnvironmentFailure, OSError) as error:
+            self._journal.index.set_file(item_type, item_id, FileRow(b"", b"", ""))
+            self.unwritten[path] = str(getattr(error, "strerror", None) or error)
+            return False
+        self.unwritten.pop(path, None)
+        return is_written
+
     def _write_file(self, item_type: str, item_id: str, boot: str) -> bool:
-        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see."""
+        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see. Raises EnvironmentFailure, OSError."""
         journal, index = self._journal, self._journal.index
         entity = index.entity(item_type, item_id)
         path = journal.layout.entity_file(item_type, item_id)
@@ -305,9 +320,6 @@ class Projector:
             found, stamp = read_stamped(path)
         except FileNotFoundError:
             found, stamp = None, b""
-        except OSError:  # a folder, a link, somebody else's: left alone, and reported by whoever looks
-            index.set_file(item_type, item_id, FileRow(b"", b"", ""))
-            return False
         row = index.file_row(item_type, item_id)
         is_foreign = found is not None and found != wanted and (row is None or sha256(found) != row.sha256)
         if is_foreign and judge(journal, item_type, item_id, found or b"").kind not in ("held", "torn"):

@@ -160,6 +160,11 @@ class JournalReader:
         return Projector(self, self._progress)
 
     @property
+    def unwritten(self) -> dict[str, str]:
+        """The entity files that could not be written when that was tried last, and why."""
+        return self._projector.unwritten
+
+    @property
     def own(self) -> LineageFile | None:
         """Who writes here; None before this clone's first write."""
         return self._own

@@ -200,7 +200,19 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
         )
         if not done and look.rewrite:
             look.waits.append("another process is writing the files, or the folder cannot be written")
+        look.left += _unwritten(journal, look)
     return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
+
+
+def _unwritten(journal: Journal, look: _Look) -> Iterator[LeftAlone]:
+    """The files that could not be written, and are not told of already; what they were to say is in the journal, and in the index."""
+    told = {one.path for one in look.left}
+    for key in sorted(look.rewrite):
+        path = journal.layout.entity_file(*key)
+        reason = journal.unwritten.get(path)
+        if reason is not None and path not in told:
+            yield LeftAlone(path, f"cannot be written: {reason}",
+                            "Check owner and mode of it and of its folder; the next command writes it.")  # fmt: skip
 
 
 def _said_of_look(look: _Look, begun: int) -> str:

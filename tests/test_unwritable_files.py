@@ -1,0 +1,61 @@
+"""Entity files that cannot be written: what they were to say is known all the same, and it is told that they lag behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from cli_support import Shell
+
+
+@pytest.fixture
+def shell(tmp_path):
+    (tmp_path / "shop").mkdir()
+    shell = Shell(tmp_path / "shop", tmp_path / "home")
+    shell("init")
+    shell("remember", "The harbour opens at dawn", "--type", "constraint")
+    return shell
+
+
+def block(shell):
+    """Nothing can be made in the folder of constraints, as where it is somebody else's: a file is in its place."""
+    folder = shell.folder / ".periplus/entities/constraint"
+    folder.rename(shell.folder / "aside")
+    folder.write_text("no folder\n")
+    return folder
+
+
+def test_what_is_written_beside_files_that_cannot_be_is_found(shell):
+    folder = block(shell)
+    kept = shell.json("remember", "Moor at the quay", "--type", "constraint").entity.id
+    shell("remember", "The tide turns twice", "--type", "note")
+    assert [hit.id for hit in shell.json("recall", "moor").hits] == [kept]
+    assert len(shell.json("recall", "tide").hits) == 1
+    assert "Moor at the quay" in shell("brief", "moor at the quay").out
+    assert len(shell.json("log").records) == 3
+    assert shell.json("status").index_current
+    said = shell("status").out
+    assert f"left alone: .periplus/entities/constraint/{kept}.json: cannot be written: " in said
+    assert "Check owner and mode of it and of its folder" in said
+    assert "the entity's file cannot be read: Not a directory" in shell("doctor", code=1).out
+    folder.unlink()
+    shell("status")
+    assert {path.stem for path in folder.iterdir()} >= {kept}
+    assert "left alone" not in shell("status").out
+    assert "sound" in shell("doctor").out
+
+
+def test_what_changed_is_found_by_its_new_words_and_the_old_file_is_no_edit(shell):
+    [first] = (shell.folder / ".periplus/entities/constraint").iterdir()
+    folder = block(shell)
+    shell("set", first.stem, "text=The harbour opens at noon")
+    assert len(shell.json("recall", "noon").hits) == 1
+    folder.unlink()
+    shutil.move(shell.folder / "aside", folder)  # with the file of before
+    assert len(shell.json("recall", "noon").hits) == 1
+    assert shell("status").out.count("edited in") == 0
+    assert json.loads(first.read_text())["entity"]["text"] == "The harbour opens at noon"
+    assert [one.action for one in shell.json("log").records] == ["update", "create"]
+    assert "sound" in shell("doctor").out
