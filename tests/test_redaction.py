@@ -13,9 +13,10 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.checkpointing import make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
+from periplus.journal.needle import MASK
 from periplus.journal.proof import prove_record, verify_proof
 from periplus.journal.record import PAYLOAD_INLINE_MAX
-from periplus.journal.redaction import MASK, redact
+from periplus.journal.redaction import redact
 from periplus.journal.removed import taken_out
 from periplus.journal.stub import make_stub
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
@@ -26,7 +27,7 @@ SECRET = 'hunter2 "quoted" \\ and ünder'
 
 def holders(root: str) -> list[str]:
     """The files of the store that hold the secret in a form that can be read, objects unpacked."""
-    from periplus.journal.redaction import Needle
+    from periplus.journal.needle import Needle
 
     needle = Needle(SECRET)
     found = [str(path) for path in Path(root).rglob("*") if path.is_file() and needle.is_in(path.read_bytes())]

@@ -24,8 +24,9 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
+from periplus.journal.needle import MASK
 from periplus.journal.record import version_id
-from periplus.journal.redaction import MASK, redact
+from periplus.journal.redaction import redact
 from support import TYPES, WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 CLONES = st.integers(0, 2)

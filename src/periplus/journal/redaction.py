@@ -19,11 +19,7 @@ fork) and still has the key of. Of the latter a record of our own says what was 
 from __future__ import annotations
 
 __all__ = [
-    "MASK",
     "REASON_CHARACTERS_MAX",
-    "SECRET_BYTES_MAX",
-    "SECRET_BYTES_MIN",
-    "Needle",
     "Redaction",
     "Remaining",
     "Target",
@@ -53,6 +49,7 @@ from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
 from periplus.journal.lineage import SEGMENT_READ_MAX, START
+from periplus.journal.needle import Needle
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import Record
 from periplus.journal.removed import removed_objects, taken_out
@@ -72,11 +69,7 @@ from periplus.journal.stub import (
 )
 from periplus.journal.transaction import Transaction, Writer
 
-SECRET_BYTES_MIN: Final = 4
-SECRET_BYTES_MAX: Final = 64 * 1024
 REASON_CHARACTERS_MAX: Final = 500
-MASK: Final = "[redacted]"
-_PIECE_BYTES: Final = 1 << 22
 
 
 class Target(NamedTuple):
@@ -131,62 +124,6 @@ class _Found(NamedTuple):
     version: str
     audited: AuditedRecord  # what an audit record has to say of it
     is_audited: bool
-
-
-class Needle:
-    """The forms in which a text may stand in a file: plain, within JSON, within JSON within JSON."""
-
-    def __init__(self, secret: str) -> None:
-        plain = secret.encode()
-        if not SECRET_BYTES_MIN <= len(plain) <= SECRET_BYTES_MAX:
-            raise UsageError(
-                f"the text to redact has {len(plain):,} bytes; between {SECRET_BYTES_MIN} and {SECRET_BYTES_MAX:,} can be redacted",
-                safe="Nothing was changed.",
-                mend="A shorter one would stand in half of all records: name those records with --seq.",
-            )
-        self.text = secret
-        once = canonical(secret)[1:-1].decode()
-        line = " ".join(secret.split())  # as a summary has it
-        self._texts = tuple(dict.fromkeys(text for text in (secret, once, line) if len(text) >= SECRET_BYTES_MIN))
-        forms = [form for text in self._texts for form in (text.encode(), canonical(text)[1:-1])]
-        self.forms = tuple(dict.fromkeys(forms))
-
-    def is_in(self, data: bytes) -> bool:
-        return any(form in data for form in self.forms)
-
-    def is_in_file(self, path: str) -> bool:
-        """Whether a file, of whatever size, holds the secret; False where it is gone since it was listed."""
-        overlap = max(map(len, self.forms)) - 1
-        offset = 0
-        try:
-            while piece := read_plain(path, _PIECE_BYTES + overlap, offset):
-                if self.is_in(piece):
-                    return True
-                offset += _PIECE_BYTES
-        except OSError:
-            return False
-        return False
-
-    def blotted(self, data: bytes) -> bytes:
-        """``data``, as long as it was, without the secret."""
-        for form in self.forms:
-            data = data.replace(form, b"x" * len(form))
-        return data
-
-    def masked_text(self, text: str) -> str:
-        for one in self._texts:
-            text = text.replace(one, MASK)
-        return text
-
-    def masked(self, value: JSONValue) -> JSONValue:
-        """``value`` with a mark in place of the secret, in keys too."""
-        if isinstance(value, str):
-            return self.masked_text(value)
-        if isinstance(value, dict):
-            return {str(self.masked(key)): self.masked(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.masked(item) for item in value]
-        return value
 
 
 def redact(

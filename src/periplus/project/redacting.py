@@ -13,7 +13,8 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
 from periplus.journal.index_file import forget_turns
-from periplus.journal.redaction import Needle, Redaction, Remaining, files_below, redact
+from periplus.journal.needle import Needle
+from periplus.journal.redaction import Redaction, Remaining, files_below, redact
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:

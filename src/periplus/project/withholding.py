@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base import hashing
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
-from periplus.journal.redaction import MASK
+from periplus.journal.needle import MASK
 from periplus.journal.removed import Removed, taken_out
 from periplus.project.context_library import redaction_mark
 
