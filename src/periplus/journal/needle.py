@@ -40,7 +40,9 @@ class Needle:
         self.text = secret
         once = canonical(secret)[1:-1].decode()
         line = " ".join(secret.split())  # as a summary has it
-        self._texts = tuple(dict.fromkeys(text for text in (secret, once, line) if len(text.encode()) >= SECRET_BYTES_MIN))
+        self._texts = tuple(
+            dict.fromkeys(text for text in (secret, once, line) if len(text.encode()) >= SECRET_BYTES_MIN)
+        )
         forms = [form for text in self._texts for form in (text.encode(), canonical(text)[1:-1])]
         self._forms = tuple(dict.fromkeys(forms))
         self._bytes_max = max(map(len, self._forms))
