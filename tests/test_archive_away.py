@@ -448,13 +448,16 @@ def test_an_archive_that_is_copied_over_what_was_given_up(history):
     assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
 
 
-def test_a_copy_that_lacks_the_newest_records_says_so(history):
+@pytest.mark.parametrize("has_written", [False, True])
+def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     ada, *_ = history
     copy = Shell(ada.folder.parent / "copy", ada.home)
     shutil.copytree(ada.folder, copy.folder)
     copy("doctor")
     live = sorted(copy.folder.glob(".periplus/journal/lin_*/*.jsonl"))
     live[-1].unlink()
+    if has_written:
+        copy("remember", "Written in the copy", "--type", "note")
     assert "not all came along" in copy("doctor", code=1).out
     copy("sync", "--with", "../ada")
     copy("doctor")

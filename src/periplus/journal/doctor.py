@@ -365,14 +365,17 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
 
 
 def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
-    """A copy that has not written yet, against what its original said of itself when it was copied."""
+    """A copy against what its original said of itself when it was copied: by the mark that came along until the first write, then by what that noted of it."""
     mark = read_durable(journal.layout.durable)
-    if mark is not None and mark.lineage == journal.copied_from and mark.lineage not in found.gaps:
-        last = found.ends.get(mark.lineage, 1) - 1
-        is_told = last == 0 and mark.lineage in journal.lineages()  # every segment of it is missing
-        if last < mark.seq and not is_told:
-            yield Problem("warning", f"this copy ends with record {last:,} of {mark.lineage}, what it was copied from had {mark.seq:,}: not all came along",
-                          journal.layout.lineage_folder(mark.lineage), -1, last + 1, _COPY)  # fmt: skip
+    had = dict(journal.own.left) if journal.own is not None else {}
+    if mark is not None and mark.lineage == journal.copied_from:
+        had[mark.lineage] = mark.seq
+    for lineage, records in had.items():
+        last = found.ends.get(lineage, 1) - 1
+        is_told = lineage in found.gaps or (last == 0 and lineage in journal.lineages())  # every segment of it is missing
+        if last < records and not is_told:
+            yield Problem("warning", f"this copy ends with record {last:,} of {lineage}, what it was copied from had {records:,}: not all came along",
+                          journal.layout.lineage_folder(lineage), -1, last + 1, _COPY)  # fmt: skip
 
 
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
