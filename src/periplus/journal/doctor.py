@@ -372,8 +372,8 @@ def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
         had[mark.lineage] = mark.seq
     for lineage, records in had.items():
         last = found.ends.get(lineage, 1) - 1
-        is_told = lineage in found.gaps or (last == 0 and lineage in journal.lineages())  # every segment of it is missing
-        if last < records and not is_told:
+        is_gone = last == 0 and lineage in journal.lineages()  # every segment of it: told as that
+        if last < records and not is_gone and lineage not in found.gaps:
             yield Problem("warning", f"this copy ends with record {last:,} of {lineage}, what it was copied from had {records:,}: not all came along",
                           journal.layout.lineage_folder(lineage), -1, last + 1, _COPY)  # fmt: skip
 
