@@ -241,6 +241,47 @@ def test_a_prompt_is_told_what_bears_on_it_and_nothing_else(place):
         assert said(other).stdout == b"", other
 
 
+TOLD_OF = [
+    ("Never deploy on Fridays after 14:00", "can I deploy on a Friday afternoon?"),
+    ("Never deploy on Fridays after 14:00", "deployed it last Friday, why is it down"),
+    ("No GPL licensed dependencies", "is a GPL license ok for a dependency?"),
+    ("Die Migrationen der Datenbank laufen nachts", "wann läuft die Migration der Datenbank?"),
+    ("データベースの移行は夜間に実行する", "データベースの移行はいつ実行しますか"),
+    ("データベースの移行は夜間に実行する", "データベースの 移行はいつ実行しますか"),
+    ("数据库迁移只在夜间执行", "数据库迁移什么时候执行"),
+    ("배포는 금요일에 금지", "금요일에 배포해도 되나요"),
+    ("การย้ายฐานข้อมูลต้องทำตอนกลางคืน", "การย้ายฐานข้อมูลทำเมื่อไร"),
+    ("hash_password salts twice", "hash_password"),
+]
+SAYING_NOTHING = [
+    "ok", "yes go on", "do it", "and now this", "はい", "続けてください", "お願いします", "好的", "继续", "네", "계속해 주세요", "ตกลง",
+]  # fmt: skip
+OF_OTHER_THINGS = [
+    "Rename the variable in the parser", "why does the build of the wheel fail on windows", "the Friday meeting is about the logo",
+    "変数の名前を変更してください", "データの型を確認してください", "テストを今すぐ実行してください", "请修复数据库连接错误", "변수 이름을 바꿔 주세요",
+    "데이터베이스 연결 오류를 고쳐 주세요", "ช่วยเปลี่ยนชื่อตัวแปรให้หน่อย", "ช่วยเขียนการทดสอบสำหรับฟังก์ชันนี้ให้หน่อยได้ไหมครับ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("memory", "prompt"), TOLD_OF)
+def test_a_prompt_in_other_forms_of_the_words_or_without_spaces_is_told(place, memory, prompt):
+    with opened(place) as project:
+        kept = project.remember(Memory("constraint", memory))
+    done = hook("UserPromptSubmit", {"session_id": "s", "cwd": os.fspath(place), "prompt": prompt}, cwd=place)
+    assert kept.entity.item_id in facts_of(done)
+
+
+def test_a_prompt_that_says_nothing_or_speaks_of_other_things_is_told_nothing(place):
+    with opened(place) as project:
+        for memory in dict.fromkeys(memory for memory, _ in TOLD_OF):
+            project.remember(Memory("constraint", memory))
+        project.remember(Memory("constraint", "Do it in this order, and now go on"))
+        project.remember(Memory("note", "データベースの設定はこのファイルで変更してください"))
+    for prompt in SAYING_NOTHING + OF_OTHER_THINGS:
+        done = hook("UserPromptSubmit", {"session_id": "s", "cwd": os.fspath(place), "prompt": prompt}, cwd=place)
+        assert done.stdout == b"", prompt
+
+
 def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configured(place):
     from periplus.memory.claims import Asked
 

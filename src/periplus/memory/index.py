@@ -14,6 +14,7 @@ from __future__ import annotations
 __all__ = [
     "SUPERSEDES",
     "TABLES",
+    "TOKENIZER",
     "MemoryIndexer",
     "Pending",
     "Rows",
@@ -40,10 +41,8 @@ if TYPE_CHECKING:
     from periplus.memory.documents import Document
 
 TABLES: Final = ("words", "session_words")
-_WORDS: Final = (
-    "USING fts5(body, title, path, context, day, kind, sense, "
-    "tokenize=\"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'\")"
-)
+TOKENIZER: Final = "porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'"
+_WORDS: Final = f'USING fts5(body, title, path, context, day, kind, sense, tokenize="{TOKENIZER}")'
 _SCHEMA: Final = f"""
 DROP TABLE IF EXISTS documents;
 DROP TABLE IF EXISTS passages;

@@ -54,12 +54,13 @@ def _at_start(project: Project) -> str:
 
 def _for_prompt(project: Project, prompt: str) -> str:
     """Memories that share enough words with the prompt, or that it names; most prompts get none."""
-    from periplus.base.analysis import terms
+    from periplus.base.analysis import query_terms
     from periplus.memory.recall import recall
     from periplus.memory.search import Filters
+    from periplus.memory.shared_words import shared_words, word_count
 
-    if len(prompt.split()) < _WORDS_MIN:
-        return ""
+    if len(prompt.split()) < _WORDS_MIN and word_count(query_terms(prompt[:_PROMPT_CHARACTERS_MAX])) < _WORDS_MIN:
+        return ""  # by its terms too, for not every script sets spaces
     found = recall(
         project.journal,
         prompt[:_PROMPT_CHARACTERS_MAX],
@@ -68,12 +69,11 @@ def _for_prompt(project: Project, prompt: str) -> str:
         limit=2 * _HITS_MAX,
         filters=Filters(types=_KINDS),
     )
-    asked = {*found.terms}
-    enough = max(_WORDS_MIN, _SHARE_MIN * min(len(asked), _WORDS_WEIGHED))
+    enough = max(_WORDS_MIN, _SHARE_MIN * min(word_count(found.terms), _WORDS_WEIGHED))
     lines = []
-    for hit in found.hits:
+    for hit, shared in zip(found.hits, shared_words(found.terms, [hit.text for hit in found.hits]), strict=True):
         is_named = any(why.startswith(("its id", "about ")) for why in hit.why)
-        if is_named or len(asked & {*terms(hit.text)}) >= enough:
+        if is_named or shared >= enough:
             stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
             conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
             apart = f" (apart from {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
