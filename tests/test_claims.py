@@ -307,6 +307,45 @@ def test_check_takes_every_path_that_a_memory_can_be_about(ada, bob, tmp_path):
         ada.work.check(["a\0b"])
 
 
+def test_check_tells_rules_about_lines_of_a_file(ada, tmp_path):
+    (tmp_path / "a.py").write_text("".join(f"x{at} = {at}\n" for at in range(30)))
+    rule = ada.remember(Memory("trap", "ten is read twice", about=("a.py:10-12",))).entity
+    assert [(one.path, one.entity.item_id, one.moved_from) for one in ada.work.check(["a.py"]).rules] == [
+        ("a.py", rule.item_id, "")
+    ]
+    assert ada.work.check(["a.py2", "b.py"]).rules == ()
+
+
+@pytest.mark.parametrize("inside", ["", ":3-6", ":second"])
+def test_check_tells_rules_about_what_moved_where_it_is_now(ada, tmp_path, inside):
+    first = "def first(old, new):\n    while old:\n        old -= new\n    return old\n\n\n"
+    second = "def second(one, two):\n    if one:\n        return two\n    return one\n"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "lib").mkdir()
+    text = second + first if inside == ":3-6" else first + second
+    (tmp_path / "src/a.py").write_text(text)
+    (tmp_path / "src/other.py").write_text(f"# nothing of second here\n{first * 2}")
+    (tmp_path / "src/a.txt").write_text(text)
+    rule = ada.remember(Memory("trap", "read twice", about=(f"src/a.py{inside}",), extra={"remedy": "once"})).entity
+    over = ada.remember(Memory("trap", "long gone", about=(f"src/a.py{inside}",))).entity
+    ada.work.change_state([over.item_id], "resolved")
+    (tmp_path / "src/copy.py").write_text(text)
+    asked_for = ["lib/b.py", "src/copy.py", "src/other.py", "src/a.txt", "src", "lib", "not/there.py"]
+
+    def told():
+        return [(one.path, one.entity.item_id, one.moved_from) for one in ada.work.check(asked_for).rules]
+
+    assert told() == [], "a copy is not what the rule is about while that is where it was"
+    (tmp_path / "src/copy.py").unlink()
+    (tmp_path / "src/a.py").rename(tmp_path / "lib/b.py")
+    assert told() == [("lib/b.py", rule.item_id, f"src/a.py{inside}")]
+    if inside == ":second":  # its file may stay
+        (tmp_path / "src/a.py").write_text(first)
+        assert told() == [("lib/b.py", rule.item_id, "src/a.py:second")]
+    (tmp_path / "lib/b.py").write_text(text.replace("one", "won").replace("old", "new"))
+    assert told() == []
+
+
 def test_check_sees_what_is_not_indexed_yet(ada, tmp_path):
     (tmp_path / "a.py").write_text("")
     entity = ada.remember(Memory("trap", "seen", about=("a.py",))).entity

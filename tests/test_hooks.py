@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from cli_support import Shell
 from hook_support import TRANSCRIPTS, hook, told_by
 from periplus.journal import Writer
 from periplus.memory import Memory
@@ -313,6 +314,24 @@ def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configur
         assert hook("PreToolUse", other, cwd=place).stdout == b""
     outside = {**document, "tool_input": {"file_path": "/etc/passwd"}}
     assert hook("PreToolUse", outside, cwd=place).stdout == b""
+
+
+def test_a_tool_is_told_rules_about_what_moved_to_the_file_that_it_touches(place):
+    (place / "a.py").write_text("".join(f"def f{at}(): return {at}\n" for at in range(30)))
+    with opened(place) as project:
+        kept = project.remember(Memory("trap", "f3 is called twice", about=("a.py",)))
+    (place / "a.py").rename(place / "moved here.py")
+    document = {"session_id": "mine", "cwd": os.fspath(place), "tool_name": "Edit", "tool_use_id": "t1",
+                "tool_input": {"file_path": "moved here.py", "old_string": "1", "new_string": "2"}}  # fmt: skip
+    facts = facts_of(hook("PreToolUse", document, cwd=place))
+    assert "moved here.py: trap: f3 is called twice (written of a.py, which moved here)" in facts
+    shell = Shell(place, place.parent)
+    done = shell("check", "moved here.py")
+    assert f"written of a.py, which moved here; if it still holds: periplus confirm {kept.entity.item_id}" in done.out
+    (rule,) = shell.json("check", "moved here.py").rules
+    assert (rule.id, rule.moved_from) == (kept.entity.item_id, "a.py")
+    shell("confirm", kept.entity.item_id)
+    assert "written of" not in facts_of(hook("PreToolUse", document, cwd=place))
 
 
 def test_a_path_of_two_lines_is_guarded_like_any_other_and_told_in_one(place):

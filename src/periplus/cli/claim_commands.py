@@ -6,9 +6,14 @@ __all__ = ["configure", "execute"]
 
 import argparse
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from periplus.cli.face import Face, number, visible
 from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
+
+if TYPE_CHECKING:
+    from periplus.cli.claim_schemas import RuleOut
+    from periplus.memory.check import Applying
 
 _WAIT_MAX = 86_400
 
@@ -110,17 +115,13 @@ def _release(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _check(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.claim_schemas import CheckedClaimOut, CheckOut, RuleOut
+    from periplus.cli.claim_schemas import CheckedClaimOut, CheckOut
 
     with face.open(in_hurry=True) as project:
         found = project.work.check([project.work.path(path, cwd=face.cwd) for path in arguments.paths])
         claims = [CheckedClaimOut(one.path, claim_out(project, one.entity)) for one in found.claims]
         now_ms = project.journal.clock.now_ms()
-    rules = [
-        RuleOut(one.path, one.entity.item_type, one.entity.item_id,
-                *(str(one.entity.value.get(name, "")) for name in ("text", "severity", "remedy", "check")))
-        for one in found.rules
-    ]  # fmt: skip
+    rules = [_rule_out(one) for one in found.rules]
     result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out)
 
     def lines() -> Iterator[str]:
@@ -133,9 +134,22 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.warn}{severity}{rule.type}{paint.end} {visible(rule.path)}: {visible(' '.join(rule.text.split()))} [{rule.id}]"
             if rule.remedy:
                 yield f"  {visible(' '.join(rule.remedy.split()))}"
+            if rule.moved_from:
+                yield f"  written of {visible(rule.moved_from)}, which moved here; if it still holds: periplus confirm {rule.id}"
         if found.left_out:
             yield f"{found.left_out} more rules: ask for fewer paths."
         if not claims and not rules:
             yield "Nobody claims this, and no rule is about it."
 
     return face.emit(result, lines, 1 if found.blocked else 0)
+
+
+def _rule_out(one: Applying) -> RuleOut:
+    from periplus.cli.claim_schemas import RuleOut
+
+    text, severity, remedy, check = (
+        str(one.entity.value.get(name, "")) for name in ("text", "severity", "remedy", "check")
+    )
+    return RuleOut(
+        one.path, one.entity.item_type, one.entity.item_id, text, severity, remedy, check, moved_from=one.moved_from
+    )

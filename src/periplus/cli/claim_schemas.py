@@ -43,7 +43,9 @@ class CheckedClaimOut(msgspec.Struct):
 
 
 class RuleOut(msgspec.Struct):
-    """A constraint or trap about ``path``; ``severity`` and ``remedy`` are a trap's, ``check`` is a command."""
+    """A constraint or trap about ``path``; ``severity`` and ``remedy`` are a trap's, ``check`` is a command. ``moved_from`` is what it was
+    written of, where that moved to ``path`` since.
+    """
 
     path: str
     type: str
@@ -52,6 +54,7 @@ class RuleOut(msgspec.Struct):
     severity: str
     remedy: str
     check: str
+    moved_from: str = ""
 
 
 class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):

@@ -124,7 +124,10 @@ class _File:
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = data
-        self.digest = sha256(data).hex()
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(self.data).hex()
 
     @cached_property
     def lines(self) -> list[bytes]:
@@ -176,23 +179,30 @@ class Ground:
         return tuple(self._words(one) for one in self.standings(entity) if one.is_stale)
 
     def judge(self, anchor: Anchor) -> Standing:
-        file = self._file(anchor.path)
-        if anchor.region is None:
-            if file is not None and file.digest == anchor.sha256:
-                return Standing(anchor, "fresh", anchor.path)
-            found = self._elsewhere(anchor) if file is None else None
-            return found or Standing(anchor, "gone" if file is None else "changed", anchor.path)
-        if file is not None:
-            if anchor.file and file.digest == anchor.file:
-                return Standing(anchor, "fresh", anchor.path, anchor.region.start)
-            at = find_region(file.lines, anchor.region, file.sums)
-            if at:
-                return Standing(anchor, "fresh", anchor.path, at)
-            if _is_still_there(anchor, file):
-                return Standing(anchor, "changed", anchor.path)
-        found = self._elsewhere(anchor)
+        found = self._in_place(anchor) or self._elsewhere(anchor)
         # Of lines without a name nobody can tell that they are gone: what stands in their place may be what became of them.
-        return found or Standing(anchor, "gone" if file is None or anchor.name else "changed", anchor.path)
+        is_gone = self._file(anchor.path) is None or anchor.name
+        return found or Standing(anchor, "gone" if is_gone else "changed", anchor.path)
+
+    def _in_place(self, anchor: Anchor) -> Standing | None:
+        """How what is anchored stands in the file that it was in; None where it left that."""
+        file = self._file(anchor.path)
+        if file is None:
+            return None
+        if anchor.region is None:
+            return Standing(anchor, "fresh" if file.digest == anchor.sha256 else "changed", anchor.path)
+        if anchor.file and file.digest == anchor.file:
+            return Standing(anchor, "fresh", anchor.path, anchor.region.start)
+        at = find_region(file.lines, anchor.region, file.sums)
+        if at:
+            return Standing(anchor, "fresh", anchor.path, at)
+        return Standing(anchor, "changed", anchor.path) if _is_still_there(anchor, file) else None
+
+    def has_moved_to(self, anchor: Anchor, path: str) -> bool:
+        """Whether what is anchored left its file and stands in ``path`` now, one of its kind, unchanged; no other is looked at."""
+        is_other = path != anchor.path and os.path.splitext(path)[1] == os.path.splitext(anchor.path)[1]
+        file = self._file(path) if is_other else None
+        return file is not None and _found_in(anchor, file) is not None and self._in_place(anchor) is None
 
     def read(self, path: str) -> bytes | None:
         """A file of the project; None where there is none that may be read."""
@@ -219,12 +229,11 @@ class Ground:
 
     def _elsewhere(self, anchor: Anchor) -> Standing | None:
         """Where what left its file stands unchanged in another, of the same name if there is one."""
-        if anchor.region is not None and not anchor.name and anchor.region.length < _TELLING_LINES:
+        if not _is_telling(anchor):
             return None
         base = os.path.basename(anchor.path)
         extension = os.path.splitext(base)[1]
         likely = [path for path in self._files() if os.path.splitext(path)[1] == extension and path != anchor.path]
-        needle = anchor.name.rpartition(".")[2].encode()
         left = self._reach.bytes_max
         for path in sorted(likely, key=lambda path: (os.path.basename(path) != base, path))[: self._reach.files_max]:
             data = read_file(self.root, path)  # not kept: they may be many
@@ -233,13 +242,9 @@ class Ground:
             left -= len(data)
             if left < 0:
                 break
-            if anchor.region is None:
-                if len(data) >= _TELLING_BYTES and sha256(data).hex() == anchor.sha256:
-                    return Standing(anchor, "moved", path)
-            elif needle in data:
-                at = find_region(lines_of(data), anchor.region)
-                if at:
-                    return Standing(anchor, "moved", path, at)
+            found = _found_in(anchor, _File(path, data))
+            if found is not None:
+                return found
         return None
 
     def _files(self) -> list[str]:
@@ -272,6 +277,22 @@ def read_file(root: str, path: str) -> bytes | None:
             return file.read(_FILE_BYTES_MAX)
     except (OSError, ValueError):  # ValueError: a NUL or half a character in a hostile path
         return None
+
+
+def _is_telling(anchor: Anchor) -> bool:
+    """Whether lines that say the same elsewhere are likely to be these."""
+    return anchor.region is None or bool(anchor.name) or anchor.region.length >= _TELLING_LINES
+
+
+def _found_in(anchor: Anchor, file: _File) -> Standing | None:
+    """Where what left its file stands unchanged in ``file``, if it does."""
+    if anchor.region is None:
+        is_it = len(file.data) >= _TELLING_BYTES and file.digest == anchor.sha256
+        return Standing(anchor, "moved", file.path) if is_it else None
+    if not _is_telling(anchor) or anchor.name.rpartition(".")[2].encode() not in file.data:
+        return None
+    at = find_region(file.lines, anchor.region, file.sums)
+    return Standing(anchor, "moved", file.path, at) if at else None
 
 
 def _is_still_there(anchor: Anchor, file: _File) -> bool:

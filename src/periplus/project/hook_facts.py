@@ -132,7 +132,8 @@ def _rule(one: Applying) -> str:
     value = one.entity.value
     severity = f"{value['severity']} " if value.get("severity") else ""
     remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
-    return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy} [{one.entity.item_id}]"
+    moved = f" (written of {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
+    return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy}{moved} [{one.entity.item_id}]"
 
 
 def _line(text: str) -> str:

@@ -138,7 +138,7 @@ class ProjectWork:
         from periplus.memory.check import check_paths
 
         folders = frozenset(path for path in paths if os.path.isdir(os.path.join(self._project.folder, path)))
-        return check_paths(self._journal, self._project.writer, paths, folders)
+        return check_paths(self._journal, self._project.writer, paths, folders, root=self._project.folder)
 
     # -- plans --------------------------------------------------------------------------------------------------------
 
