@@ -346,6 +346,18 @@ def test_check_tells_rules_about_what_moved_where_it_is_now(ada, tmp_path, insid
     assert told() == []
 
 
+def test_a_path_outside_keeps_no_rule_about_the_others_back(ada, tmp_path):
+    rule = ada.remember(Memory("trap", "read twice", about=("a.py",))).entity
+    shell = Shell(tmp_path, tmp_path)
+    done = shell("check", "a.py", "nope/x", "../outside", "/etc/passwd")
+    assert done.lines[0] == f"trap a.py: read twice [{rule.item_id}]"
+    assert done.lines[1:] == [
+        f"{path} lies outside of the project: nothing is known of it." for path in ("../outside", "/etc/passwd")
+    ]
+    found = shell.json("check", "../outside", "lib")
+    assert (found.paths, found.outside, found.blocked) == (["lib"], ["../outside"], False)
+
+
 def test_check_sees_what_is_not_indexed_yet(ada, tmp_path):
     (tmp_path / "a.py").write_text("")
     entity = ada.remember(Memory("trap", "seen", about=("a.py",))).entity

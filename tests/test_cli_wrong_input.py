@@ -399,8 +399,10 @@ WRONG = {
     ],
     "check": [
         ([], 2, "required: PATH"),
-        (["../other"], 2, "outside"),
+        (["../other"], 2, "nothing was done. name a path"),
+        (["../other", "/"], 2, "'/' lies outside"),
         ([""], 2, "empty"),
+        (["src/a.py", ""], 2, "empty"),
         (["x" * 501], 2, "501 characters"),
     ],
     "plan make": [

@@ -5,15 +5,17 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from periplus.base.errors import UsageError
 from periplus.cli.face import Face, number, visible
 from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.claim_schemas import RuleOut
     from periplus.memory.check import Applying
+    from periplus.project import Project
 
 _WAIT_MAX = 86_400
 
@@ -118,11 +120,12 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.claim_schemas import CheckedClaimOut, CheckOut
 
     with face.open(in_hurry=True) as project:
-        found = project.work.check([project.work.path(path, cwd=face.cwd) for path in arguments.paths])
+        inside, outside = _sorted_out(face, project, arguments.paths)
+        found = project.work.check(inside)
         claims = [CheckedClaimOut(one.path, claim_out(project, one.entity)) for one in found.claims]
         now_ms = project.journal.clock.now_ms()
     rules = [_rule_out(one) for one in found.rules]
-    result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out)
+    result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out, outside)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -140,8 +143,26 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{found.left_out} more rules: ask for fewer paths."
         if not claims and not rules:
             yield "Nobody claims this, and no rule is about it."
+        for path in outside:
+            yield f"{visible(path)} lies outside of the project: nothing is known of it."
 
     return face.emit(result, lines, 1 if found.blocked else 0)
+
+
+def _sorted_out(face: Face, project: Project, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """``paths`` as the project names them, and those outside of it, as they were typed: these keep no rule about the others back.
+    Raises UsageError where none lies within.
+    """
+    inside: list[str] = []
+    outside: list[str] = []
+    for path in paths:
+        try:
+            inside.append(project.work.path(path, cwd=face.cwd))
+        except UsageError:
+            if not path or len(outside) + 1 == len(paths):
+                raise
+            outside.append(path)
+    return inside, outside
 
 
 def _rule_out(one: Applying) -> RuleOut:

@@ -58,10 +58,13 @@ class RuleOut(msgspec.Struct):
 
 
 class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):
-    """``blocked``: an exclusive claim of somebody else covers one of ``paths``. ``left_out`` rules are not shown."""
+    """``blocked``: an exclusive claim of somebody else covers one of ``paths``. ``left_out`` rules are not shown. Those of ``outside`` lie
+    outside of the project.
+    """
 
     paths: list[str]
     blocked: bool
     claims: list[CheckedClaimOut]
     rules: list[RuleOut]
     left_out: int
+    outside: list[str] = []
