@@ -13,6 +13,7 @@ from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.files import _subject
 from periplus.memory.handoffs import NewHandoff
+from periplus.memory.plans import NewStep
 from periplus.memory.sessions import NewSession
 from periplus.project import Project
 from periplus.project.knowing import names_in
@@ -182,6 +183,33 @@ def test_who_made_it_is_named_for_what_was_made_and_who_wrote_last_for_what_was_
     with again(ada, Writer.named("eve"), clock) as eve:
         told = {(item.item_type, item.what, item.by) for item in eve.changed(0).items}
         assert told == {("handoff", "created", ("ada",)), ("trap", "ended", ("bob",))}
+
+
+def test_who_ended_it_is_named_whoever_wrote_of_it_later(ada, clock):
+    trap, plan = (
+        ada.remember(Memory("trap", "The cache is broken")).entity,
+        ada.work.make_plan("Work", [NewStep("one")]),
+    )
+    ada.work.change_state([trap.item_id], "resolved", reason="fixed")
+    ended = ada.journal.end().next_seq - 1
+    with again(ada, BOB, clock) as bob:
+        bob.work.set_fields(trap.item_id, {"tags": ["cache"]})
+        step = bob.work.take().step
+        bob.work.change_state([step.item_id], "done")
+    ada.work.set_fields(plan.plan.item_id, {"tags": ["work"]})
+    ada.work.set_fields(step.item_id, {"tags": ["work"]})
+    with again(ada, Writer.named("eve"), clock) as eve:
+        told = {item.item_type: (item.what, item.by) for item in eve.changed(0).items}
+        assert told == {"trap": ("ended", ("ada",)), "plan": ("created", ("ada",)), "step": ("ended", ("bob",))}
+        [since] = [item for item in eve.changed(ended).items if item.item_type == "trap"]
+        assert (since.what, since.state, since.by) == ("changed", "resolved", ("bob",))  # it had ended before
+    with again(ada, BOB, clock) as bob:
+        told = {item.item_type: (item.what, item.by) for item in bob.changed(0).items}
+        assert told == {
+            "trap": ("ended", ("ada",)),
+            "plan": ("created", ("ada",)),
+            "step": ("created", ("ada",)),
+        }  # he ended it
 
 
 def test_who_was_never_here_sees_everything(ada, clock):

@@ -7,7 +7,7 @@ for it, and of those the earliest.
 
 from __future__ import annotations
 
-__all__ = ["Blamed", "Origin", "Versions", "blame", "entity_at", "find_ever"]
+__all__ = ["Blamed", "Origin", "Versions", "blame", "entity_at", "find_ever", "said_by"]
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -52,12 +52,15 @@ class Blamed(NamedTuple):
 class Versions:
     """Reads what it needs when it is asked for. Raises DamageError where a record's line is not what was written, or is not here.
 
-    With ``is_rest_enough`` it does not: what can be read counts, and the present heads say what is in them.
+    With ``is_rest_enough`` it does not: what can be read counts, and the present heads say what is in them. With ``is_index_enough``
+    no history is looked for besides: the index may begin at a checkpoint.
     """
 
-    def __init__(self, journal: Journal, item_type: str, item_id: str, *, is_rest_enough: bool = False) -> None:
+    def __init__(
+        self, journal: Journal, item_type: str, item_id: str, *, is_rest_enough: bool = False, is_index_enough: bool = False
+    ) -> None:  # fmt: skip
         self._journal = journal
-        self._is_rest_enough = is_rest_enough
+        self._is_rest_enough, self._is_index_enough = is_rest_enough, is_index_enough
         self.is_cut = False  # whether records were met that are not here, or cannot be read
         self.item_type, self.item_id = item_type, item_id
         journal.refresh()
@@ -156,7 +159,8 @@ class Versions:
     def _all_records(self) -> list[IndexedRecord]:
         from periplus.journal.remaining import index_with_history
 
-        index = index_with_history(self._journal) if self._is_rest_enough else self._journal.index
+        needs_history = self._is_rest_enough and not self._is_index_enough
+        index = index_with_history(self._journal) if needs_history else self._journal.index
         where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
         try:
             return index.records(where, (self.item_type, self.item_id), -1)
@@ -246,14 +250,25 @@ def blame(journal: Journal, entity: Entity) -> list[Blamed]:
     versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True)
     found = []
     for name, value in fields_of(entity.payload).items():
-        sources = _having(versions, entity.heads, name, value)[:1]
-        if sources:
-            origins = {_origin(versions, sources[0], name, value)} if sources[0] in versions.records else set()
-        else:  # merged from the heads: each that has the field has a part in it
-            origins = {_origin(versions, head, name, versions.fields(head)[name])
-                       for head in entity.heads if head in versions.records and name in versions.fields(head)}  # fmt: skip
-        found.append(Blamed(name, value, tuple(sorted(origins, key=lambda one: (one.record.lineage, one.record.seq)))))
+        found.append(Blamed(name, value, _origins(versions, entity, name, value)))
     return [one._replace(is_cut=versions.is_cut) for one in found]
+
+
+def said_by(journal: Journal, entity: Entity, name: str) -> tuple[Origin, ...]:
+    """Where the present value of one top-level field comes from, as ``blame`` has it, as far as the index knows."""
+    value = fields_of(entity.payload).get(name)
+    versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True, is_index_enough=True)
+    return _origins(versions, entity, name, value) if value is not None else ()
+
+
+def _origins(versions: Versions, entity: Entity, name: str, value: bytes) -> tuple[Origin, ...]:
+    sources = _having(versions, entity.heads, name, value)[:1]
+    if sources:
+        origins = {_origin(versions, sources[0], name, value)} if sources[0] in versions.records else set()
+    else:  # merged from the heads: each that has the field has a part in it
+        origins = {_origin(versions, head, name, versions.fields(head)[name])
+                   for head in entity.heads if head in versions.records and name in versions.fields(head)}  # fmt: skip
+    return tuple(sorted(origins, key=lambda one: (one.record.lineage, one.record.seq)))
 
 
 def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin:

@@ -41,7 +41,10 @@ class Origin(NamedTuple):
 
 
 class ChangedItem(NamedTuple):
-    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who did that."""
+    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who did that.
+
+    What had ended before, and was written of since, is ``changed``.
+    """
 
     item_type: str
     item_id: str
@@ -95,6 +98,7 @@ def changed_since(
     shown = found[:limit]
     if budget_tokens is not None:
         shown = _fitting(shown, budget_tokens)
+    shown = [_with_its_end(journal, writer, origin, _by_who_wrote(journal, item)) for item in shown]
     return ChangesSince(origin, tuple(shown), _files(journal, writer, origin), len(found), len(found) - len(shown))
 
 
@@ -207,23 +211,56 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
                 )
             continue
         maker = str(first).partition("\x1f")[2] if created else ""
-        yield _item(journal, entity, maker, by, ts, count)
+        yield _item(entity, maker, by, ts, count)
 
 
-def _item(journal: Journal, entity: Entity, maker: str, last: str, ts: str, count: int) -> ChangedItem:
-    """``maker`` made it since, ``last`` wrote of it last: who is named did what is said."""
+def _item(entity: Entity, maker: str, last: str, ts: str, count: int) -> ChangedItem:
+    """``maker`` made it since, ``last`` wrote of it last: who is named did what is said. Whether it ended since is not looked at."""
     value = entity.value
     state = str(value.get("state", ""))
     proposed = value.get("payload")
     told = proposed if entity.item_type == CANDIDATE and isinstance(proposed, dict) else value
     text = " ".join(str(told.get("text") or told.get("title") or told.get("name") or "").split())
     what, by = ("created", maker) if maker else ("changed", last)
-    if is_ended(entity.item_type, state, journal.types):
-        what, by = "ended", last
     more = f"periplus trail show {entity.item_id}" if entity.item_type == "trail" else f"periplus show {entity.item_id}"
     return ChangedItem(
         entity.item_type, entity.item_id, what, state, text[:_TEXT_CHARACTERS], (by,) if by else (), ts, count, more
     )
+
+
+def _by_who_wrote(journal: Journal, item: ChangedItem) -> ChangedItem:
+    """``item`` with who wrote last what was taken in from a file, where a record of his own is here."""
+    from periplus.journal.takein import ADOPTED
+
+    if item.by != (ADOPTED.name,):
+        return item
+    rows = journal.index.db.execute(
+        "SELECT version, writer, ts FROM records WHERE item_type = ? AND item_id = ? AND version <> '' ORDER BY ts DESC, lineage, seq",
+        (item.item_type, item.item_id),
+    ).fetchall()
+    own = {version: writer for version, writer, _ in rows if writer != ADOPTED.name}
+    last = next((version for version, _, ts in rows if ts == item.ts), "")
+    return item._replace(by=(own[last],)) if last in own else item
+
+
+def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: ChangedItem) -> ChangedItem:
+    """``item`` as what ended, with who ended it, which whoever wrote of it last need not be; as it is where it goes on, or had ended before."""
+    if item.what == "deleted" or not is_ended(item.item_type, item.state, journal.types):
+        return item
+    from periplus.journal.versions import said_by
+
+    entity = journal.get(item.item_type, item.item_id)
+    said = [one.record for one in said_by(journal, entity, "state")] if entity is not None else []
+    if not said:
+        return item._replace(what="ended")
+    since = [
+        one for one in said
+        if (one.seq > origin.seq if one.lineage == journal.lineage else one.ts > origin.ts)
+        and (one.session != writer.session or not one.session)
+    ]  # fmt: skip
+    if not since:
+        return item
+    return item._replace(what="ended", by=tuple(dict.fromkeys(one.writer for one in since)))
 
 
 def _files(journal: Journal, writer: Writer, origin: Origin) -> tuple[ChangedFile, ...]:
