@@ -221,7 +221,19 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
         done = project.work.change_state(
             arguments.ids, _STATES[arguments.action], reason=arguments.reason, force=arguments.force
         )
+        if done.receipt is None:
+            done = done._replace(notes=tuple(note for one in done.entities for note in _already(project, one)))
     return changed(face, done)
+
+
+def _already(project: Project, work: Entity) -> Iterator[str]:
+    """Who brought ``work`` to the state that it is in: in another clone perhaps, while it was being done here."""
+    from periplus.journal.versions import said_by
+
+    said = [one.record for one in said_by(project.journal, work, "state")]
+    if said:
+        who = " and ".join(dict.fromkeys(f"by {one.writer}, {one.ts[:16]}Z" for one in said))
+        yield f"{work.item_id} was {work.value.get('state')} already: {who}"
 
 
 def _idle_out(idle: Idle | None) -> tuple[dict[str, int], list[StuckOut]]:

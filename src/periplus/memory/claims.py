@@ -7,6 +7,9 @@ when and until when.
 A claim is over at its ``expires``, whatever its state says: every reader looks at the clock, and the next claim that is written notes
 ``expired`` on those that are, with what that entails. Its holder's activity moves ``expires`` on (``renew``).
 
+Nor does it hold anything once the step that it is for needs it no more, however that came about: who finishes a step lets its claim go, but in
+another clone somebody may have taken the step meanwhile. Every reader looks at the step, too, and the next claim that is written notes ``released``.
+
 Who holds a claim is the writer's id and, where both have one, the session. A writer without a session is taken for any of
 his sessions: the hooks of an agent know its session, the commands that it types may not.
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 __all__ = [
     "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "checked_scopes", "claimed_error", "expire", "holds", "in_the_way",
-    "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
+    "is_held", "is_let_go_in", "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
 ]  # fmt: skip
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +37,7 @@ from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writ
 from periplus.memory.links import linked
 from periplus.memory.repeated import Written, check_repeated
 from periplus.memory.scopes import Scope, first_overlap, is_covered, parse_scope, parse_scopes
+from periplus.memory.types import MEMORY_TYPES, state_of
 
 if TYPE_CHECKING:
     from periplus.memory.lifecycle import Changed
@@ -77,14 +81,31 @@ def session_id(name: str) -> str:
     return name if not name or (is_id(name) and name.startswith("ses_")) else derived_id("ses", name)
 
 
-def is_live(claim: Entity, now_ms: int) -> bool:
-    """Whether a claim holds now."""
+def is_held(claim: Entity, now_ms: int) -> bool:
+    """Whether a claim holds now as far as it says itself: nobody let it go, and its time is not over."""
     return claim.value.get("state") == "held" and str(claim.value.get("expires", "")) > format_ms(now_ms)
+
+
+def is_let_go_in(state: str) -> bool:
+    """Whether a step that is in ``state`` needs its claim no more."""
+    return any(state in one.into for one in MEMORY_TYPES["step"].cascades if one.item_type == "claim")
+
+
+def is_live(journal: Journal, claim: Entity, now_ms: int) -> bool:
+    """Whether a claim holds now, as the journal was last read."""
+    return is_held(claim, now_ms) and not _is_needless(journal, claim)
+
+
+def _is_needless(journal: Journal, claim: Entity) -> bool:
+    """Whether the step that a claim is for is over. One that is not here may be being done."""
+    step_id = claim.value.get("step")
+    step = journal.as_read("step", step_id) if isinstance(step_id, str) and step_id else None
+    return step is not None and is_let_go_in(state_of("step", step.value))
 
 
 def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
     """The claims that hold now, by id."""
-    return [claim for claim in linked(journal, "claim", "state", "held") if is_live(claim, now_ms)]
+    return [claim for claim in linked(journal, "claim", "state", "held") if is_live(journal, claim, now_ms)]
 
 
 def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
@@ -208,7 +229,7 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", 
     def write(transaction: Transaction) -> None:
         now_ms = journal.clock.now_ms()
         held = linked(journal, "claim", "state", "held")
-        live = [claim for claim in held if is_live(claim, now_ms)]
+        live = [claim for claim in held if is_live(journal, claim, now_ms)]
         blocked = in_the_way(journal, writer, scopes, asked.mode, now_ms, claims=live)
         mine = _covering(writer, live, asked, scopes)
         if mine is None:
@@ -283,12 +304,14 @@ def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: in
 
 
 def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequence[Entity]) -> None:
-    """Within a mutation: note on those of ``held`` whose time is over that it is, with what that entails; on those whose
+    """Within a mutation: note on those of ``held`` that hold nothing any more that it is so, with what that entails; on those whose
     holder does not wait any more, too.
     """
     from periplus.memory.lifecycle import bring
 
-    over = [claim for claim in held if not is_live(claim, now_ms)]
+    needless = [claim for claim in held if is_held(claim, now_ms) and _is_needless(journal, claim)]
+    bring(journal, transaction, needless[:_EXPIRED_AT_ONCE], "released")
+    over = [claim for claim in held if not is_held(claim, now_ms)]
     line = linked(journal, "claim", "state", "waiting")
     over += [claim for claim in line if not is_waiting(claim, now_ms, journal.files)]
     over = over[:_EXPIRED_AT_ONCE]

@@ -564,7 +564,7 @@ def _refuse_others_work(
             steps = {step.item_id for step in linked(journal, "step", "plan", one.item_id)}
             claims = [claim for claim in linked(journal, "claim", "state", "held") if claim.value.get("step") in steps]
         for claim in claims:
-            if is_live(claim, now_ms) and not holds(writer, claim):
+            if is_live(journal, claim, now_ms) and not holds(writer, claim):
                 what = (
                     f"{claim.value.get('step')} is being done by"
                     if claim.value.get("step")

@@ -168,7 +168,7 @@ def take_step(
     def write(transaction: Transaction) -> None:
         now_ms = journal.clock.now_ms()
         held = linked(journal, "claim", "state", "held")
-        live = [claim for claim in held if is_live(claim, now_ms)]
+        live = [claim for claim in held if is_live(journal, claim, now_ms)]
         renew(journal, transaction, writer, now_ms)
         expire(journal, transaction, now_ms, held)
         blocked: list[Blocked] = []
@@ -206,7 +206,7 @@ def take_step(
 
 def _ready(journal: Journal, plan_id: str, now_ms: int, live: Sequence[Entity] | None = None) -> list[Entity]:
     held = linked(journal, "claim", "state", "held") if live is None else live
-    working = {str(claim.value.get("step", "")) for claim in held if is_live(claim, now_ms)}
+    working = {str(claim.value.get("step", "")) for claim in held if is_live(journal, claim, now_ms)}
     plans: dict[str, bool] = {}
     found = []
     for step in linked(journal, "step", "state", "todo", "doing"):

@@ -174,7 +174,7 @@ def _is_due(journal: Journal, writer: Writer, now_ms: int) -> bool:
     if held is not None and _is_old(held, now_ms):
         return True
     claims = linked(journal, "claim", "holder_id", writer.id)
-    return any(_is_aging(claim, now_ms) for claim in claims if is_live(claim, now_ms))
+    return any(_is_aging(claim, now_ms) for claim in claims if is_live(journal, claim, now_ms))
 
 
 def _is_aging(claim: Entity, now_ms: int) -> bool:

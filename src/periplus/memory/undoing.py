@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.journal import Entity, Journal, Writer
-from periplus.memory.claims import claimed_error, in_the_way, is_live, live_claims, scopes_of
+from periplus.memory.claims import claimed_error, in_the_way, is_held, is_let_go_in, is_live, scopes_of
+from periplus.memory.links import linked
+from periplus.memory.types import state_of
 
 _AS_BEFORE = ("scopes", "mode", "holder_id", "session")
 
@@ -25,14 +27,15 @@ def claims_in_the_way(
     if not wanted:
         return {}
     now_ms = journal.clock.now_ms()
-    live = {claim.item_id: claim for claim in live_claims(journal, now_ms)}
-    standing = [claim for item_id, claim in live.items() if item_id not in wanted]
+    held = linked(journal, "claim", "state", "held")
+    live = {claim.item_id: claim for claim in held if is_live(journal, claim, now_ms)}
+    standing = [claim for claim in held if claim.item_id not in wanted and _would_hold(journal, claim, now_ms, would)]
     found: dict[tuple[str, str], str] = {}
     for item_id, content in sorted(wanted.items()):
         if content is None:
             continue
         claim = Entity("claim", item_id, "", (), (), 0, False, canonical(dict(content)), "", "", "", "", 0)
-        if not is_live(claim, now_ms):
+        if not _would_hold(journal, claim, now_ms, would):
             continue
         before = live.get(item_id)
         if before is None or any(before.value.get(name) != content.get(name) for name in _AS_BEFORE):
@@ -44,3 +47,14 @@ def claims_in_the_way(
                 continue
         standing.append(claim)
     return found
+
+
+def _would_hold(
+    journal: Journal, claim: Entity, now_ms: int, would: Mapping[tuple[str, str], Mapping[str, JSONValue] | None]
+) -> bool:
+    """Whether a claim would hold once the step that it is for is what it would become."""
+    key = "step", str(claim.value.get("step", ""))
+    if key not in would:
+        return is_live(journal, claim, now_ms)
+    step = would[key]
+    return step is not None and is_held(claim, now_ms) and not is_let_go_in(state_of("step", step))

@@ -1,0 +1,128 @@
+"""What two clones did apart to a claim, to the step that it is for, and to a session: nobody is shut out by what is over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli_support import Shell
+from periplus.base.clock import FixedClock
+from periplus.base.errors import ClaimedError
+from periplus.journal import Writer
+from periplus.memory.claims import TTL_S, Asked
+from periplus.memory.plans import NewStep
+from periplus.project import Project
+
+ADA = Writer("ada", "who_0000000000000001", "", 1)
+BOB = Writer("bob", "who_0000000000000002", "", 2)
+
+
+@pytest.fixture
+def clock():
+    return FixedClock(step_ms=1)
+
+
+@pytest.fixture
+def ada(tmp_path, clock):
+    with Project(Project.init(os.fspath(tmp_path / "ada"), clock=clock).root, ADA, clock=clock) as project:
+        yield project
+
+
+@pytest.fixture
+def bob(ada, tmp_path, clock):
+    """In a clone, which has the settings and no journal."""
+    (tmp_path / "bob/.periplus").mkdir(parents=True)
+    shutil.copy(tmp_path / "ada/.periplus/config.toml", tmp_path / "bob/.periplus")
+    with Project(os.fspath(tmp_path / "bob/.periplus"), BOB, clock=clock) as project:
+        yield project
+
+
+def meet(ada, bob):
+    done = bob.sync(ada.folder, cwd=bob.folder, environment={})
+    ada.journal.refresh()
+    return done.report
+
+
+def as_seen(project, entity):
+    project.journal.refresh()
+    return project.journal.get(entity.item_type, entity.item_id)
+
+
+def shell_of(project, tmp_path):
+    (tmp_path / "home").mkdir(exist_ok=True)
+    return Shell(Path(project.folder), tmp_path / "home")
+
+
+# -- steps that are over -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def step(ada, bob, clock):
+    """A step about ``lib`` that ada took, whose claim's time is over."""
+    ada.work.make_plan("Work", [NewStep("one", about=("lib",)), NewStep("two", (1,))])
+    taken = ada.work.take().step
+    meet(ada, bob)
+    clock.advance(TTL_S * 1000)
+    return taken
+
+
+@pytest.mark.parametrize("state", ["done", "dropped", "review"])
+def test_a_claim_of_a_step_that_was_ended_elsewhere_holds_nothing(ada, bob, step, state):
+    taken = bob.work.take()
+    assert taken.step.item_id == step.item_id
+    ada.work.change_state([step.item_id], state)
+    meet(ada, bob)
+    for one in (ada, bob):
+        assert as_seen(one, step).value["state"] == state
+        assert one.work.claims() == []
+        assert one.work.who() == []
+        assert not one.work.check(["lib"]).blocked
+        assert "Others work here now" not in one.brief("lib").text
+    other = ada.work.claim(Asked(("lib",)))
+    assert as_seen(ada, taken.claim).value["state"] == "released"
+    meet(ada, bob)
+    for one in (ada, bob):
+        assert [claim.item_id for claim in one.work.claims()] == [other.claim.item_id]
+    assert as_seen(bob, step).value["state"] == state
+
+
+def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_path):
+    taken = bob.work.take()
+    ada.work.change_state([step.item_id], "done")
+    meet(ada, bob)
+    sh = shell_of(bob, tmp_path)
+    when = as_seen(ada, step).ts[:16]
+    said = f"{step.item_id} was done already: by ada, {when}Z"
+    out = sh("plan", "done", step.item_id, "--as", "bob").out
+    assert out == f"Nothing had to change.\nstep {step.item_id} done: one\n  {said}.\n"
+    assert sh.json("plan", "done", step.item_id, "--as", "bob").notes == [said]
+    assert taken.claim.item_id not in sh("who", code=1).out
+
+
+def test_a_claim_of_a_step_that_goes_on_again_goes_on_until_somebody_else_has_what_it_covers(ada, bob, step):
+    claim = bob.work.take().claim
+    ada.work.change_state([step.item_id], "review")
+    meet(ada, bob)
+    ada.work.change_state([step.item_id], "doing")
+    assert [one.item_id for one in ada.work.claims()] == [claim.item_id]
+    with pytest.raises(ClaimedError):
+        ada.work.claim(Asked(("lib",)))
+
+
+def test_an_undo_brings_a_step_and_its_claim_back_but_not_beside_another_claim(ada, bob):
+    ada.work.make_plan("Work", [NewStep("one", about=("lib",))])
+    taken = ada.work.take()
+    ada.work.change_state([taken.step.item_id], "done")
+    done = ada.journal.end().next_seq - 2
+    ada.undo(seqs=[done])
+    assert [one.item_id for one in ada.work.claims()] == [taken.claim.item_id]
+    ada.work.change_state([taken.step.item_id], "done")
+    with Project(ada.root, BOB, clock=ada.journal.clock) as other:
+        his = other.work.claim(Asked(("lib",)))
+    ada.journal.refresh()
+    undone = ada.undo(seqs=[ada.journal.end().next_seq - 3])
+    assert any("claimed by bob" in one.reason for one in undone.entities), undone
+    assert [one.item_id for one in ada.work.claims()] == [his.claim.item_id]
