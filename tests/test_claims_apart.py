@@ -10,10 +10,11 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.clock import FixedClock
-from periplus.base.errors import ClaimedError
-from periplus.journal import Writer
-from periplus.memory.claims import TTL_S, Asked
+from periplus.base.errors import ClaimedError, UsageError
+from periplus.journal import Entity, Writer
+from periplus.memory.claims import TTL_S, Asked, acquire
 from periplus.memory.plans import NewStep
+from periplus.memory.waiting import PLACE_S, _stand
 from periplus.project import Project
 
 ADA = Writer("ada", "who_0000000000000001", "", 1)
@@ -126,3 +127,70 @@ def test_an_undo_brings_a_step_and_its_claim_back_but_not_beside_another_claim(a
     undone = ada.undo(seqs=[ada.journal.end().next_seq - 3])
     assert any("claimed by bob" in one.reason for one in undone.entities), undone
     assert [one.item_id for one in ada.work.claims()] == [his.claim.item_id]
+
+
+# -- the ends of a claim -----------------------------------------------------------------------------------------------
+
+
+def released(project, claim):
+    project.work.release([claim.item_id], force=True)
+
+
+def expired(project, claim):
+    """Whoever claims something notes which claims are over."""
+    project.work.release([project.work.claim(Asked(("elsewhere",))).claim.item_id])
+    assert as_seen(project, claim).value["state"] == "expired"
+
+
+@pytest.mark.parametrize("first", ["ada", "bob"])
+@pytest.mark.parametrize(
+    ("here", "there", "state"), [(released, expired, "released"), (expired, expired, "expired"), (released, released, "released")]
+)  # fmt: skip
+def test_two_ends_of_a_claim_are_no_conflict(ada, bob, clock, here, there, state, first):
+    claim = ada.work.claim(Asked(("lib",))).claim
+    meet(ada, bob)
+    clock.advance(TTL_S * 1000)
+    for project, end in [(ada, here), (bob, there)][:: 1 if first == "ada" else -1]:
+        clock.advance(1_000)
+        end(project, claim)
+    assert not meet(ada, bob).conflicts
+    shown = [as_seen(one, claim) for one in (ada, bob)]
+    assert shown[0].version == shown[1].version
+    for one in shown:
+        assert (one.value["state"], one.conflicts) == (state, ())
+    for one in (ada, bob):
+        assert not one.status().conflicts
+        with pytest.raises(UsageError):
+            one.work.change_state([claim.item_id], "expired" if state == "released" else "released")
+
+
+def test_who_got_what_he_waited_for_has_it_though_his_place_was_noted_as_over_elsewhere(ada, bob, clock):
+    asked = Asked(("lib",))
+    his = bob.work.claim(asked).claim
+    meet(ada, bob)
+    place = _stand(ada.journal, ADA, asked, "")
+    meet(ada, bob)
+    clock.advance(PLACE_S * 1000)
+    expired(bob, as_seen(bob, Entity("claim", place, "", (), (), 0, False, b"", "", "", "", "", 0)))
+    released(ada, his)
+    assert acquire(ada.journal, ADA, asked, place=place).claim.item_id == place
+    assert not meet(ada, bob).conflicts
+    for one in (ada, bob):
+        assert [claim.item_id for claim in one.work.claims()] == [place]
+
+
+def test_a_claim_that_its_holder_kept_alive_in_two_clones_holds_until_the_later_end(ada, bob, clock):
+    """Ada works in both."""
+    claim = ada.work.claim(Asked(("lib",))).claim
+    meet(ada, bob)
+    ends = []
+    for root in (ada.root, bob.root):
+        clock.advance(TTL_S * 500)
+        with Project(root, ADA, clock=clock) as project:
+            project.work.seen()
+            ends.append(as_seen(project, claim).value["expires"])
+        clock.advance(-TTL_S * 400)
+    assert ends[0] < ends[1]
+    assert not meet(ada, bob).conflicts
+    for one in (ada, bob):
+        assert as_seen(one, claim).value["expires"] == ends[1]

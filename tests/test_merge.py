@@ -26,7 +26,9 @@ from periplus.journal.state import Head, head_of
 from support import WRITER, check_nothing, item, make_store
 
 GROUP = frozenset({"object", "size"})
-RULES = MergeRules(frozenset({"tags"}), frozenset({"updated"}), (GROUP,))
+DATED = frozenset({"phase", "until"})
+RANKS = (("level", ("high", "middle", "low")),)
+RULES = MergeRules(frozenset({"tags"}), frozenset({"updated", "until"}), (GROUP, DATED), RANKS)
 TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, rules=RULES)}
 
 
@@ -103,6 +105,25 @@ def merged(base, *values):
         pytest.param({"updated": "1"}, [{}, {"updated": "3"}], {"updated": "3"}, {}, id="a latest time removed"),
         pytest.param({"updated": "1"}, [{"updated": 2}, {"updated": 3}], {"updated": 2}, {"updated": [2, 3]},
                      id="no times where times belong"),
+        pytest.param({"phase": "on"}, [{"phase": "off", "until": "3"}, {"phase": "off", "until": "4"}, {"phase": "on"}],
+                     {"phase": "off", "until": "4"}, {}, id="the latest time of a group that agrees on the rest"),
+        pytest.param({"phase": "on"}, [{"phase": "off"}, {"phase": "off", "until": "4"}], {"phase": "off", "until": "4"}, {},
+                     id="a latest time of a group that one lacks"),
+        pytest.param({"phase": "off", "until": "2"}, [{"phase": "on"}, {"phase": "off", "until": "2"}], {"phase": "on"}, {},
+                     id="a latest time of a group, which the base has"),
+        pytest.param({"phase": "on"}, [{"phase": "off", "until": "3"}, {"phase": "no", "until": "4"}], {"phase": "off", "until": "3"},
+                     {"phase": ["off", "no"], "until": ["3", "4"]}, id="times of a group that does not agree"),
+        pytest.param({"phase": "on"}, [{"phase": "off", "until": 3}, {"phase": "off", "until": 4}], {"phase": "off", "until": 3},
+                     {"until": [3, 4]}, id="no times where times of a group belong"),
+        pytest.param({"level": "low"}, [{"level": "middle"}, {"level": "high"}, {"level": "low"}], {"level": "high"}, {},
+                     id="the first in the order"),
+        pytest.param({"level": "high"}, [{"level": "low"}, {"level": "high"}], {"level": "low"}, {}, id="the base ranks below who changed it"),
+        pytest.param({"level": "low"}, [{"level": "middle"}, {"level": "other"}], {"level": "middle"}, {"level": ["middle", "other"]},
+                     id="what has no place in the order"),
+        pytest.param({"level": "low"}, [{"level": "middle"}, {}], {"level": "middle"}, {"level": ["middle", "(absent)"]},
+                     id="what is absent has no place in the order"),
+        pytest.param(({"level": "low"}, {"level": "high"}), [{"level": "low"}, {"level": "high"}], {"level": "high"}, {},
+                     id="crossed, nobody changed, and one is first"),
     ],
 )  # fmt: skip
 def test_field_by_field(base, values, payload, conflicts):

@@ -22,6 +22,7 @@ class TypeRules:
     sets: frozenset[str] = frozenset(_COMMON_SETS)
     latest: tuple[str, ...] = _LATEST
     groups: tuple[tuple[str, ...], ...] = ()
+    ranks: dict[str, list[str]] = field(default_factory=dict)
     has_file: bool = False
 
 
@@ -42,6 +43,11 @@ def rules_of(reference: str, settings: dict[str, Any]) -> dict[str, TypeRules]:
                 rule.sets = frozenset(names.split(", "))
             elif said == "one value where clones wrote apart":
                 rule.groups = (*rule.groups, tuple(sorted(names.split(", "))))
+            elif said == "the latest where clones wrote apart":
+                rule.latest = (*rule.latest, names)
+            elif said == "the first of these where clones wrote apart":
+                name_of, _, values = names.partition(": ")
+                rule.ranks[name_of] = values.split(", ")
         found[name] = rule
     for name, declared in settings.get("types", {}).items():
         found[name] = TypeRules(has_file=declared.get("projected", False))
@@ -264,7 +270,13 @@ class Merge:
         changed = [(head, value) for head, value in values if of(value) not in known] or values
         chosen = changed[0][1]
         merged.update({name: chosen[name] for name in group if name in chosen})
+        dates = [name for name in group if name in self.rule.latest]
+        others = [{name: value[name] for name in group if name in value and name not in dates} for _, value in changed]
         for name in group:
+            texts = [value[name] for _, value in changed if isinstance(value.get(name), str)]
+            if name in dates and texts and len({canonical(other) for other in others}) == 1:
+                merged[name] = max(texts)
+                continue
             if len({_same(value.get(name, _ABSENT)) for _, value in changed}) > 1:
                 self._conflict([name], [(head, value.get(name, _ABSENT)) for head, value in changed])
 
@@ -283,6 +295,9 @@ class Merge:
         texts = [value for _, value in values if isinstance(value, str)]
         if len(path) == 1 and path[0] in self.rule.latest and texts:
             return max(texts)
+        ranks = self.rule.ranks.get(path[0], []) if len(path) == 1 else []
+        if all(value in ranks for _, value in rivals):
+            return min((value for _, value in rivals), key=ranks.index)
         return self._conflict(path, rivals)
 
     @staticmethod

@@ -211,6 +211,10 @@ def _facts(row: MemoryType) -> Iterator[tuple[str, str]]:
         yield "merged by element where clones wrote apart", ", ".join(sets)
     for group in sorted(map(sorted, row.groups)):
         yield "one value where clones wrote apart", ", ".join(group)
+    for name in sorted(row.latest):
+        yield "the latest where clones wrote apart", name
+    for name, values in row.ranks:
+        yield "the first of these where clones wrote apart", f"{name}: {', '.join(values)}"
     for one in row.cascades:
         into, states = " or ".join(sorted(one.into)), " or ".join(sorted(one.states))
         which = (

@@ -7,9 +7,9 @@ such version descends from (several, where histories crossed). A value is *chang
 
 * no head differs, or all that changed agree: that value;
 * fields that their type declares to be one value (a group) are that: who changed one of them changed them all, and what is
-  shown of them is of one head, never a mixture;
+  shown of them is of one head, never a mixture; where heads that changed them differ only in when it was so, the latest;
 * several different values: of a set its elements are merged one by one, of a map its keys, by the same rules; of a field
-  that says when something was last so, the latest;
+  that says when something was last so, the latest; of one whose values its type ranks, the first;
 * anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
   shown, and all of them are listed, so that nothing is lost. The next write has all heads as parents and ends it.
 
@@ -143,6 +143,8 @@ class _Merger:
     def __init__(self, heads: Sequence[Head], rules: MergeRules) -> None:
         self._heads = heads
         self._rules = rules
+        self._ranks = dict(rules.ranks)
+        self._dated: set[str] = set()  # fields of groups that are the latest that heads say
         self.conflicts: list[Conflict] = []
 
     def merge(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
@@ -165,6 +167,9 @@ class _Merger:
             said = [value for value in values if isinstance(value, str)]
             if said:
                 return max(said)
+        ranked = self._ranks.get(path[0], ()) if len(path) == 1 else ()
+        if all(values[number] in ranked for number in rivals):
+            return next(one for one in ranked if any(one == values[number] for number in rivals))
         self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
         return values[rivals[0]]
 
@@ -193,10 +198,16 @@ class _Merger:
             texts = [_encoded(_part(one, group)) for one in maps]
             held = {_encoded(_part(one, group)) for one in grounds}
             changed = [number for number, text in enumerate(texts) if text not in held]
-            found |= dict.fromkeys(group, changed or list(range(len(maps))))
+            rivals = changed or list(range(len(maps)))
+            found |= dict.fromkeys(group, rivals)
+            if len({_encoded(_part(maps[number], group - self._rules.latest)) for number in rivals}) == 1:
+                self._dated |= group & self._rules.latest
         return found
 
     def _of_group(self, name: str, values: Sequence[_Value], rivals: Sequence[int]) -> _Value:
+        said = [value for number in rivals if isinstance(value := values[number], str)] if name in self._dated else []
+        if said:
+            return max(said)
         texts = {number: _encoded(values[number]) for number in rivals}
         if len(set(texts.values())) > 1:
             shown = tuple(_value_of(self._heads[number], text) for number, text in texts.items())

@@ -43,12 +43,14 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 class MergeRules(NamedTuple):
     """Top-level fields that do not merge as any other: ``sets`` are arrays that merge by element, other arrays merge as one
     value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict. The fields of
-    each of ``groups`` are one value: all that is shown of them is of one head. A field is in at most one of all these.
+    each of ``groups`` are one value: all that is shown of them is of one head, but for those of ``latest`` where heads agree on the others. Of a field
+    with an order in ``ranks`` the value that stands first there holds. A field is in at most one of all these, but for that.
     """
 
     sets: frozenset[str] = frozenset()
     latest: frozenset[str] = frozenset()
     groups: tuple[frozenset[str], ...] = ()
+    ranks: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class EntityType(NamedTuple):

@@ -72,8 +72,9 @@ class MemoryType(NamedTuple):
     which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
     goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
     ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
-    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. The fields of each of ``groups``
-    are one value where clones wrote apart: what is shown of them is of one clone.
+    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
+    ``groups`` are one value: what is shown of them is of one clone; of ``latest``, times besides those of every type, the greatest holds, and of a
+    field in ``ranks`` the first of its values.
     """
 
     name: str
@@ -97,6 +98,8 @@ class MemoryType(NamedTuple):
     own_schema: Mapping[str, JSONValue] | None = None
     is_recalled: bool = True
     groups: tuple[frozenset[str], ...] = ()
+    latest: frozenset[str] = frozenset()
+    ranks: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def schema(self) -> type[msgspec.Struct]:
@@ -177,7 +180,8 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                transitions=_states("waiting > held released expired; held > released expired; released >; expired >"),
                touchable=frozenset({"text", "tags"}),
                cascades=(Cascade(frozenset({"released", "expired"}), "step", "step", frozenset({"doing"}), "todo", is_own=True),),
-               stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True),
+               stale_when="its time is over", linked=frozenset({"state", "step", "session", "holder_id"}), reads_through=True,
+               latest=frozenset({"expires"}), ranks=(("state", ("released", "held", "expired", "waiting")),)),
     MemoryType("constraint", "con", "Constraint", True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
     MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset(),
@@ -211,7 +215,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                frozenset(), transitions=_states("open > sealed; sealed > open"),
                touchable=frozenset({"model", "title", "seen", "trail"}), linked=frozenset({"state", "name", "agent"}),
                cascades=(Cascade(frozenset({"sealed"}), "claim", "session", frozenset({"held", "waiting"}), "released"),),
-               groups=(frozenset({"state", "ended"}),)),
+               groups=(frozenset({"state", "ended"}),), latest=frozenset({"ended"})),
     MemoryType(SKILL_CANDIDATE, "skc", "SkillCandidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "a skill that sessions of the agent suggest, for a person to accept", frozenset({"turns"}),
                transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
@@ -278,7 +282,7 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
     return {
         row.name: EntityType(
-            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST, row.groups),
+            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks),
             row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
         )
         for row in TYPES
