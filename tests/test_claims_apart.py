@@ -91,7 +91,7 @@ def test_a_claim_of_a_step_that_was_ended_elsewhere_holds_nothing(ada, bob, step
 
 
 def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_path):
-    taken = bob.work.take()
+    bob.work.take()
     ada.work.change_state([step.item_id], "done")
     meet(ada, bob)
     sh = shell_of(bob, tmp_path)
@@ -100,7 +100,18 @@ def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_pa
     out = sh("plan", "done", step.item_id, "--as", "bob").out
     assert out == f"Nothing had to change.\nstep {step.item_id} done: one\n  {said}.\n"
     assert sh.json("plan", "done", step.item_id, "--as", "bob").notes == [said]
-    assert taken.claim.item_id not in sh("who", code=1).out
+
+
+def test_what_a_step_is_about_and_says_is_told_with_its_claim(ada, tmp_path):
+    ada.work.make_plan("Work", [NewStep(f"mend\nthe {'very ' * 20}old mill", about=("lib", "src/a.py"))])
+    sh = shell_of(ada, tmp_path)
+    taken = sh.json("plan", "next", "--as", "ada")
+    said = f"lib, src/a.py, for the step {taken.step.id}: mend the {'very ' * 20}"[:-30]
+    for words in (("who",), ("claim", "list"), ("check", "lib")):
+        [line] = [one for one in sh(*words, "--as", "bob", code=words[0] == "check").lines if taken.claim.id in one]
+        assert said in line
+        assert line.endswith("…")
+    assert said in sh("brief", "the mill", "--as", "bob").out
 
 
 def test_a_claim_of_a_step_that_goes_on_again_goes_on_until_somebody_else_has_what_it_covers(ada, bob, step):

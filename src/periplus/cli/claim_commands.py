@@ -100,7 +100,8 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         for claim in claims:
             yield claim_line(face, claim, now_ms)
-            yield "  " + visible(" ".join(claim.text.split()), face.width and face.width - 2)
+            if not claim.step:
+                yield "  " + visible(" ".join(claim.text.split()), face.width and face.width - 2)
         for claim in waiting:
             who = "you wait" if claim.own else f"{face.palette.name}{visible(claim.holder)}{face.palette.end} waits"
             yield f"{claim.id}  {who} for {visible(', '.join(claim.scopes))} since {claim.created[:16]}Z"

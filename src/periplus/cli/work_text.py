@@ -50,8 +50,10 @@ def told_left(now_ms: int, expires: str) -> str:
 
 
 def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
+    from periplus.memory.claims import claimed_words
+
     whose = "you" if claim.own else claim.holder
-    what = ", ".join(claim.scopes) or f"the step {claim.step}"
+    what = claimed_words(claim.scopes, claim.step, claim.text)
     paint = face.palette
     return (
         f"{claim.id}  {paint.name}{visible(whose)}{paint.end} {visible(claim.mode)}, {told_left(now_ms, claim.expires)} left: "

@@ -6,7 +6,7 @@ __all__ = ["work_sections"]
 
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.brief import BriefLine, BriefSection
-from periplus.memory.claims import holds, live_claims, scopes_of, waiting_claims
+from periplus.memory.claims import claimed_words, holds, live_claims, scopes_of, waiting_claims
 from periplus.memory.handoffs import handoffs
 from periplus.memory.inbox import mail
 from periplus.memory.plans import ready_steps
@@ -55,11 +55,8 @@ def _text(entity: Entity) -> str:
 def _claim(claim: Entity) -> str:
     value = claim.value
     scopes = value.get("scopes")
-    what = (
-        ", ".join(map(str, scopes))[:_CHARACTERS]
-        if isinstance(scopes, list) and scopes
-        else f"the step {value.get('step')}"
-    )
+    named = [", ".join(map(str, scopes))[:_CHARACTERS]] if isinstance(scopes, list) and scopes else []
+    what = claimed_words(named, str(value.get("step", "")), str(value.get("text", "")))
     return (
         f"{value.get('holder')} ({value.get('mode', 'exclusive')}, until {str(value.get('expires', ''))[:16]}Z): {what}"
     )

@@ -20,7 +20,7 @@ he waits for them. His place is good while his process lives, or for a minute af
 from __future__ import annotations
 
 __all__ = [
-    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "checked_scopes", "claimed_error", "expire", "holds", "in_the_way",
+    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "checked_scopes", "claimed_error", "claimed_words", "expire", "holds", "in_the_way",
     "is_held", "is_let_go_in", "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
 ]  # fmt: skip
 
@@ -47,6 +47,7 @@ TTL_S_MIN: Final = 10
 TTL_S_MAX: Final = 7 * 24 * 3600
 _EXPIRED_AT_ONCE: Final = 100
 _NAMED_MAX: Final = 3
+_TITLE_CHARACTERS: Final = 80
 _RENEW_SHARE: Final = 8  # a claim is written anew once this part of its time is gone
 
 
@@ -177,6 +178,16 @@ def _scopes_in(value: Mapping[str, JSONValue]) -> tuple[Scope, ...]:
 
 
 _EVERYTHING: Final = parse_scope(".")
+
+
+def claimed_words(scopes: Sequence[str], step: str, text: str) -> str:
+    """What is claimed, for people: the scopes, and the step that it is for with what the claim says, which is what is to be done."""
+    named = ", ".join(scopes)
+    if not step:
+        return named
+    said = " ".join(text.split())
+    said = said if len(said) <= _TITLE_CHARACTERS else f"{said[: _TITLE_CHARACTERS - 1]}…"
+    return f"{named}{', for ' if named else ''}the step {step}{': ' if said else ''}{said}"
 
 
 def in_the_way(
