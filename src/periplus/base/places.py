@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["STORE_FOLDER", "find_root", "project_root", "refuse_without_settings"]
+__all__ = ["STORE_FOLDER", "find_root", "name_in", "project_root", "refuse_without_settings", "worktree_top"]
 
 import os
 import stat
@@ -52,6 +52,36 @@ def project_root(start: str) -> str:
     """
     folder = os.path.abspath(start)
     return _git_main_worktree(folder) or folder
+
+
+def worktree_top(folder: str, whole: str) -> str:
+    """The top of that worktree of the project in ``folder`` which the absolute path ``whole`` lies in, ``folder`` where in none: what is
+    said of a file in any of them is said of the same path of the project. They may lie anywhere, within ``folder`` too.
+    """
+    at = whole
+    while at != folder and os.path.dirname(at) != at:
+        if (
+            os.path.isfile(os.path.join(at, ".git")) and project_root(at) == folder
+        ):  # that of a submodule leads elsewhere
+            return at
+        at = os.path.dirname(at)
+    return folder
+
+
+def name_in(folder: str, whole: str) -> str | None:
+    """The absolute path ``whole`` as the project in ``folder`` names it: from the top of its worktree; None where it lies outside of
+    all of them, also once links above it are followed.
+    """
+    inside = os.path.relpath(whole, worktree_top(folder, whole))
+    if _leads_out(inside):
+        above, name = os.path.split(whole)
+        real = os.path.join(os.path.realpath(above), name)
+        inside = os.path.relpath(real, worktree_top(os.path.realpath(folder), real))
+    return None if _leads_out(inside) else inside
+
+
+def _leads_out(path: str) -> bool:
+    return path == os.pardir or path.startswith(f"{os.pardir}/")
 
 
 def _checked(root: str) -> str:

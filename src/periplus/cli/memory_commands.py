@@ -204,7 +204,7 @@ def _evidence(word: str) -> tuple[str, str]:
 
 
 def about_typed(face: Face, ref: str) -> str:
-    """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own."""
+    """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own, or its worktree's."""
     from periplus.base.ids import is_id
 
     if is_id(ref) or "://" in ref:
@@ -214,18 +214,13 @@ def about_typed(face: Face, ref: str) -> str:
     said, inside = split_ref(ref, lambda said: os.path.isfile(os.path.join(face.cwd, said)))
     behind = f":{inside}" if inside else ""
     path = os.path.normpath(os.path.join(face.cwd, said))
-    top = _linked_worktree(face.cwd)
-    if not os.path.lexists(path):
+    if os.path.lexists(path):
+        _warn_outside(face, path)
+    else:
         face.stderr.write(
             f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale{_nearly(path)}\n"
         )
-        return ref if said.startswith(("/", "..")) else _from_top(path, top) + behind
-    _warn_outside(face, path, top)
-    return _from_top(path, top) + behind
-
-
-def _from_top(path: str, top: str | None) -> str:
-    return path if top is None else os.path.relpath(path, top)
+    return path + behind
 
 
 def _nearly(path: str) -> str:
@@ -240,28 +235,15 @@ def _nearly(path: str) -> str:
     return f" (did you mean {visible(near[0])}?)" if near else ""
 
 
-def _warn_outside(face: Face, path: str, top: str | None) -> None:
-    from periplus.base.places import STORE_FOLDER, find_root
+def _warn_outside(face: Face, path: str) -> None:
+    from periplus.base.places import STORE_FOLDER, find_root, name_in
 
     store = find_root(face.cwd, face.store)
     folder = os.path.dirname(store) if os.path.basename(store) == STORE_FOLDER else store
-    tops = [os.path.realpath(one) for one in (folder, top) if one is not None]
-    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    if not any(os.path.commonpath([one, real]) == one for one in tops):
+    if name_in(folder, path) is None:
         face.stderr.write(
             f"periplus: {visible(path)} lies outside of the project; it is remembered all the same, and never found stale\n"
         )
-
-
-def _linked_worktree(cwd: str) -> str | None:
-    """The top of the linked worktree that ``cwd`` lies in: what is said there is about the same path of the project."""
-    at = cwd
-    while not os.path.lexists(os.path.join(at, ".git")):
-        parent = os.path.dirname(at)
-        if parent == at:
-            return None
-        at = parent
-    return at if os.path.isfile(os.path.join(at, ".git")) else None
 
 
 def _asked(text: str, what: str) -> str:

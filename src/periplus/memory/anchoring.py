@@ -13,6 +13,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
+from periplus.base.places import name_in
 from periplus.base.tuples import NamedTuple
 from periplus.code import lines_of, region_of, symbols_of
 from periplus.code.regions import line_sum
@@ -41,15 +42,19 @@ def split_ref(ref: str, is_file: Callable[[str], bool]) -> tuple[str, str]:
     return ref, ""
 
 
-def anchored(ref: str, root: str) -> Anchored:
-    """``ref`` with the digest of what it names. Raises UsageError for lines or a symbol that the file does not have."""
+def anchored(ref: str, root: str, *, with_digest: bool = True) -> Anchored:
+    """``ref`` with the digest of what it names, but for what is never stale. Raises UsageError for lines or a symbol that the file
+    does not have.
+    """
     if is_id(ref):
         return Anchored({"kind": "entity", "ref": ref})
     path, inside = split_ref(ref, lambda path: bool(root) and _is_file(root, path))
     path = _project_path(path, root)
+    whole = f"{path}:{inside}" if inside else path
+    if not with_digest:
+        return Anchored({"kind": "path", "ref": whole})
     data = read_file(root, path) if root else None
     if data is None:
-        whole = f"{path}:{inside}" if inside else path
         note = f"{path} is not read (it is too large, or no file of the project), so this is never found stale"
         return Anchored({"kind": "path", "ref": whole}, note if inside else "")
     if not inside:
@@ -131,9 +136,8 @@ def _is_file(root: str, path: str) -> bool:
 
 
 def _project_path(ref: str, root: str) -> str:
-    """A path as the project's people name it: from the project's folder, without detours; any other text as it is."""
-    if root and os.path.isabs(ref):
-        inside = os.path.relpath(ref, root)
-        return ref if inside.startswith("..") else inside
+    """A path as the project's people name it: from the top of its worktree, without detours; any other text as it is."""
+    if root and os.path.isabs(ref) and "\0" not in ref:
+        return name_in(root, os.path.normpath(ref)) or ref
     is_detour = ref.startswith("./") or "//" in ref or "/./" in ref or "/../" in ref
     return os.path.normpath(ref) + ("/" if ref.endswith("/") else "") if is_detour and "://" not in ref else ref

@@ -514,7 +514,7 @@ def about_anchored(
             {"kind": "symbol" if scope.symbol else "path", "ref": scope.text} for scope in parse_scopes(refs)
         ]
         return {**fields, "about": found}, ()
-    made = [anchored(ref, root if row.stale_when else "") for ref in refs]
+    made = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in refs]
     return {**fields, "about": [one.about for one in made]}, tuple(one.note for one in made if one.note)
 
 

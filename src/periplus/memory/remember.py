@@ -72,7 +72,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
     journal.refresh()
-    anchors = [anchored(ref, root if row.stale_when else "") for ref in memory.about]
+    anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)
     journal.types[row.name].check(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up

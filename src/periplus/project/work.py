@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
-from periplus.journal import project_root
+from periplus.base.places import name_in, worktree_top
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
@@ -39,8 +39,8 @@ class ProjectWork:
         if not path or "\0" in path:
             raise UsageError(f"the path {path!r} is empty or no path", safe="Nothing was done.", mend="Name a path.")
         whole = os.path.normpath(os.path.join(self._from(cwd), path))
-        inside = os.path.relpath(whole, self._top(whole))
-        if inside == ".." or inside.startswith("../"):
+        inside = name_in(self._project.folder, whole)
+        if inside is None:
             raise UsageError(f"{path!r} lies outside of the project", safe="Nothing was done.",
                              mend="Name a path within it.")  # fmt: skip
         return inside
@@ -74,20 +74,8 @@ class ProjectWork:
     def _from(self, cwd: str) -> str:
         """Where paths are typed: ``cwd``, or the project's folder for who is not in the project at all."""
         folder = self._project.folder
-        if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or self._top(cwd) != folder:
+        if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or worktree_top(folder, cwd) != folder:
             return cwd or folder
-        return folder
-
-    def _top(self, whole: str) -> str:
-        """The worktree of the project that ``whole`` lies in: what is said there is about the same path of the project."""
-        folder = at = self._project.folder
-        if whole == folder or whole.startswith(folder + os.sep):
-            return folder
-        at = whole
-        while os.path.dirname(at) != at:
-            if os.path.isfile(os.path.join(at, ".git")):
-                return at if project_root(at) == folder else folder
-            at = os.path.dirname(at)
         return folder
 
     # -- claims -------------------------------------------------------------------------------------------------------

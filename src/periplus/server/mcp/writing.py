@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["run_claim", "run_message", "run_plan", "run_remember", "run_revise"]
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -115,7 +116,16 @@ def run_revise(project: Project, given: ReviseArguments) -> Answer:
         return _changed(work.link(ids[0], given.relation, given.target, key=key))
     if not given.fields:
         _need("", "fields", "set")
-    return _changed(work.set_fields(ids[0], given.fields, key=key))
+    return _changed(work.set_fields(ids[0], _about_named(project, ids[0], given.fields), key=key))
+
+
+def _about_named(project: Project, reference: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """``fields`` with what is in ``about`` named as ``remember`` and ``plan`` name it; of a step these are scopes."""
+    about = fields.get("about")
+    if not isinstance(about, list):
+        return fields
+    name = project.work.scope if project.show(reference).item_type == "step" else partial(_inside, project.work)
+    return {**fields, "about": [name(one) if isinstance(one, str) and not _is_id(one) else one for one in about]}
 
 
 def _need(value: str, field: str, action: str) -> None:
