@@ -260,6 +260,29 @@ def test_remember_refuses_a_secret_until_somebody_insists(store):
     assert store.json("remember", f"the key is {SECRET}", "--allow-secret").new
 
 
+def test_a_secret_beside_what_is_written_is_refused(store):
+    store("claim", "take", "src")
+    trap = store.json("remember", "Mind the proxy", "--type", "trap").entity.id
+    refused = [
+        (("state", trap, "resolved", "--reason", SECRET), {}),
+        (("state", trap, "resolved", "--reason", f"{'so ' * 61}{SECRET}"), {}),  # a line of the log ends within it
+        (("state", trap, "resolved", "--key", SECRET), {}),
+        (("claim", "release", "--reason", f"it is {SECRET}"), {}),
+        (("state", trap, "resolved", "--as", SECRET), {}),
+        (("remember", "n", "--key", SECRET), {}),
+        (("remember", "n"), {"PERIPLUS_AGENT": SECRET}),
+        (("remember", "n"), {"PERIPLUS_SESSION": SECRET}),
+        (("redact", "--seq", "1", "--reason", f"it is {SECRET}"), {}),
+    ]
+    for words, env in refused:
+        done = store.fails(*words, code=5, wrong="looks like a secret", env=env)
+        assert SECRET not in done.err
+    kept = [path for path in (store.folder / ".periplus").rglob("*") if path.is_file()]
+    assert not [path for path in kept if SECRET.encode() in path.read_bytes()]
+    store("state", trap, "resolved", "--reason", f"it was {SECRET}", "--insist")
+    assert SECRET in store("log").out
+
+
 def test_remember_with_a_key_is_written_once(store):
     first = store.json("remember", "Once", "--key", "k1")
     again = store.json("remember", "Once", "--key", "k1")

@@ -318,11 +318,15 @@ def test_resources_are_listed_page_by_page(served):
 def test_secrets_are_refused(served):
     async def talk():
         async with served.client() as client:
+            trap = (await told(client, "remember", type="trap", text="Mind the proxy"))[1]["id"]
             for tool, arguments in (
                 ("remember", {"text": f"The key is {SECRET}"}),
                 ("remember", {"text": "x", "rationale": f"as {SECRET} says", "type": "decision"}),
                 ("message", {"action": "send", "to": "ada", "text": f"use {SECRET}"}),
                 ("plan", {"action": "make", "text": f"rotate {SECRET}"}),
+                ("remember", {"text": "x", "key": SECRET}),
+                ("revise", {"ids": [trap], "action": "state", "state": "resolved", "reason": f"{'so ' * 61}{SECRET}"}),
+                ("revise", {"ids": [trap], "action": "state", "state": "resolved", "key": f"k-{SECRET}"}),
             ):
                 said = await refused(client, tool, **arguments)
                 assert "secret" in said

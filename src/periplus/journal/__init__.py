@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
     from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
     from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
-    from periplus.journal.transaction import ABSENT, Receipt, Transaction, Writer
+    from periplus.journal.transaction import ABSENT, Receipt, Said, Transaction, Writer
 else:
     __getattr__ = lazily(
         __name__,
@@ -22,7 +22,7 @@ else:
             "Journal": "journal",
             **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
             **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state"),
-            **dict.fromkeys(("ABSENT", "Receipt", "Transaction", "Writer"), "transaction"),
+            **dict.fromkeys(("ABSENT", "Receipt", "Said", "Transaction", "Writer"), "transaction"),
         },
     )
 
@@ -41,6 +41,7 @@ __all__ = [
     "Layout",
     "MergeRules",
     "Receipt",
+    "Said",
     "Transaction",
     "Writer",
     "create_store",

@@ -45,7 +45,7 @@ from periplus.journal.settings import (
     restate_left,
 )
 from periplus.journal.state import Entity, Head
-from periplus.journal.transaction import Draft, Receipt, Transaction, Writer
+from periplus.journal.transaction import Draft, Receipt, Said, Transaction, Writer
 
 if TYPE_CHECKING:
     from periplus.journal.writing import SegmentWriter
@@ -83,6 +83,8 @@ class Journal(JournalReader):
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
             if self.index.has_floors and self._receipt_of(key) is None:
                 self.need_history()  # it may be older than the keys that a checkpoint keeps
+        if self.check_said is not None:
+            self._check_who(writer, key)
         way, receipt = self._quick, None
         segment = way.segment if way is not None else self.end().segment
         if way is not None and durable:
@@ -105,6 +107,16 @@ class Journal(JournalReader):
         if self.after_mutation is not None:
             self.after_mutation()
         return receipt
+
+    def _check_who(self, writer: Writer, key: str) -> None:
+        """What every record says of who writes, and its key, held against ``check_said``."""
+        assert self.check_said is not None
+        if key:
+            self.check_said(Said("key", key))
+        if writer is not self._checked_writer:
+            self.check_said(Said("writer", writer.name))
+            self.check_said(Said("session", writer.session))
+            self._checked_writer = writer
 
     def leave_lineage(self) -> str:
         """Write to a lineage of our own from now on; gives the one that is left, which stays as it is.
@@ -228,7 +240,7 @@ class Journal(JournalReader):
                 self._writer_of(way.lineage).took_epoch(native.epoch)
                 pending = self._unsettled(receipt.lineage, receipt.last_seq)
             else:
-                transaction = Transaction(self.types, self._heads_to_write, self._shown)
+                transaction = Transaction(self.types, self._heads_to_write, self._shown, self.check_said)
                 fn(transaction)
                 receipt = self._append_quickly(way, end, transaction.drafts, writer, key)
                 if receipt is None:
@@ -443,7 +455,7 @@ class Journal(JournalReader):
         done = self._receipt_of(key) if key else None
         if done is not None:
             return done, self._unsettled(done.lineage, done.last_seq)
-        transaction = Transaction(self.types, self._heads_to_write, self._shown)
+        transaction = Transaction(self.types, self._heads_to_write, self._shown, self.check_said)
         fn(transaction)
         return self._write_drafts(lineage, transaction.drafts, writer, key, durable=durable)
 

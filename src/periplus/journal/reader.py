@@ -52,6 +52,7 @@ from periplus.objects.store import ObjectStore
 if TYPE_CHECKING:
     from periplus.journal.projection import Looked, Projector
     from periplus.journal.quick import QuickWay
+    from periplus.journal.transaction import Said, Writer
     from periplus.journal.writing import SegmentWriter
 
 
@@ -81,6 +82,8 @@ class JournalReader:
         self.stores = StoreIds(self.layout, self.settings.store)
         self.objects = ObjectStore(self.layout.objects, self.files, packing=packing_of(types))
         self.damage: DamageError | None = None
+        self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
+        self._checked_writer: Writer | None = None
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
         self._progress = progress

@@ -67,7 +67,7 @@ from periplus.journal.stub import (
     make_stub,
     signed_audit,
 )
-from periplus.journal.transaction import Transaction, Writer
+from periplus.journal.transaction import Said, Transaction, Writer
 
 REASON_CHARACTERS_MAX: Final = 500
 
@@ -207,6 +207,8 @@ def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason:
             f"a redaction is recorded with its reason, of 1 to {REASON_CHARACTERS_MAX} characters",
             safe="Nothing was changed.",
         )
+    if journal.check_said is not None:
+        journal.check_said(Said("summary", reason, "redact"))
     canonical(reason)  # raises for what could not be written down, before anything is
     if needle is not None and needle.text in reason:
         raise UsageError("the reason repeats the secret, and it stays in the journal", safe="Nothing was changed.")

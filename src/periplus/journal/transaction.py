@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT", "Draft", "Receipt", "Transaction", "Writer", "summary_line"]
+__all__ = ["ABSENT", "Draft", "Receipt", "Said", "Transaction", "Writer", "summary_line"]
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
@@ -65,6 +65,17 @@ class Receipt(NamedTuple):
         return self.last_seq - self.first_seq + 1
 
 
+class Said(NamedTuple):
+    """Words that go into a record beside its payload: ``part`` is its summary, its key, the writer's name or the session's. Of a
+    summary it is known what was done to what.
+    """
+
+    part: Literal["summary", "key", "writer", "session"]
+    text: str
+    action: str = ""
+    item_type: str = ""
+
+
 class Transaction:
     """Handed to the function that ``Journal.mutate`` runs under the lock; sees its own writes."""
 
@@ -73,8 +84,10 @@ class Transaction:
         types: Mapping[str, EntityType],
         heads_of: Callable[[str, str], list[Head]],
         shown: Callable[[str, list[Head]], Entity | None],
+        check_said: Callable[[Said], None] | None = None,
     ) -> None:
         self._types = types
+        self._check_said = check_said
         self._heads_of = heads_of
         self._shown = shown
         self._pending: dict[tuple[str, str], list[Head]] = {}
@@ -116,6 +129,8 @@ class Transaction:
             action = "update" if heads and any(not head.deleted for head in heads) else "create"
         if ACTIONS.get(action) != "state":
             raise UsageError(f"{action!r} is not an action that writes an entity")
+        if summary and self._check_said is not None:
+            self._check_said(Said("summary", summary, action, item_type))
         parents = _versions(heads) if heads else ()
         if APPEND is not None and len(parents) < 2 and type(payload) is dict:
             draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
@@ -158,6 +173,8 @@ class Transaction:
             self._check(item_type, item_id, heads, expect)
         if all(head.deleted for head in heads):
             raise UsageError(f"there is no {item_type} {item_id} to delete")
+        if summary and self._check_said is not None:
+            self._check_said(Said("summary", summary, "delete", item_type))
         return self._draft(heads, "delete", item_type, item_id, _versions(heads), None, summary)
 
     def observe(
@@ -181,6 +198,8 @@ class Transaction:
         """Write a record about the journal itself: ``checkpoint``, ``redact`` or ``note``. It is no state either."""
         if ACTIONS.get(action) != "meta":
             raise UsageError(f"{action!r} is not an action of a record about the journal")
+        if summary and self._check_said is not None:
+            self._check_said(Said("summary", summary, action))
         self.drafts.append(
             Draft(action, "", "", (), canonical(payload), deleted=False, summary=summary_line(summary), version="")
         )

@@ -21,6 +21,7 @@ __all__ = [
     "Cascade",
     "MemoryType",
     "check_common",
+    "check_said",
     "check_secrets",
     "initial_states",
     "is_ended",
@@ -43,11 +44,23 @@ from periplus.journal import EntityType, MergeRules
 from periplus.memory.rested import TRAILS_AT_REST
 
 if TYPE_CHECKING:
+    from periplus.journal import Said
     from periplus.memory.schemas import Candidate, Common
 
 TEXT_CHARACTERS_MAX: Final = 8_000
 _LIST_MAX: Final = 100
 _LATEST: Final = frozenset({"updated", "seen", "confirmed"})
+
+
+_SAID: Final = {
+    "summary": ("reason or name in this change", "Leave it out; if it is none, insist with --insist where the command has it."),
+    "key": ("key", "Choose another one: it stays in the journal."),
+    "writer": ("name of who writes", "Say another with --as, or PERIPLUS_AGENT."),
+    "session": ("name of the session", "Choose another one."),
+}  # fmt: skip
+_SAID_CHARACTERS_MAX: Final = 1_200  # a summary keeps fewer: what a secret begins in them is seen whole
+_BROUGHT_IN: Final = frozenset({"import", "external_edit"})
+_RECORDED: Final = frozenset({"run", "trail"})
 
 
 class Cascade(NamedTuple):
@@ -347,6 +360,24 @@ def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
                 safe="Nothing was written.",
                 mend="Leave it out, or insist with --insist if it is none.",
             )
+
+
+def check_said(said: Said) -> None:
+    """What stands in a record beside the payload is refused as that is. Raises SecretFoundError.
+
+    What is recorded or brought in from elsewhere is masked where it is read: to refuse it here would lose it.
+    """
+    if not said.text or said.action in _BROUGHT_IN or said.item_type in _RECORDED:
+        return
+    from periplus.base.secrets import find_secrets
+
+    found = find_secrets(said.text[:_SAID_CHARACTERS_MAX])
+    if found:
+        what, mend = _SAID[said.part]
+        of = f" of the {said.item_type}" if said.item_type else ""
+        raise SecretFoundError(
+            f"the {what}{of} holds what looks like a secret ({found[0].kind})", safe="Nothing was written.", mend=mend
+        )
 
 
 def _texts(value: JSONValue, path: str) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from periplus.journal import STORE_FOLDER, Journal, Layout, Writer, find_root, p
 from periplus.journal.reading import no_progress
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.rested import TRAILS_AT_REST
-from periplus.memory.types import memory_types
+from periplus.memory.types import check_said, memory_types
 from periplus.project.types import check_declared, check_type, declared_by
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ class Project:
             clock=clock,
             progress=progress or no_progress,
         )
+        if not allow_secrets:
+            self.journal.check_said = check_said
         if mode is not None:
             self.keep(mode)
 

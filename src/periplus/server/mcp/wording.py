@@ -32,6 +32,7 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"Ask the holder, or insist with --force\.", "Ask the holder."),
         (r"Leave it out, or insist with --(?:insist|allow-secret) if it is none\.",
          "Leave it out. If it is none, a person can insist with `periplus remember … --insist`."),
+        (r"insist with --insist where the command has it\.", "a person can insist with `periplus state … --insist`."),
         (r"a larger --budget", "a larger budget"),
         (r"Repeat the command with --key (?P<key>\w+)", r'Repeat the call with key="\g<key>"'),
         (r"Repeat without --key, or with one of its own\.", "Repeat without key, or with one of its own."),
