@@ -76,9 +76,10 @@ class Served:
 class Raw:
     """A server over standard input and output, spoken to in bytes."""
 
-    def __init__(self, served, *words, env=None, **how):
-        self.process = served.shell.start("mcp", *words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, **how)  # fmt: skip
+    def __init__(self, served, *words, env=None, program=None, **how):
+        self.process = subprocess.Popen(program or [PERIPLUS, "mcp", *words], cwd=served.shell.folder,
+                                        env=served.shell.environment(**env or {}), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)  # fmt: skip
         self._buffer = b""
 
     def __enter__(self):

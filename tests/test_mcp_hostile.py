@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli_support import PERIPLUS
 from mcp_support import PATIENCE_S, Raw, Served, run, text_of
 from periplus.base.errors import UsageError
 from periplus.base.locks import Lock
@@ -196,8 +199,9 @@ def test_what_was_asked_is_answered_before_the_end(served):
         assert len(list(project.journal.entities("note"))) == 20
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
 @pytest.mark.parametrize("when", ["at once", "after the handshake", "after a call"])
-def test_a_signal_ends_it_cleanly(served, when):
+def test_a_signal_ends_it_cleanly(served, when, number):
     with Raw(served) as raw:
         if when == "at once":
             raw.send(b"")  # the SDK hears it: an empty line is nobody's
@@ -206,12 +210,37 @@ def test_a_signal_ends_it_cleanly(served, when):
             raw.shake_hands()
         if when == "after a call":
             raw.call(1, "claim", {"action": "take", "paths": ["src"]})
-        raw.process.send_signal(signal.SIGTERM)
+        raw.process.send_signal(number)
         raw.process.wait(PATIENCE_S)
         assert raw.process.returncode == 0
         assert "Traceback" not in raw.process.stderr.read().decode()
     with served.project() as project:
         assert project.work.claims() == []
+
+
+def test_a_terminal_that_is_closed_ends_it_over_http(served):
+    async def talk(url):
+        async with served.at(url) as client:
+            await client.call_tool("claim", {"action": "take", "paths": ["src"]})
+            os.kill(process.pid, signal.SIGHUP)
+
+    with served.listening() as (url, process):
+        with contextlib.suppress(Exception):  # the server is gone when the client says goodbye
+            run(talk, url)
+        assert process.wait(PATIENCE_S) == 0
+    with served.project() as project:
+        assert project.work.claims() == []
+
+
+def test_who_wants_it_to_outlive_the_terminal_says_so(served):
+    words = ["sh", "-c", f"trap '' HUP; exec {shlex.quote(PERIPLUS)} mcp"]
+    with Raw(served, program=words) as raw:
+        raw.shake_hands()
+        raw.process.send_signal(signal.SIGHUP)
+        assert raw.call(1, "recall", {"question": "x"})["isError"] is False
+        raw.process.send_signal(signal.SIGHUP)
+        assert raw.call(2, "recall", {"question": "x"})["isError"] is False
+        assert raw.end() == (0, "")
 
 
 def test_a_client_that_dies_ends_it(served):

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 
 import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning
@@ -184,6 +185,51 @@ def test_a_session_over_http(served, mode):
         assert {one.writer for one in project.journal.entities("decision")} == {"codex"}
         (session,) = project.journal.entities("session")
         assert session.value["state"] == "sealed"
+
+
+def test_a_session_that_its_client_ends_lets_go_at_once(served):
+    async def talk(url):
+        async with served.at(url, name="cursor-vscode") as other:
+            async with served.at(url, name="claude-code") as one:
+                await told(one, "claim", action="take", paths=["src/auth.py"])
+                await refused(other, "claim", action="take", paths=["src"])
+            await told(other, "claim", action="take", paths=["src"])
+
+    with served.listening() as (url, _):
+        run(talk, url)
+    with served.project() as project:
+        assert [one.value["state"] for one in project.journal.entities("session")] == ["sealed", "sealed"]
+
+
+def ended_by_another(served):
+    (name,) = [one.session.value["name"] for one in served.project().work.who()]
+    served.shell("session", "end", name)
+
+
+def made_anew(served):
+    shutil.rmtree(served.folder / ".periplus")
+    served.shell("init")
+
+
+@pytest.mark.parametrize("meanwhile", [ended_by_another, made_anew])
+def test_what_is_taken_after_its_session_was_ended_is_let_go_of_too(served, meanwhile):
+    async def talk():
+        async with served.client(name="claude-code") as client:
+            await told(client, "claim", action="take", paths=["src/auth.py"])
+            meanwhile(served)
+            await told(client, "claim", action="take", paths=["src/other.py"])
+            await told(client, "plan", action="make", text="Rate limits", steps=[{"text": "Count", "paths": ["src/a"]}])
+            await told(client, "plan", action="next")
+            with served.project() as project:
+                (present,) = project.work.who()
+                assert present.session is not None
+                assert len(present.claims) == 2
+
+    run(talk)
+    with served.project() as project:
+        assert project.work.who() == []
+        assert [one.value["state"] for one in project.journal.entities("step")] == ["todo"]
+        assert {one.value["state"] for one in project.journal.entities("session")} == {"sealed"}
 
 
 def test_two_agents_are_kept_apart(served):

@@ -101,7 +101,8 @@ def _http(face: Face, arguments: argparse.Namespace, make_desk: Callable[[], Des
         face.stdout.flush()
 
     try:
-        serve_http(make_server(Answers(thread, connection_name())), arguments.port, ready, token=token)
+        answers = Answers(thread, connection_name())
+        serve_http(make_server(answers), arguments.port, ready, token=token, on_end=answers.leave)
     finally:
         thread.close()
     return 0

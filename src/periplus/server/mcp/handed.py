@@ -7,7 +7,6 @@ __all__ = ["hand_over"]
 import asyncio
 import json
 import queue
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Final, TypeVar
 from periplus.server.mcp.front import Front
 from periplus.server.mcp.lines import MESSAGE_BYTES_MAX, Line, LineReader, error_line, write_all
 from periplus.server.mcp.sdk import Answers, DeskThread, make_server
+from periplus.server.mcp.stdio import stop_signals
 
 _T = TypeVar("_T")
 _PARSE_ERROR: Final = -32700
@@ -104,7 +104,7 @@ class _Handed:
         feeding = asyncio.ensure_future(self._feed(to_sdk))
         draining = asyncio.ensure_future(self._drain(from_sdk))
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, serving.cancel)
         try:
             # The one that ends first ends the others: the input is over, the output is gone, or somebody said stop.

@@ -24,14 +24,39 @@ _SESSIONS_MAX: Final = 256
 _IDLE_S: Final = 4 * 3600.0
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
+OnEnd = Callable[[str], Awaitable[None]]
 
 
-def make_app(server: Any, *, token: str = "") -> App:
-    """The application that serves ``server``, one of the SDK's, at ``PATH``."""
+def make_app(server: Any, *, token: str = "", on_end: OnEnd | None = None) -> App:
+    """The application that serves ``server``, one of the SDK's, at ``PATH``; ``on_end`` is told the ids of sessions that clients end."""
     app: App = server.streamable_http_app(
         streamable_http_path=PATH, host=_HOST, session_idle_timeout=_IDLE_S, max_sessions=_SESSIONS_MAX
     )
+    if on_end is not None:
+        app = _Ends(app, on_end)
     return _Guard(app, token) if token else app
+
+
+class _Ends:
+    """Hears of sessions that clients end, once the SDK has ended them, and before the client is told so."""
+
+    def __init__(self, app: App, on_end: OnEnd) -> None:
+        self._app = app
+        self._on_end = on_end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+            return
+        ended = [value.decode("latin-1") for name, value in scope["headers"] if name == b"mcp-session-id"]
+
+        async def hearing(message: Any) -> None:
+            if message["type"] == "http.response.start" and 200 <= message["status"] < 300:
+                for session in ended:
+                    await self._on_end(session)
+            await send(message)
+
+        await self._app(scope, receive, hearing)
 
 
 class _Guard:
@@ -59,8 +84,12 @@ class _Guard:
         return hmac.compare_digest(scheme.lower() + b" " + rest.strip(), self._expected)
 
 
-def serve_http(server: Any, port: int, on_ready: Callable[[str], None], *, token: str = "") -> None:
-    """Serve until SIGTERM or SIGINT; ``on_ready`` is told the address. Raises EnvironmentFailure for a port that is taken."""
+def serve_http(
+    server: Any, port: int, on_ready: Callable[[str], None], *, token: str = "", on_end: OnEnd | None = None
+) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP; ``on_ready`` is told the address, ``on_end`` as ``make_app`` has it. Raises
+    EnvironmentFailure for a port that is taken.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,7 +98,7 @@ def serve_http(server: Any, port: int, on_ready: Callable[[str], None], *, token
         except OSError as error:
             raise environment_failure(error, "listen on", f"{_HOST}:{port}") from error
         listener.listen(128)
-        asyncio.run(_serve(make_app(server, token=token), listener, on_ready))
+        asyncio.run(_serve(make_app(server, token=token, on_end=on_end), listener, on_ready))
     finally:
         listener.close()
 
@@ -86,6 +115,10 @@ async def _serve(app: App, listener: socket.socket, on_ready: Callable[[str], No
         signal.signal(
             number, lambda *_: None
         )  # uvicorn puts its own in their place, and raises them anew when it has ended
+    if (
+        signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    ):  # else whoever started it wants it to outlive the terminal
+        signal.signal(signal.SIGHUP, lambda *_: setattr(running, "should_exit", True))  # uvicorn has none for it
     task = asyncio.ensure_future(running.serve(sockets=[listener]))
     while not running.started and not task.done():
         await asyncio.wait({task}, timeout=0.01)  # it has no event for that

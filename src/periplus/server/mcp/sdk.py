@@ -139,6 +139,17 @@ class Answers:
         message = {"role": "user", "content": {"type": "text", "text": text}}
         return _as("GetPromptResult", {"description": row["description"], "messages": [message]})
 
+    async def leave(self, said: str) -> None:
+        """The client ended the session ``said`` of the transport: what it began here ends too."""
+        connection = self._of_several(said)
+        await self._thread.run(lambda desk: desk.leave(connection))
+
+    def _of_several(self, said: str) -> str:
+        """The session of one connection of those that the transport has."""
+        from periplus.base.ids import derived_id
+
+        return f"{self._connection}-{derived_id('con', said)[4:12]}"
+
     async def _asked(self, work: Callable[[Desk], _T], context: Any) -> _T:
         """What ``work`` gives; what goes wrong is an error of the protocol that says what is wrong."""
         from mcp.shared.exceptions import MCPError
@@ -167,10 +178,7 @@ class Answers:
         client = params.client_info.name if params is not None else ""
         connection = self._connection
         if context.request is not None:
-            from periplus.base.ids import derived_id
-
-            said = context.request.headers.get("mcp-session-id") or client
-            connection = f"{self._connection}-{derived_id('con', said)[4:12]}"
+            connection = self._of_several(context.request.headers.get("mcp-session-id") or client)
         return Caller(client[:200], connection)
 
 

@@ -2,8 +2,8 @@
 
 An agent that was connected with its hooks has a session of its own, which the hooks tell of; a client of MCP does not say which one it
 serves. Where just one open session of that agent gave a sign of late, it is that one: else its own claim would be shown to the agent as
-somebody else's, and its hook would refuse its own edit. Otherwise the connection is a session by itself, begun at its first write and
-sealed when it ends.
+somebody else's, and its hook would refuse its own edit. Otherwise the connection is a session by itself, begun at its first write, begun again
+at the next one where somebody ended it or the store is another, and sealed when it ends.
 """
 
 from __future__ import annotations
@@ -49,9 +49,14 @@ class Sessions:
         from periplus.memory.sessions import NewSession
 
         name = project.writer.session
-        if name and name in (connection, self._fixed) and name not in self._begun:
-            project.work.begin_session(NewSession(name, tool=TOOL, title=title))
+        project.journal.refresh()
+        if self._fixed:
+            is_due = name not in self._begun  # who ends it elsewhere knows why
+        else:
+            is_due = bool(name) and name == connection and not _is_open(name, project)
+        if is_due:
             self._begun.add(name)
+            project.work.begin_session(NewSession(name, tool=TOOL, title=title))
         else:
             project.work.seen()
 
@@ -59,7 +64,9 @@ class Sessions:
         """Seal the session of a connection that ended, if it was its own; one that was begun elsewhere goes on there."""
         if connection in self._begun and connection != self._fixed:
             self._begun.discard(connection)
-            project.work.seal_session(connection)
+            project.journal.refresh()
+            if _is_open(connection, project):
+                project.work.seal_session(connection)
 
 
 def take_in_hooks(project: Project) -> None:

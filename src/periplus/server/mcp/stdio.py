@@ -4,12 +4,12 @@ The front answers the first requests while a thread loads the SDK; the first lin
 all that was said before and from then on hears everything. Standard input and output are taken away from the rest of the process, so
 that nothing which prints or reads gets between the lines.
 
-The end of the input ends the server, once what was asked is answered; so does SIGTERM, at once.
+The end of the input ends the server, once what was asked is answered; so do SIGTERM, SIGINT and, when a terminal is closed, SIGHUP, at once.
 """
 
 from __future__ import annotations
 
-__all__ = ["Stopped", "claimed_streams", "connection_name", "serve_stdio"]
+__all__ = ["Stopped", "claimed_streams", "connection_name", "serve_stdio", "stop_signals"]
 
 import os
 import signal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(BaseException):
-    """SIGTERM, while the front was listening."""
+    """A signal that ends the server, while the front was listening."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def connection_name() -> str:
 
 def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: int, sink: int) -> None:
     """Serve until the client is gone. Raises OSError where its descriptors fail otherwise than by being closed."""
-    before = signal.signal(signal.SIGTERM, _stop)
+    before = {number: signal.signal(number, _stop) for number in stop_signals()}
     lines, front = LineReader(source), Front()
     loading: threading.Thread | None = None
     thread: DeskThread | None = None
@@ -76,9 +76,19 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
     except (Stopped, BrokenPipeError, ConnectionResetError):
         return
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            # A shell and the kernel say both that a terminal was closed: the second must not cut this short.
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else handler)
         if thread is not None:
             thread.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Those that say that the server is to end; SIGHUP is none where whoever started it wants it to outlive the terminal."""
+    is_hup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if is_hup else ()))
 
 
 def _stop(*_: object) -> None:
