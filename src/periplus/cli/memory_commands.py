@@ -344,6 +344,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
+    from periplus.memory.holding import told_expired
     from periplus.memory.settling import settled_by
     from periplus.memory.successors import rivals_of, successors
 
@@ -356,7 +357,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         is_cut = project.journal.index.has_floors
         records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
-        stale, standing = ground.stale(entity), ground.told(entity)
+        over = told_expired(project.types, entity, project.journal.clock.now_ms())
+        stale, standing = ground.stale(entity) + (("expires",) if over else ()), ground.told(entity) + over
         is_now = arguments.at is None
         later = [one.item_id for one in successors(project.journal, entity.item_id)] if is_now else []
         rivals = rivals_of(project.journal, entity) if is_now else []

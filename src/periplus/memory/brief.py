@@ -19,9 +19,9 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
+from periplus.memory.holding import is_over
 from periplus.memory.recall import PATH, SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
-from periplus.memory.types import is_ended
 
 BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
@@ -111,13 +111,13 @@ def _memory_section(
 ) -> BriefSection:
     """What is about a path of the task first, then what its words find; without a task what weighs most of the newest."""
     if not task.strip():
-        return _newest_section(journal, ground, title, item_type, most)
+        return _newest_section(journal, now_ms, ground, title, item_type, most)
     filters = Filters(types=(item_type,))
     hits: dict[str, Hit] = {}
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
         entity = journal.get(item_type, item_id)
-        if entity is not None and not is_ended(item_type, entity.value.get("state"), journal.types):
-            hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground)
+        if entity is not None and not is_over(journal.types, entity, now_ms):
+            hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground, now_ms)
     found = recall(journal, task, now_ms=now_ms, ground=ground, limit=most + len(hits), filters=filters)
     for hit in found.hits:
         hits.setdefault(hit.item_id, hit)
@@ -126,7 +126,9 @@ def _memory_section(
     return BriefSection(title, tuple(lines[:most]), left_out, f'periplus recall "{_short(task)}" --type {item_type}')
 
 
-def _newest_section(journal: Journal, ground: Ground, title: str, item_type: str, most: int) -> BriefSection:
+def _newest_section(
+    journal: Journal, now_ms: int, ground: Ground, title: str, item_type: str, most: int
+) -> BriefSection:
     bring_up_to_date(journal)
     rows = journal.index.db.execute(
         "SELECT item_id FROM documents WHERE item_type = ? AND NOT EXISTS (SELECT 1 FROM replaced WHERE target = item_id)"
@@ -134,9 +136,9 @@ def _newest_section(journal: Journal, ground: Ground, title: str, item_type: str
         (item_type, _NEWEST_TIMES * most),
     ).fetchall()
     entities = [entity for (item_id,) in rows if (entity := journal.get(item_type, item_id)) is not None]
-    standing = [one for one in entities if not is_ended(item_type, one.value.get("state"))]
+    standing = [one for one in entities if not is_over(journal.types, one, now_ms)]
     standing.sort(key=lambda one: _SEVERITIES.get(str(one.value.get("severity")), len(_SEVERITIES)))
-    hits = [hit_of(journal, one, 0, ("new",), ground) for one in standing[:most]]
+    hits = [hit_of(journal, one, 0, ("new",), ground, now_ms) for one in standing[:most]]
     lines = tuple(BriefLine(_line(hit), hit.item_id) for hit in hits)
     return BriefSection(title, lines, len(standing) - len(lines), f"periplus recall WORDS --type {item_type}")
 

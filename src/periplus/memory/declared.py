@@ -23,7 +23,15 @@ from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.schemas import Common
-from periplus.memory.types import ANCHORED, COMMON_FIELDS, MEMORY_TYPES, MemoryType, check_common, check_secrets
+from periplus.memory.types import (
+    ANCHORED,
+    COMMON_FIELDS,
+    EXPIRING,
+    MEMORY_TYPES,
+    MemoryType,
+    check_common,
+    check_secrets,
+)
 
 DECLARED_MAX: Final = 50
 _STATES_MAX: Final = 20
@@ -215,7 +223,7 @@ def _row(path: str, name: str, table: object) -> MemoryType:
     if told.touchable is not None and (strange := set(told.touchable) - own - common):
         raise _wrong(path, f"{key}.touchable", f"names {', '.join(sorted(strange))[:80]}",
                      f"There are: {', '.join(sorted(own | common))}.")  # fmt: skip
-    stale = {"anchors": ANCHORED, "expires": f"{ANCHORED}, or its time is over", "never": ""}[told.stale]
+    stale = {"anchors": ANCHORED, "expires": EXPIRING, "never": ""}[told.stale]
     return MemoryType(
         name, told.prefix, DeclaredEntity, told.projected, told.states[0] if told.states else "", frozenset(told.ended),
         told.weight if told.recalled else 0, told.meaning or f"a type of this project ({path})", transitions=transitions,

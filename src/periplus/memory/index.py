@@ -12,6 +12,7 @@ rows are in the order of time whatever the order in which they came, and the new
 from __future__ import annotations
 
 __all__ = [
+    "EXPIRES",
     "SUPERSEDES",
     "TABLES",
     "TOKENIZER",
@@ -81,8 +82,9 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 8
+_VERSION: Final = 9
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
+EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
 _MERGED_FROM: Final = 4_000
 _MERGED_SHARE: Final = 4
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
@@ -98,6 +100,8 @@ def text_digest(item_type: str, text: str) -> bytes:
 def links_of(entity: Entity) -> list[tuple[str, str]]:
     """The fields of an entity by which it is found, with what they hold."""
     relations = [(SUPERSEDES, target) for target in supersedes_of(entity)]
+    if entity.item_type not in UNSEARCHED and (ends := _end_of(entity)):
+        relations.append((EXPIRES, ends))
     row = MEMORY_TYPES.get(entity.item_type)
     if row is None or not row.linked:
         return relations
@@ -106,6 +110,17 @@ def links_of(entity: Entity) -> list[tuple[str, str]]:
     if row.old_states:
         found = [(field, row.old_states.get(held, held) if field == "state" else held) for field, held in found]
     return found + relations
+
+
+def _end_of(entity: Entity) -> str:
+    """When an entity says that its time is over, as times in the index are compared."""
+    said = entity.value.get("expires")
+    if not isinstance(said, str) or not said:
+        return ""
+    from periplus.base.clock import format_ms, parse_ms
+
+    ends = parse_ms(said)
+    return "" if ends is None else format_ms(ends)
 
 
 def supersedes_of(entity: Entity) -> list[str]:

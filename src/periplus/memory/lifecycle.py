@@ -26,6 +26,7 @@ from periplus.base.errors import ConflictError, NotFoundError, RefusedError, Usa
 from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.holding import told_past_end
 from periplus.memory.index import text_digest
 from periplus.memory.links import linked
 from periplus.memory.repeated import Written, check_repeated, has_fields
@@ -132,6 +133,8 @@ def update(
             )  # fmt: skip
 
     fields, notes = about_anchored(row, typed_fields(row, fields), root)
+    if row.may_expire:
+        notes += told_past_end(fields.get("expires"), journal.clock.now_ms())
     said = fields.get("text")
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:

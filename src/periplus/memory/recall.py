@@ -6,7 +6,7 @@ Candidates come from ``memory.search``. The score of a candidate is
 
 with the words around it and its date as weaker fields, and half as much again where the question names what the text is labelled
 with (``Ann: …``). What is named by its id, or is about a path that the question
-names, comes before all others. What was replaced is not shown unless asked for: what replaced it stands in its place,
+names, comes before all others. What was replaced, or whose time is over, is not shown unless asked for: what replaced it stands in its place,
 and where both are shown the old one comes later. Of one trail the fifth hit counts a little less than those before it, the
 sixth less again, so that a long session does not fill the page, unless only kinds of steps are asked for. The order is total: score, then newer, then id; the
 same store and question give the same answer.
@@ -25,6 +25,7 @@ from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
 from periplus.base.tokens import estimate_tokens
@@ -32,6 +33,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
+from periplus.memory.holding import expired, is_over, replacements, told_expired
+from periplus.memory.index import EXPIRES
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search
 from periplus.memory.successors import rivals_of
 from periplus.memory.types import is_ended, row_of, rows_of
@@ -62,7 +65,6 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
-_REPLACEMENTS_MAX: Final = 200
 _REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
@@ -191,7 +193,7 @@ def normalised(filters: Filters, now_ms: int) -> Filters:
     """``filters`` with ``since`` as documents have their time. Raises UsageError where it is no time."""
     if not filters.since:
         return filters
-    from periplus.base.clock import format_ms, parse_past_ms
+    from periplus.base.clock import parse_past_ms
 
     since = parse_past_ms(filters.since, now_ms)
     if since is None:
@@ -201,14 +203,16 @@ def normalised(filters: Filters, now_ms: int) -> Filters:
     return filters._replace(since=format_ms(since))
 
 
-def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], ground: Ground) -> Hit:
+def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], ground: Ground, now_ms: int) -> Hit:
     """An entity as a hit."""
     value = entity.value
     text = value.get("text") or value.get("title") or ""
     check = last_check(journal, entity)
-    return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, ground.stale(entity),
+    over = told_expired(journal.types, entity, now_ms)
+    stale, standing = ground.stale(entity) + (("expires",) if over else ()), ground.told(entity) + over
+    return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, stale,
                evidence_of(entity, value), str(value.get("state", "")), f"periplus show {entity.item_id}",
-               entity.conflict_names, ground.told(entity), check.words() if check else "",
+               entity.conflict_names, standing, check.words() if check else "",
                tuple(rivals_of(journal, entity)))  # fmt: skip
 
 
@@ -254,6 +258,7 @@ class _View:
         self._asked = frozenset(words)
         self._filters = filters
         self._now_ms = now_ms
+        self._now = format_ms(now_ms)
         self._ground = ground
         self._entities: dict[tuple[str, str], Entity | None] = {}
         self._ends: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -278,7 +283,7 @@ class _View:
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
-                hits.append(hit_of(self.journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground))
+                hits.append(hit_of(self.journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground, self._now_ms))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
 
     def _about(self, path: str) -> list[tuple[str, str]]:
@@ -325,14 +330,14 @@ class _View:
         known = {(hit.item_type, hit.item_id, hit.part) for hit in direct}
         ranked: dict[tuple[str, str, int], _Ranked] = {}
         replacing: dict[tuple[str, str], tuple[Candidate, int]] = {}
-        replaced = self._replaced(candidates)
+        over = self._replaced(candidates) | self._expired(candidates)
         has_own_conditions = bool(self._filters.tag or self._filters.author)
         ended: dict[tuple[str, str], bool] = {}
         for one in candidates:
             state = (one.item_type, one.state)
             if state not in ended:
                 ended[state] = is_ended(*state, self.journal.types)
-            has_ended = ended[state] or one.item_id in replaced
+            has_ended = ended[state] or one.item_id in over
             beside = 0.0
             if one.item_type == "trail":
                 beside = (
@@ -386,28 +391,23 @@ class _View:
         return {target for (target,) in rows if self._replacements(target)}
 
     def _replacements(self, item_id: str) -> tuple[tuple[str, str], ...]:
-        """What stands where ``item_id`` stood: the ends of the chains of those that replaced it."""
+        """What stands where ``item_id`` stood."""
         if item_id not in self._ends:
-            self._ends[item_id] = tuple(self._after(item_id, {item_id: {}}))
+            self._ends[item_id] = replacements(self.journal, item_id, self.entity)
         return self._ends[item_id]
 
-    def _after(self, item_id: str, known: dict[str, dict[tuple[str, str], None]]) -> dict[tuple[str, str], None]:
-        """The ends behind ``item_id``; ``known`` has those of what was met before: chains may meet again, or go in a circle."""
-        ends: dict[tuple[str, str], None] = {}
+    def _expired(self, candidates: list[Candidate]) -> set[str]:
+        """Which of the candidates have an end that is past."""
+        ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
         rows = self.db.execute(
-            "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id LIMIT ?",
-            (item_id, _REPLACEMENTS_MAX),
+            "SELECT item_type, item_id FROM links WHERE field = ? AND value <= ? AND item_id IN (SELECT value FROM json_each(?))"
+            " ORDER BY item_id",
+            (EXPIRES, self._now, "[" + ",".join(f'"{item_id}"' for item_id in ids) + "]"),
         ).fetchall()
-        for key in rows:
-            if key[1] not in known:
-                entity = self.entity(key) if len(known) < _REPLACEMENTS_MAX else None
-                if entity is None:
-                    continue
-                known[key[1]] = {}
-                itself = {} if is_ended(key[0], entity.value.get("state"), self.journal.types) else {key: None}
-                known[key[1]] = self._after(key[1], known) or itself
-            ends.update(known[key[1]])
-        return ends
+        return {key[1] for key in rows if (entity := self.entity(key)) is not None and self._has_expired(entity)}
+
+    def _has_expired(self, entity: Entity) -> bool:
+        return bool(expired(self.journal.types, entity, self._now_ms))
 
     def _put_replacements(
         self,
@@ -501,7 +501,7 @@ class _View:
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate
-        hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground)
+        hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground, self._now_ms)
         if one.item_type != "trail":
             return hit
         text = self._row("SELECT text FROM passages WHERE id = ?", one.id)[0]
@@ -569,7 +569,7 @@ class _View:
             return False
         if filters.kinds and entity.item_type != "trail" and entity.item_type not in filters.kinds:
             return False
-        return filters.with_ended or not is_ended(entity.item_type, value.get("state"), self.journal.types)
+        return filters.with_ended or not is_over(self.journal.types, entity, self._now_ms)
 
 
 def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:

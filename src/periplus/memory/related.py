@@ -17,9 +17,10 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal
 from periplus.memory.anchors import Ground
 from periplus.memory.files import FileVote, likely_files
+from periplus.memory.holding import is_over
 from periplus.memory.recall import SURROUNDINGS, Hit, hit_of, recall
 from periplus.memory.search import Filters
-from periplus.memory.types import is_ended, rows_of
+from periplus.memory.types import rows_of
 
 PATHS_MAX: Final = 200
 _ROWS_MAX: Final = 200
@@ -88,9 +89,9 @@ def _memory(journal: Journal, paths: Sequence[str], task: str, now_ms: int, grou
     for path in paths:
         for key in _about(journal, path):
             entity = journal.get(*key)
-            if entity is None or is_ended(key[0], entity.value.get("state"), journal.types):
+            if entity is None or is_over(journal.types, entity, now_ms):
                 continue
-            found.setdefault(key[1], hit_of(journal, entity, 0, (f"about {path}",), ground))
+            found.setdefault(key[1], hit_of(journal, entity, 0, (f"about {path}",), ground, now_ms))
     hits = sorted(found.values(), key=lambda hit: hit.item_id)
     hits.sort(key=lambda hit: hit.ts, reverse=True)
     rows = rows_of(journal.types)
@@ -138,7 +139,7 @@ def _work(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground
     keys.sort(key=lambda key: -len(touched[key]))
     hits: dict[tuple[str, int], Hit] = {}
     for key in keys[:_ROWS_MAX]:
-        hit = _step(journal, *key, f"touched {', '.join(touched[key][:3])}", ground)
+        hit = _step(journal, *key, f"touched {', '.join(touched[key][:3])}", ground, now_ms)
         if hit is not None:
             hits[key] = hit
     if task.strip():
@@ -148,7 +149,7 @@ def _work(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground
     return list(hits.values())
 
 
-def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground) -> Hit | None:
+def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground, now_ms: int) -> Hit | None:
     """A session as a whole, or one commit, as a hit."""
     entity = journal.get("trail", item_id)
     row = journal.index.db.execute(
@@ -158,7 +159,7 @@ def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground) -
     if entity is None or row is None:
         return None
     more = f"periplus trail show {item_id}" + (f" --at {part}" if part >= 0 else "")
-    return hit_of(journal, entity, 0, (why,), ground)._replace(
+    return hit_of(journal, entity, 0, (why,), ground, now_ms)._replace(
         kind=row[0], part=part, ts=row[1], text=row[2], more=more
     )
 

@@ -23,13 +23,14 @@ from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
+from periplus.memory.holding import is_over, told_past_end
 from periplus.memory.index import text_digest
 from periplus.memory.lifecycle import supersede
 from periplus.memory.recall import recall
 from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
-from periplus.memory.types import NOT_REMEMBERED, MemoryType, is_ended, row_of, rows_of, typed_fields
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, row_of, rows_of, typed_fields
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -96,6 +97,8 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     entity = journal.get(row.name, item_id)
     if entity is not None:
         notes = tuple(one.note for one in anchors if one.note)
+        if row.may_expire:
+            notes += told_past_end(payload.get("expires"), journal.clock.now_ms())
         return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
     check_repeated(journal, receipt, lambda written: texts_of(written[:1], row.name) == [payload["text"]])
     if receipt.repeated:
@@ -178,10 +181,11 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
     """The live entity of the same type and text, in the index or behind it."""
     digest = text_digest(item_type, text)
     rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
+    now_ms = journal.clock.now_ms()
     keys = [(str(row[0]), str(row[1])) for row in rows] + [key for key in journal.unindexed() if key[0] == item_type]
     for key in keys:
         entity = journal.get(*key)
-        if entity is None or is_ended(key[0], entity.value.get("state"), journal.types):
+        if entity is None or is_over(journal.types, entity, now_ms):
             continue
         if text_digest(key[0], str(entity.value.get("text", ""))) == digest:
             return entity

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from periplus.base.canonical import JSONValue
-from periplus.base.clock import format_ms, parse_ms
+from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
+from periplus.memory.holding import expired, told_past_end
 from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
@@ -117,13 +118,14 @@ def confirm(
             transaction.put(entity.item_type, entity.item_id, value, action="update", expect=entity.version,
                             summary=f"{entity.item_type} confirmed")  # fmt: skip
 
+    notes = told_past_end(expires, now_ms)
     receipt = journal.mutate(write, writer, key=key)
     ids = {one.item_id for one in asked}
     check_repeated(
         journal, receipt, lambda written: {one.item_id for one in written if one.summary.endswith(" confirmed")} == ids
     )
     entities = tuple(entity for one in asked if (entity := journal.get(one.item_type, one.item_id)) is not None)
-    return Changed(entities, receipt)
+    return Changed(entities, receipt, notes=notes)
 
 
 def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
@@ -166,12 +168,12 @@ def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due |
         for one in ground.standings(entity)
         if one.state == "moved"
     )
-    expired = _expired(journal, entity, now_ms)
+    since = expired(journal.types, entity, now_ms)
     check = last_check(journal, entity)
     if check is not None and check.passed:
         check = None
-    due = Due(entity, ground.told(entity), moved, expired, check)
-    return due if due.stale or moved or expired or check is not None else None
+    due = Due(entity, ground.told(entity), moved, since, check)
+    return due if due.stale or moved or since or check is not None else None
 
 
 def _is_confirmed(row: MemoryType) -> bool:
@@ -198,7 +200,7 @@ def _confirmed(
         value["about"] = [_found_again(entity, item, ground) for item in items]
     if expires:
         value["expires"] = expires
-    elif _expired(journal, entity, now_ms):
+    elif expired(journal.types, entity, now_ms):
         value.pop("expires", None)
     return value
 
@@ -207,13 +209,6 @@ def _expires(journal: Journal, entity: Entity) -> bool:
     """Whether an entity may say when its time is over: a note, or one of a declared type that does."""
     row = row_of(journal.types, entity.item_type)
     return row is not None and "expires" in row.touchable
-
-
-def _expired(journal: Journal, entity: Entity, now_ms: int) -> str:
-    """Since when an entity's time is over; empty where it is not."""
-    ends = entity.value.get("expires") if _expires(journal, entity) else None
-    ends_ms = parse_ms(ends) if isinstance(ends, str) and ends else None
-    return str(ends) if ends_ms is not None and ends_ms <= now_ms else ""
 
 
 def _found_again(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:

@@ -12,6 +12,7 @@ __all__ = [
     "CANDIDATE",
     "COMMON_FIELDS",
     "CONTEXT_REF",
+    "EXPIRING",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
     "SKILL_CANDIDATE",
@@ -125,6 +126,11 @@ class MemoryType(NamedTuple):
         return found
 
     @property
+    def may_expire(self) -> bool:
+        """Whether an entity of this type may say when its time is over (``expires``)."""
+        return self.stale_when == EXPIRING
+
+    @property
     def fields(self) -> frozenset[str]:
         """The names of all that an entity of this type may hold."""
         return frozenset(self.schema.__struct_fields__) | self.own
@@ -141,6 +147,7 @@ def _states(text: str) -> dict[str, frozenset[str]]:
 
 COMMON_FIELDS: Final = frozenset({"text", "tags", "about", "evidence", "confidence", "relations"})
 ANCHORED: Final = "what it is about changed since"
+EXPIRING: Final = f"{ANCHORED}, or its time is over"
 _RULE_STATES: Final = _states("active > resolved expired; resolved > active; expired > active")
 _WORK_STATES: Final = _states(
     "todo > doing blocked review done dropped; doing > todo blocked review done dropped; blocked > todo doing dropped;"
@@ -216,7 +223,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                frozenset(), transitions=_states("sent > read answered; read > answered; answered >"),
                linked=frozenset({"state", "recipient", "thread"})),
     MemoryType("note", "not", "Note", False, "", frozenset(), 100, "an observation; may expire",
-               touchable=COMMON_FIELDS | {"expires"}, stale_when=f"{ANCHORED}, or its time is over"),
+               touchable=COMMON_FIELDS | {"expires"}, stale_when=EXPIRING),
     MemoryType("plan", "pln", "Plan", True, "todo", _WORK_ENDED, 90, "work to do, in steps", _WORK_SETS,
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
                cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",

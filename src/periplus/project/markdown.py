@@ -87,6 +87,7 @@ def export_markdown(
 
 def _pages(project: Project, progress: Callable[[int, int], None]) -> list[Page]:
     from periplus.memory.book import BOOK_TYPES, Page
+    from periplus.memory.holding import told_expired
     from periplus.memory.plans import steps_of
     from periplus.memory.types import MEMORY_TYPES, rows_of
 
@@ -95,12 +96,13 @@ def _pages(project: Project, progress: Callable[[int, int], None]) -> list[Page]
     journal.refresh()
     types = [*BOOK_TYPES, *sorted(set(rows_of(project.types)) - set(MEMORY_TYPES))]
     entities = [one for name in types for one in journal.entities(name)]
-    pages = []
+    pages, now_ms = [], journal.clock.now_ms()
     for number, entity in enumerate(entities):
         progress(number, len(entities))
         history = sorted(project.history(entity), key=lambda record: (record.ts, record.lineage, record.seq))
         steps = tuple(steps_of(journal, entity.item_id)) if entity.item_type == "plan" else ()
-        pages.append(Page(entity, history, ground.told(entity), steps))
+        standing = ground.told(entity) + told_expired(project.types, entity, now_ms)
+        pages.append(Page(entity, history, standing, steps))
     progress(len(entities), max(1, len(entities)))
     return pages
 

@@ -172,9 +172,11 @@ def _more_of(reference: str, given: ShowArguments) -> Callable[[int], str]:
 
 
 def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answer:
+    from periplus.memory.holding import told_expired
     from periplus.memory.successors import rivals_of
 
-    standing = project.ground().told(entity)
+    now_ms = project.journal.clock.now_ms()
+    standing = project.ground().told(entity) + told_expired(project.types, entity, now_ms)
     entries = [Entry(f"  {name}: {_text_of(value)}", {"field": name, "text": _text_of(value)})
                for name, value in entity.value.items() if name != "v"]  # fmt: skip
     entries += [Entry(f"  stale: {one}", {"field": "stale", "text": one}) for one in standing]

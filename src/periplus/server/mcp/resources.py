@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import is_id
-from periplus.memory.types import UNSEARCHED, is_ended, rows_of
+from periplus.memory.holding import is_over, told_expired
+from periplus.memory.types import UNSEARCHED, rows_of
 from periplus.server.mcp.wording import one_line
 
 if TYPE_CHECKING:
@@ -42,15 +43,14 @@ def list_page(project: Project, cursor: str | None) -> Page:
     """What is in force, by type and id; and the trails. Raises UsageError for a cursor that none of our pages gave."""
     begin = _place(cursor) if cursor else ("", "")
     project.journal.refresh()
+    now_ms = project.journal.clock.now_ms()
     names = [name for name in rows_of(project.types) if name not in UNSEARCHED | _UNLISTED]
     found = sorted(
         (name, entity.item_id)
         for name in names
         if name >= begin[0]
         for entity in project.journal.entities(name)
-        if (name, entity.item_id) > begin
-        and not entity.deleted
-        and not is_ended(name, entity.value.get("state"), project.types)
+        if (name, entity.item_id) > begin and not entity.deleted and not is_over(project.types, entity, now_ms)
     )
     page = found[:PAGE]
     entities = [entity for key in page if (entity := project.journal.get(*key)) is not None]
@@ -103,9 +103,10 @@ def _entity(project: Project, uri: str, name: str) -> Content:
     import json
 
     entity = project.show(name)
+    over = told_expired(project.types, entity, project.journal.clock.now_ms())
     document = {
         "id": entity.item_id, "type": entity.item_type, "rev": entity.rev, "version": entity.version, "by": entity.writer,
-        "at": entity.ts, "stale": list(project.ground().told(entity)), "value": entity.value,
+        "at": entity.ts, "stale": [*project.ground().told(entity), *over], "value": entity.value,
     }  # fmt: skip
     return Content(uri, "application/json", json.dumps(document, ensure_ascii=False, indent=1))
 

@@ -1,0 +1,89 @@
+"""Whether what is remembered holds: by its state, by the end that it was given, and by what was put in its place. One rule for all that
+tell of memory.
+
+What is over or replaced is kept, and told by who is asked for it; nobody is told of it as of what holds. A note whose time is over
+is listed by ``review`` until it is confirmed. What was replaced stays so when the end of what replaced it comes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["expired", "holds", "is_over", "replacements", "told_expired", "told_past_end"]
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from periplus.base.canonical import JSONValue
+from periplus.journal import Entity, EntityType, Journal
+from periplus.memory.types import is_ended, row_of
+
+REPLACEMENTS_MAX: Final = 200
+
+
+def expired(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> str:
+    """Since when an entity's time is over; empty where it is not, and for a type that has no such time."""
+    ends = entity.value.get("expires")
+    row = row_of(types, entity.item_type) if isinstance(ends, str) and ends else None
+    return ends if row is not None and row.may_expire and isinstance(ends, str) and _is_past(ends, now_ms) else ""
+
+
+def told_expired(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> tuple[str, ...]:
+    """The same in words, beside those of ``Ground.told``."""
+    ends = expired(types, entity, now_ms)
+    return (f"expired {ends}",) if ends else ()
+
+
+def told_past_end(ends: JSONValue, now_ms: int) -> tuple[str, ...]:
+    """A note for who gives something an end that is past."""
+    if not isinstance(ends, str) or not _is_past(ends, now_ms):
+        return ()
+    return (f"Its end, {ends}, is past: it counts as expired, and recall leaves it out but with --all",)
+
+
+def is_over(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> bool:
+    """Whether an entity holds no longer, by its state or because its time is over."""
+    return is_ended(entity.item_type, entity.value.get("state"), types) or bool(expired(types, entity, now_ms))
+
+
+def holds(journal: Journal, entity: Entity, now_ms: int) -> bool:
+    """Whether an entity holds, and nothing that holds was put in its place."""
+    if is_over(journal.types, entity, now_ms):
+        return False
+    return not replacements(journal, entity.item_id)
+
+
+def replacements(
+    journal: Journal, item_id: str, get: Callable[[tuple[str, str]], Entity | None] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """What stands where ``item_id`` stood: the ends of the chains of those that replaced it, as far as the index knows."""
+    return tuple(_after(journal, item_id, get or (lambda key: journal.get(*key)), {item_id: {}}))
+
+
+def _after(
+    journal: Journal,
+    item_id: str,
+    get: Callable[[tuple[str, str]], Entity | None],
+    known: dict[str, dict[tuple[str, str], None]],
+) -> dict[tuple[str, str], None]:
+    """The ends behind ``item_id``; ``known`` has those of what was met before: chains may meet again, or go in a circle."""
+    ends: dict[tuple[str, str], None] = {}
+    rows = journal.index.db.execute(
+        "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id LIMIT ?",
+        (item_id, REPLACEMENTS_MAX),
+    ).fetchall()
+    for key in rows:
+        if key[1] not in known:
+            entity = get(key) if len(known) < REPLACEMENTS_MAX else None
+            if entity is None:
+                continue
+            known[key[1]] = {}
+            itself = {} if is_ended(key[0], entity.value.get("state"), journal.types) else {key: None}
+            known[key[1]] = _after(journal, key[1], get, known) or itself
+        ends.update(known[key[1]])
+    return ends
+
+
+def _is_past(ends: str, now_ms: int) -> bool:
+    from periplus.base.clock import parse_ms
+
+    ends_ms = parse_ms(ends)
+    return ends_ms is not None and ends_ms <= now_ms
