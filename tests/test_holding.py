@@ -9,6 +9,7 @@ from periplus.base.clock import FixedClock
 from periplus.interop.hook_events import HookEvent
 from periplus.memory import Filters, Memory
 from periplus.project import Project
+from periplus.project.context_sources import atoms_of_memory
 from periplus.project.hook_facts import answer_to
 from periplus.server.mcp.resources import list_page
 from support import WRITER
@@ -109,6 +110,35 @@ def test_what_said_so_until_it_expired_is_no_duplicate(project, clock):
     assert again.is_new
     assert ids(project.recall("VPN portal")) == [again.entity.item_id]
     assert old.item_id != again.entity.item_id
+
+
+def put_in_place(project, item_type):
+    """What was replaced by evolving, splitting and merging: the ids of the old ones, and those of what stands there now."""
+    old = keep(project, "The login keeps a session for an hour", item_type, about=("src/auth.py",))
+    new = project.work.evolve(old.item_id, "The login keeps a session for a day").entities[0]
+    whole = keep(project, "The login counts attempts and tells the owner", item_type, about=("src/auth.py",))
+    parts = project.work.split(whole.item_id, ["The login counts attempts", "The login tells the owner"]).entities[:2]
+    gone = [old.item_id, whole.item_id]
+    return gone, [new.item_id, *(one.item_id for one in parts)]
+
+
+@pytest.mark.parametrize("item_type", ["note", "lesson", "decision", "constraint", "trap", "closure"])
+def test_what_was_replaced_is_told_by_nobody_beside_what_replaced_it(project, item_type):
+    gone, here = put_in_place(project, item_type)
+    told = told_by(project, "login session attempts", "src/auth.py")
+    ways = EVERY_WAY if item_type != "closure" else {"recall", "by path", "related", "listed"}
+    assert [told(item_id) for item_id in gone] == [set(), set()]
+    assert [told(item_id) for item_id in here] == [ways, ways, ways]
+
+
+def test_what_is_expired_or_was_replaced_goes_into_no_context(project, clock):
+    gone, here = put_in_place(project, "note")
+    over = keep(project, "The VPN portal is down", extra={"expires": "2026-01-03"})
+    clock.advance(3 * DAY_MS)
+    taken = {given.where for given in atoms_of_memory(project.journal)}
+    assert taken == {*here}
+    assert over.item_id not in taken
+    assert taken.isdisjoint(gone)
 
 
 def test_an_end_that_is_past_is_written_with_a_word(tmp_path):

@@ -19,7 +19,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
-from periplus.memory.holding import is_over
+from periplus.memory.holding import holds
 from periplus.memory.recall import PATH, SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
 
@@ -116,7 +116,7 @@ def _memory_section(
     hits: dict[str, Hit] = {}
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
         entity = journal.get(item_type, item_id)
-        if entity is not None and not is_over(journal.types, entity, now_ms):
+        if entity is not None and holds(journal, entity, now_ms):
             hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground, now_ms)
     found = recall(journal, task, now_ms=now_ms, ground=ground, limit=most + len(hits), filters=filters)
     for hit in found.hits:
@@ -131,12 +131,11 @@ def _newest_section(
 ) -> BriefSection:
     bring_up_to_date(journal)
     rows = journal.index.db.execute(
-        "SELECT item_id FROM documents WHERE item_type = ? AND NOT EXISTS (SELECT 1 FROM replaced WHERE target = item_id)"
-        " ORDER BY id DESC LIMIT ?",
+        "SELECT item_id FROM documents WHERE item_type = ? ORDER BY id DESC LIMIT ?",
         (item_type, _NEWEST_TIMES * most),
     ).fetchall()
     entities = [entity for (item_id,) in rows if (entity := journal.get(item_type, item_id)) is not None]
-    standing = [one for one in entities if not is_over(journal.types, one, now_ms)]
+    standing = [one for one in entities if holds(journal, one, now_ms)]
     standing.sort(key=lambda one: _SEVERITIES.get(str(one.value.get("severity")), len(_SEVERITIES)))
     hits = [hit_of(journal, one, 0, ("new",), ground, now_ms) for one in standing[:most]]
     lines = tuple(BriefLine(_line(hit), hit.item_id) for hit in hits)
@@ -153,7 +152,7 @@ def _about_paths(journal: Journal, item_type: str, paths: list[str]) -> list[str
         tail = path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         rows = journal.index.db.execute(
             f"SELECT item_id, ts FROM touched WHERE item_type = ? AND (path IN ({', '.join('?' * len(wholes))})"  # noqa: S608 - question marks
-            " OR path LIKE ? ESCAPE '\\') AND NOT EXISTS (SELECT 1 FROM replaced WHERE target = item_id)",
+            " OR path LIKE ? ESCAPE '\\')",
             (item_type, *wholes, f"%/{tail}"),
         )
         found.update(rows.fetchall())

@@ -17,7 +17,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal
 from periplus.memory.anchors import Ground
 from periplus.memory.files import FileVote, likely_files
-from periplus.memory.holding import is_over
+from periplus.memory.holding import holds
 from periplus.memory.recall import SURROUNDINGS, Hit, hit_of, recall
 from periplus.memory.search import Filters
 from periplus.memory.types import rows_of
@@ -89,7 +89,7 @@ def _memory(journal: Journal, paths: Sequence[str], task: str, now_ms: int, grou
     for path in paths:
         for key in _about(journal, path):
             entity = journal.get(*key)
-            if entity is None or is_over(journal.types, entity, now_ms):
+            if entity is None or not holds(journal, entity, now_ms):
                 continue
             found.setdefault(key[1], hit_of(journal, entity, 0, (f"about {path}",), ground, now_ms))
     hits = sorted(found.values(), key=lambda hit: hit.item_id)

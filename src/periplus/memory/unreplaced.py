@@ -40,8 +40,8 @@ def unreplaced(journal: Journal) -> list[Unreplaced]:
     for row in rows_of(journal.types).values():
         if row.replaced_state:
             keys = journal.index.db.execute(
-                "SELECT DISTINCT item_id FROM documents WHERE item_type = ? AND state = ?"
-                " AND NOT EXISTS (SELECT 1 FROM links WHERE field = ? AND value = item_id) ORDER BY item_id",
+                "SELECT DISTINCT d.item_id FROM documents d WHERE d.item_type = ? AND d.state = ?"
+                " AND NOT EXISTS (SELECT 1 FROM links l WHERE l.field = ? AND l.value = d.item_id) ORDER BY d.item_id",
                 (row.name, row.replaced_state, SUPERSEDES),
             ).fetchall()
             entities = [journal.get(row.name, str(item_id)) for (item_id,) in keys]

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.clock import parse_ms
 from periplus.base.ids import is_id
 from periplus.context.model import RELEVANCE_MAX, Atom, atom_digest
-from periplus.memory.types import is_ended
+from periplus.memory.holding import holds
+from periplus.memory.recall import bring_up_to_date
 from periplus.project.context_lines import GivenAtom, check_no_secret
 
 if TYPE_CHECKING:
@@ -46,10 +47,11 @@ _RESULT_CHARACTERS_MAX: Final = 2_000
 def atoms_of_memory(journal: Journal, *, allow_secrets: bool = False) -> list[GivenAtom]:
     """One atom for each live entity; of several that say the same, the most relevant. Raises SecretFoundError."""
     found: dict[bytes, GivenAtom] = {}
-    journal.refresh()
+    bring_up_to_date(journal)
+    now_ms = journal.clock.now_ms()
     for item_type in _TYPES:
         for entity in journal.entities(item_type):
-            if is_ended(item_type, entity.value.get("state")):
+            if not holds(journal, entity, now_ms):
                 continue
             atom = _atom_of_entity(entity)
             if not allow_secrets:

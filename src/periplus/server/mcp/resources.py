@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import is_id
-from periplus.memory.holding import is_over, told_expired
+from periplus.memory.holding import holds, told_expired
 from periplus.memory.types import UNSEARCHED, rows_of
 from periplus.server.mcp.wording import one_line
 
@@ -50,7 +50,7 @@ def list_page(project: Project, cursor: str | None) -> Page:
         for name in names
         if name >= begin[0]
         for entity in project.journal.entities(name)
-        if (name, entity.item_id) > begin and not entity.deleted and not is_over(project.types, entity, now_ms)
+        if (name, entity.item_id) > begin and not entity.deleted and holds(project.journal, entity, now_ms)
     )
     page = found[:PAGE]
     entities = [entity for key in page if (entity := project.journal.get(*key)) is not None]
