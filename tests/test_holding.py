@@ -8,6 +8,7 @@ from cli_support import Shell
 from periplus.base.clock import FixedClock
 from periplus.interop.hook_events import HookEvent
 from periplus.memory import Filters, Memory
+from periplus.memory.holding import holds, standing
 from periplus.project import Project
 from periplus.project.context_sources import atoms_of_memory
 from periplus.project.hook_facts import answer_to
@@ -129,6 +130,70 @@ def test_what_was_replaced_is_told_by_nobody_beside_what_replaced_it(project, it
     ways = EVERY_WAY if item_type != "closure" else {"recall", "by path", "related", "listed"}
     assert [told(item_id) for item_id in gone] == [set(), set()]
     assert [told(item_id) for item_id in here] == [ways, ways, ways]
+
+
+def section(found, title):
+    return next(one for one in found.sections if one.title == title)
+
+
+def test_a_brief_without_a_task_shows_the_most_severe_of_all_that_holds_and_counts_it(project, tmp_path):
+    rule = keep(project, "Money is never a float", "constraint")
+    worst = keep(project, "Restoring a backup deletes the key", "trap", extra={"severity": "critical"})
+    plain = keep(project, "The queue stops at midnight", "trap")
+    ended = []
+    for at in range(40):
+        low = keep(project, f"The label of box {at} peels off", "trap", extra={"severity": "low"})
+        ended.append(keep(project, f"Release {at} waits for its notes", "constraint").item_id)
+        ended += [low.item_id] if at % 4 else []
+    project.work.change_state(ended, "resolved", reason="released")
+    found = project.brief("")
+    assert [line.source for line in section(found, "Rules to obey").lines] == [rule.item_id]
+    traps = section(found, "Traps")
+    assert [line.source for line in traps.lines][:2] == [worst.item_id, plain.item_id]
+    assert (len(traps.lines), traps.left_out, traps.more) == (8, 4, 'periplus recall "" --type trap')
+    event = HookEvent("session-start", "claude-code", "s", START_MS, cwd=project.folder)
+    facts = answer_to(project, event).facts
+    assert facts.index(worst.item_id) < facts.index(plain.item_id)
+    assert rule.item_id in facts
+    assert '- 4 more: periplus recall "" --type trap' in facts
+    shell = Shell(tmp_path, tmp_path)
+    listed = shell("recall", "", "--type", "trap", "--limit", "8")
+    assert listed.lines[-1] == "4 more: --offset 8"
+    assert listed.lines[0].startswith(f"trap {worst.item_id}")
+    rest = shell.json("recall", "", "--type", "trap", "--offset", "8")
+    assert len(rest.hits) == 4
+    assert shell.json("recall", "", "--type", "trap", "--all").matched == 42
+    assert shell.json("recall", "", "--type", "trap", "--since", "2999-01-01", code=1).matched == 0
+
+
+def test_what_holds_is_the_same_whether_one_asks_the_index_or_the_entity(project, clock):
+    """Replaced in chains, brought back, expired: as the rule says it of each."""
+    lessons = [keep(project, f"Lesson {at} is learnt", "lesson").item_id for at in range(6)]
+    second = project.work.evolve(lessons[0], "The first lesson is said anew").entities[0].item_id
+    third = project.work.evolve(second, "The first lesson is said anew again").entities[0].item_id
+    project.work.change_state([lessons[0]], "active")
+    fourth = project.work.evolve(lessons[1], "The second lesson is said anew").entities[0].item_id
+    project.work.change_state([lessons[1]], "active")
+    project.work.change_state([fourth], "superseded")
+    for one, other in ((2, 3), (3, 2)):
+        project.work.link(lessons[one], "supersedes", lessons[other])
+        project.work.change_state([lessons[other]], "active")
+    notes = [keep(project, f"Note {at} is taken", extra={"expires": f"2026-01-0{at + 2}"}).item_id for at in range(3)]
+    newer = keep(project, "Note 9 is taken", supersedes=(notes[2],)).item_id
+    clock.advance(2 * DAY_MS)
+    project.recall("anything")
+    now_ms = project.journal.clock.now_ms()
+    for item_type, there in (("lesson", {*lessons, second, third, fourth}), ("note", {*notes, newer})):
+        entities = [project.show(item_id) for item_id in there]
+        said = {one.item_id for one in entities if holds(project.journal, one, now_ms)}
+        found = standing(project.journal, item_type, 100, now_ms)
+        assert ({*found.ids}, found.total, len(found.ids)) == (said, len(said), len(said))
+        assert said < there
+        assert said
+        listed = project.recall("", limit=100, filters=Filters(types=(item_type,)))
+        assert {*ids(listed)} == said
+    assert lessons[0] not in standing(project.journal, "lesson", 100, now_ms).ids
+    assert lessons[1] in standing(project.journal, "lesson", 100, now_ms).ids
 
 
 def test_what_is_expired_or_was_replaced_goes_into_no_context(project, clock):

@@ -83,7 +83,7 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
 
 def _configure_recall(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("question", metavar="QUESTION", help="words, a sentence, or an id")
+    add("question", metavar="QUESTION", help='words, a sentence, or an id; "" with --type: all that holds of it')
     add("--type", action="append", default=[], metavar="TYPE", help=f"only {_KNOWN}, or trail (repeatable)")
     add("--kind", action="append", default=[], choices=("prompt", "answer", "command", "commit", "session"),
         help="of trails, only these (repeatable)")  # fmt: skip
@@ -265,7 +265,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.schemas import RecallOut
     from periplus.memory import Filters
 
-    question = _asked(arguments.question, "question")
+    question = arguments.question if arguments.type else _asked(arguments.question, "question")
     since = read_past_time(arguments.since, "--since") if arguments.since else ""
     path = arguments.path
     if path.partition("/")[0] in (".", ".."):

@@ -19,7 +19,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
-from periplus.memory.holding import holds
+from periplus.memory.holding import holds, standing
 from periplus.memory.recall import PATH, SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
 
@@ -30,8 +30,6 @@ _FILES_MAX: Final = 10
 _CHANGES_MAX: Final = 8
 _TASK_PATHS_MAX: Final = 50
 _CHANGED_RECORDS_MAX: Final = 2_000
-_NEWEST_TIMES: Final = 4  # as many are looked at as are shown, where there is no task to choose by
-_SEVERITIES: Final = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 _RULES: Final = 2  # of the sections below: what others do now stands behind them
 _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
@@ -109,9 +107,11 @@ def brief(
 def _memory_section(
     journal: Journal, task: str, now_ms: int, ground: Ground, title: str, item_type: str, most: int
 ) -> BriefSection:
-    """What is about a path of the task first, then what its words find; without a task what weighs most of the newest."""
+    """What is about a path of the task first, then what its words find; without a task what weighs
+    most of all that holds, the newest of equals.
+    """
     if not task.strip():
-        return _newest_section(journal, now_ms, ground, title, item_type, most)
+        return _standing_section(journal, now_ms, ground, title, item_type, most)
     filters = Filters(types=(item_type,))
     hits: dict[str, Hit] = {}
     for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
@@ -126,20 +126,15 @@ def _memory_section(
     return BriefSection(title, tuple(lines[:most]), left_out, f'periplus recall "{_short(task)}" --type {item_type}')
 
 
-def _newest_section(
+def _standing_section(
     journal: Journal, now_ms: int, ground: Ground, title: str, item_type: str, most: int
 ) -> BriefSection:
     bring_up_to_date(journal)
-    rows = journal.index.db.execute(
-        "SELECT item_id FROM documents WHERE item_type = ? ORDER BY id DESC LIMIT ?",
-        (item_type, _NEWEST_TIMES * most),
-    ).fetchall()
-    entities = [entity for (item_id,) in rows if (entity := journal.get(item_type, item_id)) is not None]
-    standing = [one for one in entities if holds(journal, one, now_ms)]
-    standing.sort(key=lambda one: _SEVERITIES.get(str(one.value.get("severity")), len(_SEVERITIES)))
-    hits = [hit_of(journal, one, 0, ("new",), ground, now_ms) for one in standing[:most]]
+    found = standing(journal, item_type, most, now_ms)
+    entities = [entity for item_id in found.ids if (entity := journal.get(item_type, item_id)) is not None]
+    hits = [hit_of(journal, one, 0, ("in force",), ground, now_ms) for one in entities if holds(journal, one, now_ms)]
     lines = tuple(BriefLine(_line(hit), hit.item_id) for hit in hits)
-    return BriefSection(title, lines, len(standing) - len(lines), f"periplus recall WORDS --type {item_type}")
+    return BriefSection(title, lines, found.total - len(found.ids), f'periplus recall "" --type {item_type}')
 
 
 def _about_paths(journal: Journal, item_type: str, paths: list[str]) -> list[str]:

@@ -7,16 +7,28 @@ is listed by ``review`` until it is confirmed. What was replaced stays so when t
 
 from __future__ import annotations
 
-__all__ = ["expired", "holds", "is_over", "replacements", "told_expired", "told_past_end"]
+__all__ = ["expired", "holds", "is_over", "replacements", "standing", "told_expired", "told_past_end"]
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from periplus.base.canonical import JSONValue
+from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, EntityType, Journal
-from periplus.memory.types import is_ended, row_of
+from periplus.memory.types import is_ended, row_of, rows_of
 
 REPLACEMENTS_MAX: Final = 200
+_SEVERITIES: Final = ("'critical'", "'high'", "'medium', ''", "'low'")  # who says none means medium
+_OF: Final = " AND d.item_id {} (SELECT item_id FROM links WHERE item_type = d.item_type AND field = 'severity' AND value IN ({}))"
+_OF_SEVERITY: Final = (*(_OF.format("IN", said) for said in _SEVERITIES), _OF.format("NOT IN", ", ".join(_SEVERITIES)))
+# As ``holds`` says it: a row of ``documents`` that did not end, is not expired, and that nothing which did not end came after.
+_STANDING: Final = """d.item_type = ? AND (? OR d.state NOT IN ({own})
+ AND (? OR d.item_id NOT IN (SELECT item_id FROM links WHERE field = 'expires' AND value <= ?))
+ AND (d.item_id NOT IN (SELECT target FROM replaced) OR NOT EXISTS (
+  WITH RECURSIVE newer (kind, id) AS (SELECT r.item_type, r.item_id FROM replaced r WHERE r.target = d.item_id
+   UNION SELECT r.item_type, r.item_id FROM newer JOIN replaced r ON r.target = newer.id)
+  SELECT 1 FROM newer JOIN documents n ON n.item_type = newer.kind AND n.item_id = newer.id
+  WHERE newer.id <> d.item_id AND n.item_type || '/' || n.state NOT IN ({ended}))))"""
 
 
 def expired(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> str:
@@ -49,6 +61,36 @@ def holds(journal: Journal, entity: Entity, now_ms: int) -> bool:
     if is_over(journal.types, entity, now_ms):
         return False
     return not replacements(journal, entity.item_id)
+
+
+class InForce(NamedTuple):
+    """The ids of some that hold, the weightiest first, and how many there are."""
+
+    ids: tuple[str, ...]
+    total: int
+
+
+def standing(journal: Journal, item_type: str, most: int, now_ms: int, *, with_ended: bool = False) -> InForce:
+    """What holds of a type, as far as the index knows: the most severe first where that is said of it, the newest of equals; ``with_ended``
+    all that there is of it.
+
+    All are counted and few are read, so that it costs little in a store of many.
+    """
+    from periplus.base.clock import format_ms
+
+    rows = rows_of(journal.types)
+    ended = ", ".join(f"'{name}/{state}'" for name, row in sorted(rows.items()) for state in sorted(row.ended_states))
+    own = ", ".join(f"'{state}'" for state in sorted(rows[item_type].ended_states))
+    where = _STANDING.format(ended=ended, own=own)
+    arguments = (item_type, with_ended, not rows[item_type].may_expire, format_ms(now_ms))
+    db = journal.index.db
+    count = db.execute(f"SELECT COUNT(*) FROM documents d WHERE {where}", arguments).fetchone()[0]  # noqa: S608 - names of the table
+    found: list[str] = []
+    for of in _OF_SEVERITY if "severity" in rows[item_type].linked else ("",):
+        if len(found) < most:
+            statement = f"SELECT d.item_id FROM documents d WHERE {where}{of} ORDER BY d.id DESC LIMIT ?"  # noqa: S608 - constants
+            found += [str(row[0]) for row in db.execute(statement, (*arguments, most - len(found)))]
+    return InForce(tuple(found), int(count))
 
 
 def replacements(

@@ -61,7 +61,7 @@ CREATE TABLE documents (
     label TEXT NOT NULL
 );
 CREATE TABLE passages (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-CREATE INDEX documents_by_item ON documents (item_type, item_id);
+CREATE INDEX documents_by_item ON documents (item_type, item_id, state);
 CREATE VIRTUAL TABLE words {_WORDS};
 CREATE VIRTUAL TABLE session_words {_WORDS};
 CREATE TABLE texts (digest BLOB NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, PRIMARY KEY (item_type, item_id));

@@ -33,11 +33,11 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
-from periplus.memory.holding import expired, is_over, replacements, told_expired
+from periplus.memory.holding import expired, is_over, replacements, standing, told_expired
 from periplus.memory.index import EXPIRES
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search
 from periplus.memory.successors import rivals_of
-from periplus.memory.types import is_ended, row_of, rows_of
+from periplus.memory.types import NOT_REMEMBERED, is_ended, row_of, rows_of
 
 if TYPE_CHECKING:
     from periplus.memory.meaning import Meaning
@@ -65,6 +65,7 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
+_ALL: Final = 1 << 40
 _REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
 _HIT_TOKENS: Final = 16
@@ -124,7 +125,7 @@ def recall(
     filters: Filters | None = None,
     meaning: Meaning | None = None,
 ) -> Recall:
-    """What the store knows about ``question``. ``root`` is the project's folder, to see whether files changed since; so is
+    """What the store knows about ``question``; where it is empty, all that holds of the types of memory in ``filters``. ``root`` is the project's folder, to see whether files changed since; so is
     ``ground``, for who asks several times or knows which commits changed them.
 
     Raises UsageError for a limit, an offset or filters that make no sense.
@@ -141,6 +142,8 @@ def recall(
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
     words = list(dict.fromkeys([*query_terms(rest), *ids]))
     view = _View(journal, words, filters, now_ms, ground or Ground(root))
+    if not question.strip():
+        return _all_asked_for(view, limit, offset, budget_tokens)
     direct = view.direct(question, [key for keys in named.values() for key in keys])
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
@@ -155,6 +158,13 @@ def recall(
     wanted += islice(view.best_first(ranking), skipped, skipped + max(0, limit - len(wanted)))
     hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
     return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
+
+
+def _all_asked_for(view: _View, limit: int, offset: int, budget_tokens: int | None) -> Recall:
+    keys = view.listed()
+    wanted = [hit for key in keys[offset : offset + limit] if (hit := view.listed_hit(key)) is not None]
+    hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
+    return Recall((), tuple(hits), len(keys), max(0, len(keys) - offset - len(hits)))
 
 
 def _senses(question: str, filters: Filters) -> list[str]:
@@ -299,6 +309,24 @@ class _View:
         if entity.ts < filters.since or (filters.path and not _is_about(entity, filters.path.rstrip("/"))):
             return False
         return self._passes(entity) and (filters.with_ended or not self._replacements(entity.item_id))
+
+    def listed(self) -> list[tuple[str, str]]:
+        """All that holds of the types of memory that are asked for: of each the most severe first, then the newest."""
+        filters = self._filters
+        types = [name for name in dict.fromkeys(filters.types) if name not in NOT_REMEMBERED]
+        found = [
+            (name, standing(self.journal, name, _ALL, self._now_ms, with_ended=filters.with_ended)) for name in types
+        ]
+        keys = [(name, item_id) for name, of_type in found for item_id in of_type.ids]
+        if not (filters.tag or filters.author or filters.path or filters.since or filters.kinds):
+            return keys
+        return [key for key in keys if (entity := self.entity(key)) is not None and self._may_stand_first(entity)]
+
+    def listed_hit(self, key: tuple[str, str]) -> Hit | None:
+        entity = self.entity(key)
+        if entity is None or not self._passes(entity):
+            return None  # changed by a record that the index has not taken in
+        return hit_of(self.journal, entity, 0, (f"a {key[0]}",), self._ground, self._now_ms)
 
     # -- ranking -------------------------------------------------------------------------------------------------------
 

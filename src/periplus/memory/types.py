@@ -249,7 +249,8 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                frozenset(), groups=(_TRAIL,)),
     MemoryType("trap", "trp", "Trap", True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do", transitions=_RULE_STATES,
-               touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED),
+               touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED,
+               linked=frozenset({"severity"})),
 )  # fmt: skip
 
 MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}

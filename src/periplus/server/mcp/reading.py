@@ -111,7 +111,7 @@ def _claim_entry(one: Applying) -> Entry:
 
 
 def run_recall(project: Project, given: RecallArguments) -> Answer:
-    if not given.question.strip():
+    if not given.question.strip() and not given.types:
         raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
     filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
     found = project.recall(given.question, limit=given.limit, offset=given.offset, filters=filters)
@@ -121,7 +121,7 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
 
     def more(shown: int) -> str:
         return call_of(
-            "recall", question=one_line(given.question, 200), types=list(given.types), kinds=list(given.kinds), tag=given.tag,
+            "recall", question=one_line(given.question, 200) or " ", types=list(given.types), kinds=list(given.kinds), tag=given.tag,
             author=given.author, path=given.path, since=given.since, ended=given.ended, offset=given.offset + shown,
         )  # fmt: skip
 
