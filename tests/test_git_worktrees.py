@@ -586,6 +586,116 @@ def test_a_submodule_has_a_store_of_its_own(origin, tmp_path):
     assert shell.json("status").root == str(whole / "part" / ".periplus")
 
 
+def test_a_linked_worktree_of_a_repository_kept_elsewhere_makes_no_second_store(tmp_path):
+    """Git does not record where the main worktree of such a repository is."""
+    git(tmp_path, "init", "-q", "-b", "main", f"--separate-git-dir={tmp_path / 'store.git'}", "main")
+    main, linked = Shell(tmp_path / "main", tmp_path), Shell(tmp_path / "linked", tmp_path)
+    main("init")
+    main("remember", "Passwords are hashed with argon2id")
+    git(main.folder, "add", "-A")
+    git(main.folder, "commit", "-q", "-m", "Begin")
+    git(main.folder, "worktree", "add", "-q", str(linked.folder))
+    for words in [("recall", "passwords"), ("init",), ("remember", "Kept beside")]:
+        done = linked.fails(*words, code=2, wrong="store.git does not say where its main worktree is")
+        assert 'Nothing was changed. Run `git config core.worktree "$PWD"` in the main worktree' in done.err
+    event = json.dumps({"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(linked.folder)})
+    assert linked("hook", "SessionStart", stdin=event) == (0, "", "")
+    assert not (tmp_path / "store.git" / ".periplus").exists()
+    assert "argon2id" in linked("recall", "passwords", "--store", main.folder).out
+    git(main.folder, "config", "core.worktree", str(main.folder))
+    assert "argon2id" in linked("recall", "passwords").out
+    assert linked("init").lines[0] == f"Found the store {main.folder / '.periplus'}"
+    main.folder.rename(tmp_path / "moved")
+    linked.fails("recall", "passwords", code=2, wrong=f"main worktree is {main.folder}, which is not there")
+
+
+def test_a_store_that_was_made_in_the_git_folder_is_found_still_and_told_where_it_is_a_second_one(tmp_path):
+    common = tmp_path / "store.git"
+    git(tmp_path, "init", "-q", "-b", "main", f"--separate-git-dir={common}", "main")
+    main, linked = Shell(tmp_path / "main", tmp_path), Shell(tmp_path / "linked", tmp_path)
+    main("init")
+    main("remember", "Kept in the main one")
+    git(main.folder, "commit", "-q", "--allow-empty", "-m", "Begin")
+    git(main.folder, "worktree", "add", "-q", str(linked.folder))
+    git(main.folder, "config", "core.worktree", str(main.folder))
+    Shell(main.folder, tmp_path)("init", "--store", common / ".periplus")
+    linked("remember", "Kept in the git folder")
+    assert linked.json("status").root == str(common / ".periplus")
+    [problem] = main.json("doctor", code=1).problems
+    store = linked.json("status").store
+    assert problem.what.startswith("a journal lies in the repository's git folder")
+    assert problem.next == (
+        f'If it was made for this project, write `joined = ["{store}"]` under [store] in config.toml. '
+        f"`periplus sync --with {common}` brings it here. Then move that folder away: all worktrees lead to this one."
+    )
+    config = main.folder / ".periplus/config.toml"
+    config.write_text(config.read_text().replace("format = 2\n", f'format = 2\njoined = ["{store}"]\n'))
+    main("sync", "--with", common)
+    [problem] = main.json("doctor", code=1).problems
+    assert "do not see what is here" in problem.what
+    (common / ".periplus").rename(tmp_path / "away")
+    assert "Kept in the git folder" in linked("recall", "kept in the git folder").out
+    assert "Kept in the main one" in linked("recall", "kept in the main one").out
+    assert main.json("doctor").problems == []
+
+
+@pytest.fixture
+def beside_bare(tmp_path):
+    """A folder whose ``.git`` leads to a bare repository in it, and a worktree of that."""
+    folder = tmp_path / "engine"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "engine/.bare")
+    (folder / ".git").write_text("gitdir: ./.bare\n")
+    tree = git(folder, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    git(folder, "update-ref", "refs/heads/main", git(folder, "commit-tree", tree, "-m", "Begin").strip())
+    git(folder, "worktree", "add", "-q", "main", "main")
+    return Shell(folder, tmp_path), Shell(folder / "main", tmp_path)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_folder_around_a_bare_repository_has_the_store_of_its_worktrees(beside_bare, first):
+    one, other = beside_bare[first], beside_bare[1 - first]
+    made = one("init").lines
+    assert made[0] == f"Made the store {beside_bare[0].folder / '.bare/.periplus'}"
+    assert made[1].endswith("git keeps nothing of it. `periplus sync` brings it to other clones.")
+    one("remember", "Passwords are hashed with argon2id")
+    assert "argon2id" in other("recall", "passwords").out
+    assert other("init").lines[0] == made[0].replace("Made", "Found")
+    assert not (beside_bare[0].folder / ".periplus").exists()
+    assert one.json("doctor").problems == []
+
+
+def test_a_store_that_was_made_beside_a_bare_repository_is_that_of_its_worktrees(beside_bare):
+    around, worktree = beside_bare
+    around("init", "--store", around.folder / ".periplus")
+    around("remember", "Passwords are hashed with argon2id")
+    assert around.json("status").root == str(around.folder / ".periplus")
+    assert "argon2id" in worktree("recall", "passwords").out
+    assert worktree("init").lines[0] == f"Found the store {around.folder / '.periplus'}"
+    worktree("init", "--store", around.folder / ".bare/.periplus")
+    worktree("remember", "Kept within it")
+    assert around.json("status").root == str(around.folder / ".periplus")
+    for shell, told in [(around, "the repository's git folder"), (worktree, "the folder beside the bare repository")]:
+        [problem] = shell.json("doctor", code=1).problems
+        assert problem.what.startswith(f"a journal lies in {told}, which shares this store")
+
+
+def test_a_linked_worktree_of_a_submodule_has_its_store(origin, tmp_path):
+    git(tmp_path, "init", "-q", "whole")
+    whole = tmp_path / "whole"
+    git(whole, "submodule", "--quiet", "add", str(origin.folder), "part")
+    part, linked = Shell(whole / "part", tmp_path), Shell(tmp_path / "linked", tmp_path)
+    part("init")
+    part("remember", "Kept in the part")
+    git(part.folder, "worktree", "add", "-q", str(linked.folder))
+    assert linked.json("status").root == str(whole / "part" / ".periplus")
+    git(
+        part.folder, "config", "extensions.worktreeConfig", "true"
+    )  # as sparse-checkout has it, with what is the main one's own
+    git(part.folder, "config", "--unset", "core.worktree")
+    git(part.folder, "config", "--worktree", "core.worktree", "../../../part")
+    assert "Kept in the part" in linked("recall", "kept in the part").out
+
+
 @pytest.mark.parametrize("words", [("clean", "-fdq"), ("stash", "-u", "-q"), ("add", "-A")])
 def test_git_in_a_commit_of_before_the_store_leaves_the_journal_alone(tmp_path, words):
     """What keeps git from it is a file of later commits."""

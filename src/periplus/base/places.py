@@ -11,15 +11,14 @@ from typing import Final
 from periplus.base.errors import NotAStoreError, environment_failure
 
 STORE_FOLDER: Final = ".periplus"
-_GIT_POINTER_MAX: Final = 4096
 
 
 def find_root(start: str, explicit: str | None = None) -> str:
     """The store for work in folder ``start``: ``explicit`` if given, else the project's.
 
-    Inside git that is the main worktree's ``.periplus``, for every worktree alike; outside, the nearest parent
-    folder's. Raises NotAStoreError that says where it looked, or that a worktree's clone is not where it was; EnvironmentFailure for
-    one that may not be read.
+    Inside git that is the main worktree's ``.periplus``, for every worktree alike, and of a bare repository its own; outside, the nearest
+    parent folder's. Raises NotAStoreError that says where it looked, or that git does not say where a worktree's clone or main one is;
+    EnvironmentFailure for one that may not be read.
     """
     if explicit is not None:
         root = os.path.abspath(explicit)
@@ -47,8 +46,8 @@ def find_root(start: str, explicit: str | None = None) -> str:
 
 
 def project_root(start: str) -> str:
-    """The folder that ``init`` makes the store in: git's main worktree, outside git ``start`` itself. Raises NotAStoreError for a
-    worktree whose clone is not where it was.
+    """The folder that ``init`` makes the store in: git's main worktree, a bare repository, outside git ``start`` itself. Raises
+    NotAStoreError as ``find_root``.
     """
     folder = os.path.abspath(start)
     return _git_main_worktree(folder) or folder
@@ -126,41 +125,69 @@ def _git_main_worktree(folder: str) -> str | None:
         if os.path.isdir(dot_git):
             return at
         if os.path.isfile(dot_git):
-            return _main_of_linked(at, dot_git) or at
+            return _main_of(at, dot_git)
         parent = os.path.dirname(at)
         if parent == at:
             return None
         at = parent
 
 
-def _main_of_linked(worktree: str, dot_git: str) -> str | None:
-    # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter;
-    # a submodule's has no "commondir": it is a main worktree of its own. Where the folder that is named is gone, nobody can tell
-    # which of the two it is, and what was written here would lie in a store that nobody else reads.
-    pointer = _first_line(dot_git)
-    if not pointer.startswith("gitdir: "):
-        return None
-    own = os.path.normpath(os.path.join(worktree, pointer.removeprefix("gitdir: ")))
+def _main_of(worktree: str, dot_git: str) -> str:
+    """Where the store of ``worktree`` lies, whose ``.git`` is a file."""
+    # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter; that of a submodule,
+    # or of a repository whose git folder is kept elsewhere, has no "commondir": it is a main worktree of its own. Where the folder that
+    # is named is gone, nobody can tell which of them it is, and what was written here would lie in a store that nobody else reads.
+    from periplus.base.gitfiles import first_line, git_settings, is_on, pointed
+
+    own = pointed(dot_git)
+    if not own:
+        return worktree
     if not os.path.lexists(own):
         if os.path.isdir(os.path.join(worktree, STORE_FOLDER, "journal")):
-            return None  # it has a store of its own
+            return worktree  # it has a store of its own
         raise NotAStoreError(
             f"{dot_git} leads to {own}, which is not there: the clone of this worktree was moved or removed",
             safe="Nothing was changed.",
             mend="Run `git worktree repair` in the clone, where it lies now; or name a store with --store.",
         )
-    common = _first_line(os.path.join(own, "commondir"))
-    if not common:
-        return None
-    common_folder = os.path.normpath(os.path.join(own, common))
-    if os.path.basename(common_folder) == ".git":
-        return os.path.dirname(common_folder)
-    return common_folder  # a bare repository with linked worktrees: the store lies within it
+    common = first_line(os.path.join(own, "commondir"))
+    if common:
+        return _main_of_linked(os.path.normpath(os.path.join(own, common)))
+    if not _holds_store(worktree) and is_on(git_settings(own), "core.bare"):
+        return own  # the folder that a bare repository and its worktrees lie in
+    return worktree
 
 
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_GIT_POINTER_MAX).partition("\n")[0].strip()
-    except OSError:
-        return ""
+def _main_of_linked(common: str) -> str:
+    """Where the store of the linked worktrees of the git folder ``common`` lies. Raises NotAStoreError where git does not say it."""
+    from periplus.base.gitfiles import git_settings, is_on, pointed
+
+    beside = os.path.dirname(common)
+    is_usual = os.path.basename(common) == ".git"
+    if _holds_store(beside if is_usual else common):
+        return beside if is_usual else common
+    settings = git_settings(common)
+    is_bare = is_on(settings, "core.bare")
+    main = "" if is_bare else settings.get("core.worktree", "")
+    if main:  # of a submodule, or where somebody said it
+        main = os.path.normpath(os.path.join(common, main))
+        if os.path.isdir(main):
+            return main
+    elif is_usual:
+        return beside
+    elif is_bare or "core.bare" not in settings:
+        # A bare repository with linked worktrees: the store lies within it, or, made before they had it in common, in the folder
+        # whose .git leads there.
+        dot_git = os.path.join(beside, ".git")
+        return beside if pointed(dot_git) == common and _holds_store(beside) else common
+    raise NotAStoreError(
+        f"{common} does not say where its main worktree is, which has the store" if not main
+        else f"{common} says that its main worktree is {main}, which is not there",
+        safe="Nothing was changed.",
+        mend='Run `git config core.worktree "$PWD"` in the main worktree, which says it; or name a store with --store.',
+    )  # fmt: skip
+
+
+def _holds_store(folder: str) -> bool:
+    root = os.path.join(folder, STORE_FOLDER)
+    return _is_store(root) or os.path.isfile(os.path.join(root, "journal", "lineage.json"))

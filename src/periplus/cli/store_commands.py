@@ -66,6 +66,7 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
     from periplus.interop.formats import FORMATS
+    from periplus.journal.gitstate import is_in_bare
     from periplus.project import Project
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
@@ -89,7 +90,10 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
         if joined is not None:
             yield from _joined(joined)
             return
-        yield "  config.toml and entities/ are for git; the journal stays on this machine."
+        if is_in_bare(created.root):
+            yield "  It is of all worktrees, and in none: git keeps nothing of it. `periplus sync` brings it to other clones."
+        else:
+            yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if created.known_from:
             yield f"  It is {created.store_id}, the store that the branch {visible(created.known_from)} has. Commit .periplus before you"
             yield "  merge that branch: git does not write over files that it has not got. `periplus sync` brings what it knows."

@@ -7,14 +7,14 @@ the entity files are an ordinary folder's.
 
 from __future__ import annotations
 
-__all__ = ["GitState", "Worktree", "busy_with", "has_moved_forward", "is_busy", "newest_move", "read_git"]
+__all__ = ["GitState", "Worktree", "busy_with", "has_moved_forward", "is_busy", "is_in_bare", "newest_move", "read_git"]
 
 import os
 from typing import Final
 
+from periplus.base.gitfiles import first_line, git_settings, is_on, pointed
 from periplus.base.tuples import NamedTuple
 
-_LINE_BYTES_MAX: Final = 4096
 _WORKTREES_MAX: Final = 1_000
 _LOG_BYTES_MAX: Final = 1 << 18
 _FORWARD: Final = ("pull", "merge")
@@ -60,6 +60,12 @@ def checked_out(root: str) -> str:
     """The commit that HEAD moved to last in the worktree that the store ``root`` lies in, as ``newest_move``."""
     place = _main(root)
     return newest_move(place[1]) if place is not None else ""
+
+
+def is_in_bare(root: str) -> bool:
+    """Whether the store ``root`` lies in a bare repository, or beside one that has its worktrees there: git keeps none of its files."""
+    place = _main(root)
+    return place is not None and is_on(git_settings(place[1]), "core.bare")
 
 
 def is_busy(root: str) -> bool:
@@ -130,18 +136,10 @@ def _git_folder(folder: str) -> str | None:
     if os.path.isdir(dot_git):
         return dot_git
     if os.path.isfile(dot_git):
-        return _pointed(dot_git)
+        return pointed(dot_git) or None
     if all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs")):
         return folder  # a bare repository with linked worktrees: the store lies within it
     return None
-
-
-def _pointed(dot_git: str) -> str | None:
-    """Where a ``.git`` file (of a submodule, or of a repository kept elsewhere) leads."""
-    line = _first_line(dot_git)
-    if not line.startswith("gitdir: "):
-        return None
-    return os.path.normpath(os.path.join(os.path.dirname(dot_git), line.removeprefix("gitdir: ")))
 
 
 def _linked(git_folder: str, main: str, inside: str) -> list[Worktree]:
@@ -153,17 +151,9 @@ def _linked(git_folder: str, main: str, inside: str) -> list[Worktree]:
     found = []
     for name in names:
         own = os.path.join(folder, name)
-        dot_git = _first_line(os.path.join(own, "gitdir"))
+        dot_git = first_line(os.path.join(own, "gitdir"))
         top = os.path.dirname(os.path.normpath(os.path.join(own, dot_git))) if dot_git else ""
         store = os.path.join(top, inside)
         if top and top != main and os.path.isdir(store) and not os.path.islink(store):
             found.append(Worktree(top, own, os.path.join(store, "entities")))
     return found
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_LINE_BYTES_MAX).partition("\n")[0].strip()
-    except OSError:
-        return ""

@@ -1,5 +1,5 @@
 """What lies beside the store and is not served from it, for ``doctor``: what git remotes hold of stores that the settings here do not
-name, by what the last sync fetched, and journals in linked worktrees, which share the store of the main one.
+name, by what the last sync fetched, and journals in other places of the repository, all of which share one store.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
+from periplus.base.gitfiles import pointed
 from periplus.journal.gitstate import read_git
 from periplus.journal.layout import Layout
 from periplus.journal.settings import read_lineage
@@ -45,24 +46,52 @@ def waiting_problems(project: Project) -> Iterator[Problem]:
 
 
 def astray_problems(project: Project) -> Iterator[Problem]:
-    """Journals that were written in linked worktrees by a Periplus that did not find the clone, and that are not held here."""
+    """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here."""
     from periplus.journal.doctor import Problem
 
-    git = read_git(project.root)
-    for worktree in git.linked if git is not None else ():
-        layout = Layout(os.path.dirname(worktree.entities))
+    for place, root, serves in _other_places(project.root):
+        layout = Layout(root)
         if not os.path.isdir(layout.journal):
             continue
         try:
             own = read_lineage(layout)
         except PeriplusError:
             own = None
-        if own is None or own.lineage in project.journal.lineages():
+        if own is None:
             continue
+        is_held = own.lineage in project.journal.lineages()
+        if is_held and not serves:
+            continue
+        seen = (
+            "worktrees that lead there do not see what is here"
+            if is_held
+            else "nothing that was written there is found"
+        )
+        mend = f"`periplus sync --with {shlex.quote(os.path.dirname(root))}` brings it here."
+        if own.store not in project.journal.stores:
+            mend = f'If it was made for this project, write `joined = ["{own.store}"]` under [store] in config.toml. {mend}'
+        if serves:
+            mend += " Then move that folder away: all worktrees lead to this one."
         yield Problem(
-            "warning", "a journal lies in a linked worktree, which shares this store: nothing that was written there is found",
-            layout.journal, mend=f"`periplus sync --with {shlex.quote(worktree.folder)}` brings it here.",
-        )  # fmt: skip
+            "warning", f"a journal lies in {place}, which shares this store: {seen}", layout.journal, mend=mend
+        )
+
+
+def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
+    """Where else a store of the repository may have been made: what that is, its ``.periplus``, and whether it is taken for the store of
+    some of the worktrees, as long as it is there.
+    """
+    git = read_git(root)
+    if git is None:
+        return
+    for worktree in git.linked:
+        yield "a linked worktree", os.path.dirname(worktree.entities), False
+    common, name = git.main.git_folder, os.path.basename(root)
+    beside = os.path.dirname(common)
+    if git.main.folder == common and pointed(os.path.join(beside, ".git")) == common:
+        yield "the folder beside the bare repository", os.path.join(beside, name), True
+    elif os.path.basename(common) != ".git" and os.path.join(common, name) != root:
+        yield "the repository's git folder", os.path.join(common, name), True
 
 
 def _stated(git_dir: str) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""What git keeps in small files of its own, read without running it. What cannot be read says nothing."""
+
+from __future__ import annotations
+
+__all__ = ["first_line", "git_settings", "is_on", "pointed"]
+
+import os
+from typing import Final
+
+_LINE_CHARS_MAX: Final = 4096
+_SETTINGS_CHARS_MAX: Final = 1 << 18
+_ON: Final = frozenset({"", "true", "yes", "on", "1"})
+
+
+def first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_LINE_CHARS_MAX).partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
+def pointed(dot_git: str) -> str:
+    """The git folder that a ``.git`` file (of a linked worktree, a submodule, a repository kept elsewhere) leads to; empty if none."""
+    line = first_line(dot_git)
+    if not line.startswith("gitdir: "):
+        return ""
+    return os.path.normpath(os.path.join(os.path.dirname(dot_git), line.removeprefix("gitdir: ")))
+
+
+def git_settings(common: str, own: str = "") -> dict[str, str]:
+    """The settings of a repository, by lower-case names such as ``core.bare``; the last one of a name counts.
+
+    ``common`` is its git folder, ``own`` that of one of its linked worktrees, else the main one's. What includes bring is not among them,
+    nor what is in sections of sections.
+    """
+    found = _settings_in(os.path.join(common, "config"))
+    if is_on(found, "extensions.worktreeconfig"):
+        found |= _settings_in(os.path.join(own or common, "config.worktree"))
+    return found
+
+
+def is_on(settings: dict[str, str], name: str) -> bool:
+    return settings.get(name, "false").lower() in _ON
+
+
+def _settings_in(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read(_SETTINGS_CHARS_MAX).splitlines()
+    except OSError:
+        return {}
+    found, section = {}, ""
+    for line in lines:
+        text = line.strip()
+        if text.startswith("["):
+            section, _, text = (part.strip() for part in text[1:].partition("]"))
+        if section and text and text[0] not in "#;":
+            name, equals, said = text.partition("=")
+            found[f"{section}.{name.strip()}".lower()] = _value(said) if equals else ""  # a name alone is on
+    return found
+
+
+def _value(said: str) -> str:
+    """What a value says without its quotes, escapes, and the comment behind it."""
+    value, is_quoted, kept, chars = "", False, 0, iter(said.strip())
+    for char in chars:
+        if char in "#;" and not is_quoted:
+            break
+        if char == '"':
+            is_quoted = not is_quoted
+            continue
+        value += next(chars, "") if char == "\\" else char
+        kept = kept if char in " \t" and not is_quoted else len(value)
+    return value[:kept]
