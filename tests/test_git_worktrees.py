@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, claude_session, shared_project
+from periplus.base.gitfiles import sparse_state
 from periplus.journal.doctor import examine
 from periplus.journal.gitstate import read_git
 from periplus.journal.takein import ADOPTED
@@ -694,6 +695,97 @@ def test_a_linked_worktree_of_a_submodule_has_its_store(origin, tmp_path):
     git(part.folder, "config", "--unset", "core.worktree")
     git(part.folder, "config", "--worktree", "core.worktree", "../../../part")
     assert "Kept in the part" in linked("recall", "kept in the part").out
+
+
+# -- sparse-checkout -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """A store with a decision, which has a file, and a note, in a repository with the folders ``src`` and ``docs``."""
+    ada = shared_project(tmp_path, "bob")["ada"]
+    for name in ("src", "docs"):
+        (ada.folder / name).mkdir()
+        (ada.folder / name / "a.txt").write_text("a\n")
+    ada("remember", "Steam comes first", "--type", "decision")
+    ada("remember", "Oil comes second", "--type", "note")
+    git(ada.folder, "add", "-A")
+    git(ada.folder, "commit", "-q", "-m", "Folders")
+    return ada
+
+
+def test_what_sparse_checkout_took_away_is_said_and_what_brings_it(sparse, tmp_path):
+    shutil.copytree(sparse.folder / ".periplus", tmp_path / "copy/.periplus")
+    assert sparse.json("status").sparse == ""
+    git(sparse.folder, "sparse-checkout", "set", "src")
+    assert not (sparse.folder / ".periplus").exists(), "git does it; else the warnings could go"
+    done = sparse.fails("recall", "steam", code=2, wrong=".periplus, which git's sparse-checkout leaves out")
+    assert (
+        "If git has it: `git sparse-checkout add .periplus` brings it. Else make one with `periplus init`" in done.err
+    )
+    git(sparse.folder, "sparse-checkout", "add", ".periplus")
+    assert "Steam comes first" in sparse("recall", "steam").out
+    assert sparse("status").lines[-2:] == [
+        "git      sparse-checkout is on: had it left .periplus out, it deleted the journal that was here. What that had is",
+        "         brought by: periplus sync --with REMOTE, or another clone, or a copy",
+    ]
+    sparse("sync", "--with", tmp_path / "copy")
+    assert "Oil comes second" in sparse("recall", "oil").out
+    assert "sparse-checkout" not in sparse("status").out
+
+
+def test_a_store_that_sparse_checkout_would_take_away_is_told_of(sparse):
+    git(sparse.folder, "sparse-checkout", "set", "src", ".periplus")
+    assert sparse.json("status").sparse == "inside"
+    assert sparse.json("doctor").problems == []
+    (sparse.folder / ".periplus/new").write_text("what git does not ignore keeps the folder\n")
+    ignored = sparse.folder / ".periplus/.gitignore"
+    ignored.write_text(ignored.read_text() + "!new\n")
+    git(sparse.folder, "sparse-checkout", "set", "docs")
+    sparse("init")
+    assert "Oil comes second" in sparse("recall", "oil").out
+    add = f"git -C {sparse.folder} sparse-checkout add .periplus"
+    for words, said in [(("init",), "err"), (("status",), "out"), (("doctor",), "out")]:
+        done = sparse(*words, code=int(words == ("doctor",)))
+        assert "sparse-checkout leaves" in getattr(done, said)
+        assert add in getattr(done, said)
+    git(sparse.folder, *add.split()[3:])
+    assert sparse.json("status").sparse == "inside"
+    assert sparse.json("doctor").problems == []
+
+
+def test_a_journal_whose_settings_sparse_checkout_left_out_is_brought_them_by_git(sparse, tmp_path):
+    shutil.copytree(sparse.folder / ".periplus/journal", tmp_path / "journal")
+    git(sparse.folder, "sparse-checkout", "set", "src")
+    (sparse.folder / ".periplus").mkdir()
+    shutil.copytree(tmp_path / "journal", sparse.folder / ".periplus/journal")
+    done = sparse.fails("recall", "steam", code=2, wrong="its config.toml is gone, git's sparse-checkout leaves it out")
+    assert "Bring it back from git: `git sparse-checkout add .periplus`" in done.err
+    git(sparse.folder, "sparse-checkout", "add", ".periplus")
+    assert "Oil comes second" in sparse("recall", "oil").out
+
+
+@pytest.mark.parametrize(("given", "inside", "state"), [
+    (["src"], "src/.periplus", "inside"),
+    (["src/deep"], "src/.periplus", "outside"),
+    (["src/.periplus/entities"], "src/.periplus", "inside"),
+    (["docs"], "src/.periplus", "outside"),
+    (["--skip-checks", "src [1]"], "src [1]/.periplus", "inside"),
+    (["--no-cone", "/docs/"], "src/.periplus", "patterns"),
+    ([], ".periplus", "outside"),
+])  # fmt: skip
+def test_what_sparse_checkout_has_is_read_as_git_does(sparse, given, inside, state):
+    for name in ("src/deep", "src/.periplus/entities", "src [1]/.periplus"):
+        (sparse.folder / name).mkdir(parents=True)
+        (sparse.folder / name / "config.toml").write_text("a = 1\n")
+        (sparse.folder / name / ".gitignore").write_text("*\n!config.toml\n!.gitignore\n")
+    git(sparse.folder, "add", "-A")
+    git(sparse.folder, "commit", "-q", "-m", "Deep")
+    kept = sparse.folder / inside / "journal"
+    kept.mkdir(exist_ok=True)
+    git(sparse.folder, "sparse-checkout", "set", *given)
+    assert sparse_state(str(sparse.folder / ".git"), inside) == state
+    assert kept.exists() == (state != "outside")
 
 
 @pytest.mark.parametrize("words", [("clean", "-fdq"), ("stash", "-u", "-q"), ("add", "-A")])

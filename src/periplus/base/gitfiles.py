@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["first_line", "git_settings", "is_on", "pointed"]
+__all__ = ["first_line", "git_settings", "is_on", "pointed", "sparse_state"]
 
 import os
-from typing import Final
+import re
+from typing import Final, Literal, TypeAlias
 
+Sparse: TypeAlias = Literal["", "patterns", "inside", "outside"]
 _LINE_CHARS_MAX: Final = 4096
 _SETTINGS_CHARS_MAX: Final = 1 << 18
 _ON: Final = frozenset({"", "true", "yes", "on", "1"})
@@ -42,6 +44,31 @@ def git_settings(common: str, own: str = "") -> dict[str, str]:
 
 def is_on(settings: dict[str, str], name: str) -> bool:
     return settings.get(name, "false").lower() in _ON
+
+
+def sparse_state(git_folder: str, inside: str) -> Sparse:
+    """Whether git's sparse-checkout has the folder ``inside``, a path from the worktree's top; empty where it is off.
+
+    "patterns" where it goes by such, and not by folders ("cone mode"): only these are read here, and only by these git removes folders
+    with what it ignores in them.
+    """
+    common = first_line(os.path.join(git_folder, "commondir"))
+    settings = git_settings(os.path.normpath(os.path.join(git_folder, common)) if common else git_folder, git_folder)
+    if not is_on(settings, "core.sparsecheckout"):
+        return ""
+    if not is_on(settings, "core.sparsecheckoutcone"):
+        return "patterns"
+    try:
+        with open(
+            os.path.join(git_folder, "info", "sparse-checkout"), encoding="utf-8", errors="surrogateescape"
+        ) as file:
+            lines = {re.sub(r"\\(.)", r"\1", line) for line in file.read(_SETTINGS_CHARS_MAX).splitlines()}
+    except OSError:
+        return "patterns"
+    parts = inside.split(os.sep)
+    folders = ["/", *("/" + "/".join(parts[: count + 1]) + "/" for count in range(len(parts)))]
+    has_all = any((one in lines or (one == "/" and "/*" in lines)) and f"!{one}*/" not in lines for one in folders)
+    return "inside" if has_all or folders[-1] in lines else "outside"
 
 
 def _settings_in(path: str) -> dict[str, str]:

@@ -88,21 +88,42 @@ def _checked(root: str) -> str:
         return root
     refuse_without_settings(root)
     wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
+    left_out = _left_out(root)
+    mend = "ake one with `periplus init`, or name another with --store."
     raise NotAStoreError(
-        wrong,
+        wrong + (", which git's sparse-checkout leaves out" if left_out else ""),
         safe="Nothing was changed.",
-        mend="Make one with `periplus init`, or name another with --store.",
+        mend=f"If git has it: {left_out} brings it. Else m{mend}" if left_out else f"M{mend}",
     )
 
 
 def refuse_without_settings(root: str) -> None:
     """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone."""
     if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
-        raise NotAStoreError(
-            f"{root} has a journal, but its config.toml is gone, perhaps with a commit of git that does not have it",
-            safe="Nothing was changed, and no record is lost.",
-            mend="Bring it back from git, or make it again with `periplus init`: the journal says which store it is.",
+        left_out = _left_out(root)
+        why = (
+            "git's sparse-checkout leaves it out" if left_out else "perhaps with a commit of git that does not have it"
         )
+        raise NotAStoreError(
+            f"{root} has a journal, but its config.toml is gone, {why}",
+            safe="Nothing was changed, and no record is lost.",
+            mend=f"Bring it back from git{f': {left_out}' if left_out else ''}, or make it again with `periplus init`: the journal says which store it is.",
+        )
+
+
+def _left_out(root: str) -> str:
+    """The command by which git gets the folder ``root``, which it may leave out of this worktree; empty where it does not."""
+    from periplus.base.gitfiles import pointed, sparse_state
+
+    top = os.path.dirname(root)
+    dot_git = os.path.join(top, ".git")
+    if not os.path.exists(dot_git):
+        return ""
+    name = os.path.basename(root)
+    state = sparse_state(dot_git if os.path.isdir(dot_git) else pointed(dot_git), name)
+    return {"outside": f"`git sparse-checkout add {name}`", "patterns": f"`git sparse-checkout add /{name}/`"}.get(
+        state, ""
+    )
 
 
 def _is_store(root: str) -> bool:

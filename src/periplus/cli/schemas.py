@@ -98,7 +98,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
     are the ids of the runs that are recorded now, or were left. ``apart`` are ids in whose place clones that wrote apart put
     different things, ``stuck`` ids of plans and steps with which nobody can go on. ``away`` is the past that a checkpoint stands for and
-    whose segments are elsewhere.
+    whose segments are elsewhere. ``sparse`` says whether git's sparse-checkout has the store's folder: empty where it is off, "patterns"
+    where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
     """
 
     root: str
@@ -124,6 +125,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     apart: list[str] = []
     away: list[str] = []
     stuck: list[str] = []
+    sparse: str = ""
 
 
 class RivalOut(msgspec.Struct):

@@ -66,7 +66,7 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
     from periplus.interop.formats import FORMATS
-    from periplus.journal.gitstate import is_in_bare
+    from periplus.journal.gitstate import is_in_bare, sparse_checkout
     from periplus.project import Project
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
@@ -79,6 +79,12 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     created = Project.init(start, store=store)
     if created.is_new and store is None:
         _tell_of_store_above(face, created.root)
+    sparse = sparse_checkout(created.root)
+    if sparse.state == "outside":
+        face.stderr.write(
+            "periplus: git's sparse-checkout leaves .periplus out: when it is next run it may delete the store, with the journal\n"
+            f"Have it keep it: {visible(sparse.add)}\n"
+        )
     sessions = sessions_of(os.path.dirname(created.root), face.home)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
     connected = connect_found(face, os.path.dirname(created.root), created.root, is_wanted=is_connecting)
@@ -148,6 +154,7 @@ def _status(face: Face) -> int:
         [TakenOut(*one) for one in found.files.adopted], [TakenOut(*one) for one in found.files.edited],
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
+        found.sparse,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -185,6 +192,12 @@ def _status(face: Face) -> int:
             count = len(found.unsealed)
             yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} left: periplus trail list"
         yield from _of_files(face, result)
+        if found.sparse == "outside":
+            yield f"git      {paint.bad}in danger{paint.end}: sparse-checkout leaves .periplus out; when it is next run it deletes it, with the journal"
+            yield f"         {visible(found.sparse_mend)}"
+        elif found.sparse == "inside" and found.is_from_files:
+            yield "git      sparse-checkout is on: had it left .periplus out, it deleted the journal that was here. What that had is"
+            yield "         brought by: periplus sync --with REMOTE, or another clone, or a copy"
 
     return face.emit(result, lines, 3 if found.damage else 0)
 

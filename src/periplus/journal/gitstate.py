@@ -7,12 +7,24 @@ the entity files are an ordinary folder's.
 
 from __future__ import annotations
 
-__all__ = ["GitState", "Worktree", "busy_with", "has_moved_forward", "is_busy", "is_in_bare", "newest_move", "read_git"]
+__all__ = [
+    "GitState",
+    "SparseCheckout",
+    "Worktree",
+    "busy_with",
+    "has_moved_forward",
+    "is_busy",
+    "is_in_bare",
+    "newest_move",
+    "read_git",
+    "sparse_checkout",
+]
 
 import os
+import shlex
 from typing import Final
 
-from periplus.base.gitfiles import first_line, git_settings, is_on, pointed
+from periplus.base.gitfiles import Sparse, first_line, git_settings, is_on, pointed, sparse_state
 from periplus.base.tuples import NamedTuple
 
 _WORKTREES_MAX: Final = 1_000
@@ -66,6 +78,23 @@ def is_in_bare(root: str) -> bool:
     """Whether the store ``root`` lies in a bare repository, or beside one that has its worktrees there: git keeps none of its files."""
     place = _main(root)
     return place is not None and is_on(git_settings(place[1]), "core.bare")
+
+
+class SparseCheckout(NamedTuple):
+    """What git's sparse-checkout does with the folder of a store: ``add`` is the command by which it is to keep it."""
+
+    state: Sparse
+    add: str
+
+
+def sparse_checkout(root: str) -> SparseCheckout:
+    """As ``sparse_state``, of the store's worktree. Where that is "outside" git removes the folder at any time, with all it ignores there."""
+    place = _main(root)
+    if place is None:
+        return SparseCheckout("", "")
+    inside = os.path.relpath(root, place[0])
+    add = f"git -C {shlex.quote(place[0])} sparse-checkout add {shlex.quote(inside)}"
+    return SparseCheckout(sparse_state(place[1], inside), add)
 
 
 def is_busy(root: str) -> bool:

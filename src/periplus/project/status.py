@@ -39,11 +39,16 @@ class Status(NamedTuple):
     mend: str = ""  # what the damage asks for, where that is not `periplus doctor`
     away: tuple[str, ...] = ()  # the past that a checkpoint stands for, and that lies elsewhere
     takes_writes: bool = True
+    sparse: str = ""  # whether git's sparse-checkout has the store's folder, as in ``gitfiles.sparse_state``
+    sparse_mend: str = ""  # the command by which it gets it
+    is_from_files: bool = False  # nothing was said here but what entity files say, as in a fresh clone
 
 
 def status_of(project: Project) -> Status:
     from periplus.journal.away import absent
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
+    from periplus.journal.gitstate import sparse_checkout
+    from periplus.journal.takein import ADOPTED
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
 
@@ -52,6 +57,8 @@ def status_of(project: Project) -> Status:
     end = journal.end()
     is_current = not journal.unindexed() or journal.project()
     last = journal.index.records("lineage = ? ORDER BY seq DESC", (journal.lineage,), 1)
+    said = journal.index.records("lineage = ? AND writer <> ?", (journal.lineage, ADOPTED.name), 1)
+    others = tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage)
     counts: dict[str, int] = journal.index.counts()
     newest = journal.reader(journal.lineage).path_of(end.segment) if end.segment else ""
     size = os.path.getsize(newest) if os.path.exists(newest) else 0  # where it is gone that is told as damage
@@ -76,7 +83,7 @@ def status_of(project: Project) -> Status:
         journal.copied_from,
         journal.own.previous if journal.own is not None else "",
         tuple(entity.item_id for entity in journal.contested() if entity.is_in_conflict),
-        tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage),
+        others,
         bool(journal.lineage) and work_due(journal) > WORK_BYTES_MAX,
         tuple(run.item_id for run in journal.entities("run") if run.value.get("state") != "sealed"),
         tuple(one.old for one in rivalries(journal)),
@@ -84,6 +91,8 @@ def status_of(project: Project) -> Status:
         mend,
         tuple(str(one) for one in gone if one.is_stood_for),
         not damage,
+        *sparse_checkout(project.root),
+        not others and not said,
     )
 
 

@@ -1,5 +1,6 @@
-"""What lies beside the store and is not served from it, for ``doctor``: what git remotes hold of stores that the settings here do not
-name, by what the last sync fetched, and journals in other places of the repository, all of which share one store.
+"""What lies around the store, for ``doctor``: what git remotes hold of stores that the settings here do not
+name, by what the last sync fetched, and journals in other places of the repository, all of which share one store; and what git may do with its
+folder.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.gitfiles import pointed
-from periplus.journal.gitstate import read_git
+from periplus.journal.gitstate import read_git, sparse_checkout
 from periplus.journal.layout import Layout
 from periplus.journal.settings import read_lineage
 
@@ -46,8 +47,17 @@ def waiting_problems(project: Project) -> Iterator[Problem]:
 
 
 def astray_problems(project: Project) -> Iterator[Problem]:
-    """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here."""
+    """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here; and a
+    store that git would remove.
+    """
     from periplus.journal.doctor import Problem
+
+    sparse = sparse_checkout(project.root)
+    if sparse.state == "outside":
+        yield Problem(
+            "warning", "git's sparse-checkout leaves this folder out: when it is next run it deletes it, with the journal", project.root,
+            mend=f"Have it keep it: `{sparse.add}`.",
+        )  # fmt: skip
 
     for place, root, serves in _other_places(project.root):
         layout = Layout(root)
