@@ -7,6 +7,7 @@ refused, the log, or something else. The log is best effort: its lines name enti
 from __future__ import annotations
 
 __all__ = [
+    "FOLDERS_DEEP_MAX",
     "Finding",
     "FindingKind",
     "Listing",
@@ -32,7 +33,7 @@ from periplus.interop.v1 import FILE_BYTES_MAX, V1Entity, parse_file, read_entit
 from periplus.journal import EntityType
 
 _LINE_BYTES_MAX: Final = 1 << 20
-_FOLDERS_DEEP_MAX: Final = 16
+FOLDERS_DEEP_MAX: Final = 16
 _ENTRIES_MAX: Final = 200_000
 _TORN_LISTED_MAX: Final = 20
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -104,7 +105,7 @@ def list_folder(root: str) -> Listing:
             continue
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if _list_entry(listing, entry, path) and depth < _FOLDERS_DEEP_MAX:
+            if _list_entry(listing, entry, path) and depth < FOLDERS_DEEP_MAX:
                 pending.append((path, depth + 1))
         if len(listing.candidates) + len(listing.findings) > _ENTRIES_MAX:
             raise UsageError(f"{root} has more than {_ENTRIES_MAX:,} entries", safe="Nothing was changed.",

@@ -5,8 +5,11 @@ Rules kept here:
 * the journal comes first: a file is written only for a version that the journal holds;
 * a file that somebody changed is never written over: it is taken in where the journal had not moved since, else
   reported as a conflict; both stand until a person says which is to be taken, and the other one is kept aside;
-* a file that is gone says nothing: it is reported, and written again when asked for (``heal``), or in ``primary``;
-* what was written or seen is only remembered to save reading (``seen.json``); without it every file is read again.
+* a file that is gone says nothing: it is reported, and written again when asked for (``heal``), or in ``primary``; one
+  that never was here, of an entity that came from elsewhere, is written;
+* what a file was when it was last seen, and which version that was, tells whose change it is (``seen.json``). A text that
+  the journal had later than that one is nobody's edit; any other one is, also the one of long ago. Without ``seen.json``
+  every file is read again, and held against the text that its entity was last taken in with.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -36,7 +40,16 @@ from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomi
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, render_file, type_name
-from periplus.interop.v1_folder import Finding, Listing, Stat, V1File, V1Folder, list_folder, read_folder
+from periplus.interop.v1_folder import (
+    FOLDERS_DEEP_MAX,
+    Finding,
+    Listing,
+    Stat,
+    V1File,
+    V1Folder,
+    list_folder,
+    read_folder,
+)
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer
 from periplus.memory import TYPES
 from periplus.memory.schemas import Common
@@ -49,6 +62,9 @@ _STATE_BYTES_MAX: Final = 1 << 28
 _BATCH: Final = 50
 _BATCH_BYTES: Final = 2 << 20
 _PATIENCE_S: Final = 5.0
+_NAME_BYTES_MAX: Final = (
+    255 - len(".") - len(".4194304.01234567") - len(TEMPORARY_SUFFIX)
+)  # as it is while it is written
 _GRAIN_NS: Final = 100_000_000  # how coarse the times of files may be
 _OURS: Final = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
@@ -234,20 +250,26 @@ class Keeper:
             live.update({(one.item_type, one.item_id): one for one in journal.entities(name)})
         settled = {(one.item_type, one.item_id) for one in known.values() if one.version}
         names = {(one.name, one.old_id) for one in known.values() if one.version}
-        work = _Pass(folder, listing, seen, self.mode.folders)
+        work = _Pass(folder, listing, seen, self.mode.folders, self._is_held_since)
         for key in sorted({*folder.files, *live} - settled):
             if key in folder.files and (folder.files[key].entity.name, folder.files[key].entity.old_id) in names:
                 continue  # a duplicate of one that was not read again
             work.judge(key, folder.files.get(key), live.get(key), take=take, heal=heal, mode=self.mode.mode)
         if is_dry:
             gone = len(work.ours)
-            return work.kept(len(work.imports) - gone, len(work.edits), len(work.writes), gone)
+            writes = sum(not self._is_in_the_way(key, work) for key in work.writes)
+            return work.kept(len(work.imports) - gone, len(work.edits), writes, gone)
         imported, taken = self._take_in(work, take)
-        if work.writes or work.parks:  # what somebody wrote and did not live to sync is made durable first
-            self._journal.mutate(lambda _: None, self._writer)
-        written = sum(self._write(key, work) for key in work.writes)
-        parked = sum(self._park(key, work) for key in work.parks)
-        self._remember(work, listing)
+        try:
+            if work.writes or work.parks:  # what somebody wrote and did not live to sync is made durable first
+                self._journal.mutate(lambda _: None, self._writer)
+            written = sum(self._write(key, work) for key in work.writes)
+            parked = sum(self._park(key, work) for key in work.parks)
+        except (PeriplusError, OSError):
+            with suppress(PeriplusError, OSError):  # the first error is the one to tell
+                self._remember(work, listing, is_done=False)  # where one file fails, what is in the others is known
+            raise
+        self._remember(work, listing, is_done=written == len(work.writes) and parked == len(work.parks))
         self.findings = work.findings
         return work.kept(imported, taken, written, parked)
 
@@ -289,8 +311,29 @@ class Keeper:
             path: one
             for path, one in seen.files.items()
             if one.stat == listing.candidates.get(path)
-            and (not one.version or _version(live.get((one.item_type, one.item_id))) == one.version)
+            and (not one.item_id or _version(live.get((one.item_type, one.item_id))) == one.version)
         }
+
+    def _is_held_since(self, entity: Entity, text: bytes, version: str) -> bool:
+        """Whether the journal had this text as the entity in a version that came after ``version``, as far as is known."""
+        key, index = (entity.item_type, entity.item_id), self._journal.index
+
+        def behind(heads: Iterable[str], met: set[str]) -> set[str]:
+            todo, found = [one for one in heads if one not in met], set[str]()
+            while todo:
+                one = todo.pop()
+                node = index.node(*key, one)
+                if node is not None and one not in found:
+                    found.add(one)
+                    todo += [parent for parent in node.parents if parent not in met]
+            return found
+
+        before = behind([version], set())
+        for one in behind(entity.heads, before) if before else ():
+            payload = index.payload(*key, one)
+            if payload and render_file(*key, entity._replace(payload=payload).value) == text:
+                return True
+        return False
 
     def _live(self) -> dict[Key, Entity]:
         """Trails are no entities of v1, nor is what has no text of its own."""
@@ -361,18 +404,10 @@ class Keeper:
     def _write(self, key: Key, work: _Pass) -> bool:
         entity, path = work.live[key], work.writes[key]
         target = os.path.join(self.mode.source, path)
-        file = work.folder.files.get(key)
         data = render_file(*key, entity.value)
-        why = self._unsafe(path)
-        before = _stat_of(target)
-        expected = file.stat if file is not None and file.path == path else None
-        if key in work.asides:
-            expected = work.stats.get(path)
-        if not why and expected != before:
-            why = "something else lies there" if expected is None else "changed while it was looked at"
-        if why:
-            work.note("conflict", path, why)
+        if self._is_in_the_way(key, work):
             return False
+        before = _stat_of(target)
         if key in work.asides:
             self._set_aside(path, read_plain(target, FILE_BYTES_MAX))
         _make_plain_folder(self._journal.files, os.path.dirname(target))
@@ -382,6 +417,20 @@ class Keeper:
         if after is not None:
             work.settle(path, key, entity, after, sha256(data))
         return True
+
+    def _is_in_the_way(self, key: Key, work: _Pass) -> bool:
+        """Whether an entity's file may not be written; why is noted."""
+        path = work.writes[key]
+        file = work.folder.files.get(key)
+        expected = file.stat if file is not None and file.path == path else None
+        if key in work.asides:
+            expected = work.stats.get(path)
+        why = self._unsafe(path)
+        if not why and expected != _stat_of(os.path.join(self.mode.source, path)):
+            why = "something else lies there" if expected is None else "changed while it was looked at"
+        if why:
+            work.note("conflict", path, why)
+        return bool(why)
 
     def _park(self, key: Key, work: _Pass) -> bool:
         """The file of an entity that the journal deleted: kept aside, then taken out of the folder."""
@@ -401,14 +450,21 @@ class Keeper:
 
     def _unsafe(self, path: str) -> str:
         """Why nothing may be written at ``path``, which a record of somebody else may state; empty where it may."""
-        parts = path.split("/")
-        if not path.endswith(".json") or any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
+        *folders, name = parts = path.split("/")
+        if (
+            not name.endswith(".json") or name.startswith(".") or ".git" in folders or len(folders) > FOLDERS_DEEP_MAX
+            or any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts)
+        ):  # fmt: skip
             return "not a path of an entity file"
+        if any(len(part.encode()) > _NAME_BYTES_MAX for part in parts):
+            return "its name is too long"
         at = self.mode.source
         for part in parts:
             at = os.path.join(at, part)
             if os.path.islink(at):
                 return "a link, which is not followed"
+            if part is not name and os.path.lexists(at) and not os.path.isdir(at):
+                return "a file lies where its folder would be"
         return ""
 
     # -- what was seen -----------------------------------------------------------------------------------------------
@@ -421,30 +477,36 @@ class Keeper:
             return nothing  # derived: every file is read again
         return found if found.source == self.mode.source else nothing
 
-    def _remember(self, work: _Pass, before: Listing) -> None:
+    def _remember(self, work: _Pass, before: Listing, *, is_done: bool) -> None:
         """``before`` is the listing from before anything was read: what changed since is looked at in the next pass."""
         self._journal.refresh()
         now_ns = self._journal.clock.now_ms() * 1_000_000
         files: dict[str, _Seen] = {}
         for path in list_folder(self.mode.source).candidates:
-            one = work.settled.get(path) or work.seen.get(path) or _Seen((0, 0, 0), "", "", "", "")
+            one = work.settled.get(path) or work.last_of(path)
             known = one.stat if path in work.settled else before.candidates.get(path, (0, 0, 0))
             if now_ns - known[0] < _GRAIN_NS and path not in work.writes.values():
                 known = (0, 0, 0)  # it may change again without its times saying so
             files[path] = msgspec.structs.replace(one, stat=known)
-        data = msgspec.json.encode(_SeenFile(self.mode.source, self._ends(), files, tuple(work.missing)))
+        there = {(one.item_type, one.item_id) for one in files.values()}
+        missing = tuple(sorted(key for key in work.missing if key not in there))
+        ends = self._ends() if is_done else {"": 0}  # no journal's: the next pass looks again
+        data = msgspec.json.encode(_SeenFile(self.mode.source, ends, files, missing))
         write_atomic(self._journal.files, self._places.seen, data, durable=False)
 
 
 class _Pass:
     """What one pass finds out before it changes anything."""
 
-    def __init__(self, folder: V1Folder, listing: Listing, seen: _SeenFile, folders: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: V1Folder, listing: Listing, seen: _SeenFile, folders: Mapping[str, str],
+        is_held_since: Callable[[Entity, bytes, str], bool],
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.stats = listing.candidates
         self.bad = {one.path: one.kind for one in folder.findings if one.kind in ("unreadable", "refused")}
         self.seen = seen.files
-        self.missing: list[Key] = []
+        self.missing: set[Key] = set()  # whose files were here and are not
         self.imports: list[Key] = []
         self.edits: dict[Key, str] = {}  # the version that is expected to be the entity's
         self.writes: dict[Key, str] = {}
@@ -454,8 +516,13 @@ class _Pass:
         self.live: dict[Key, Entity] = {}
         self.settled: dict[str, _Seen] = {}
         self.findings: list[Finding] = list(folder.findings)
+        several = sorted((one for one in seen.files.values() if one.item_id), key=lambda one: bool(one.version))
+        self._was_here = {(one.item_type, one.item_id): one for one in several}
+        self._keys = {file.path: key for key, file in folder.files.items()}
         self._was_missing = frozenset(seen.missing)
+        self._is_first = not seen.ends
         self._folders = folders
+        self._is_held_since = is_held_since
 
     def note(self, kind: Literal["conflict", "edited", "missing", "deleted"], path: str, why: str) -> None:
         self.findings.append(Finding(kind, path, why))
@@ -483,60 +550,76 @@ class _Pass:
             self._judge_both(key, file, entity, take=take, mode=mode)
 
     def _judge_file(self, key: Key, file: V1File) -> None:
-        seen = self.seen.get(file.path)
+        seen = self._last_seen(key, file)
         self.imports.append(key)  # the journal's own answer says whether it is new, deleted, or there after all
-        if (
-            seen is not None
-            and (seen.item_type, seen.item_id) == key
-            and seen.version
-            and seen.digest == file.digest.hex()
-        ):
+        if seen is not None and (seen.item_type, seen.item_id) == key and seen.digest == file.digest.hex():
             self.ours.add(key)
 
     def _judge_missing(self, key: Key, entity: Entity, *, heal: bool) -> None:
         path = self.path_of(entity)
+        was_here = key in self._was_here or key in self._was_missing
         if path in self.bad:  # reported as such; what cannot be read is put right only where the journal counts
             if heal and self.bad[path] == "unreadable" and path in self.stats:
                 self.writes[key] = path
                 self.asides.add(key)
+            elif was_here:
+                self.missing.add(key)
             return
-        seen = self.seen.get(path)
-        was_there = seen is not None and (seen.item_type, seen.item_id) == key
-        is_new = not was_there and key not in self._was_missing and not isinstance(entity.value.get("v1"), dict)
-        if heal or is_new:
+        if self._is_first and isinstance(entity.value.get("v1"), dict):
+            was_here = True  # it was taken in from a folder, and nothing tells that it was another one
+        if heal or not was_here:
             self.writes[key] = path
         else:
-            self.missing.append(key)
             self.note("missing", path, "the file is gone; the journal has the entity")
+        if was_here:
+            self.missing.add(key)  # until it is there again
 
     def _judge_both(self, key: Key, file: V1File, entity: Entity, *, take: Take, mode: Mode) -> None:
-        value = entity.value
-        wanted = render_file(*key, value)
-        seen = self.seen.get(file.path)
-        if wanted == file.text.encode():
+        wanted, text = render_file(*key, entity.value), file.text.encode()
+        if wanted == text:
             self.settle(file.path, key, entity, file.stat, file.digest)
             return
-        origin = value.get("v1")
+        seen = self._last_seen(key, file)
+        origin = entity.value.get("v1")
         base = origin.get("text") if isinstance(origin, dict) else None
-        if (seen is not None and seen.version and seen.digest == file.digest.hex()) or base == file.text:
-            self.writes[key] = file.path  # what we know already, and the journal went on
+        if seen is not None:
+            is_known = seen.digest == file.digest.hex() or (
+                seen.version != entity.version and self._is_held_since(entity, text, seen.version)
+            )
+            has_only_file_moved = seen.version == entity.version
+        else:
+            is_known = base == file.text
+            has_only_file_moved = isinstance(base, str) and wanted == base.encode()
+        if is_known:
+            self.writes[key] = file.path  # the journal had it, and went on
         elif mode == "primary" and take != "files":
             if take == "journal":
                 self.writes[key] = file.path
                 self.asides.add(key)
             else:
                 self.note("edited", file.path, "changed in the folder; in primary the journal counts")
-        elif (seen is not None and seen.version == entity.version) or (
-            isinstance(base, str) and wanted == base.encode()
-        ):
-            self.edits[key] = entity.version  # only the file moved
-        elif take == "files":
+        elif has_only_file_moved or take == "files":
             self.edits[key] = entity.version
         elif take == "journal":
             self.writes[key] = file.path
             self.asides.add(key)
         else:
             self.note("conflict", file.path, "changed in the folder and in the journal")
+
+    def _last_seen(self, key: Key, file: V1File) -> _Seen | None:
+        """How the entity's file was when it was last seen to hold a version, wherever it lay; None where it never was."""
+        here = self.seen.get(file.path)
+        found = here if here is not None and here.digest == file.digest.hex() else self._was_here.get(key)
+        return found if found is not None and found.version else None
+
+    def last_of(self, path: str) -> _Seen:
+        """What is to be remembered of a file that holds no version that the journal has."""
+        seen = self.seen.get(path)
+        if seen is not None and seen.version:
+            return seen
+        if seen is not None and path not in self._keys:
+            return seen
+        return _Seen((0, 0, 0), *self._keys.get(path, ("", "")), "", "")
 
     def path_of(self, entity: Entity) -> str:
         origin = entity.value.get("v1")
