@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import stat
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -640,7 +642,9 @@ def test_links_in_the_store_are_not_followed(tmp_path, old, store):
     assert os.listdir(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format":1,"mode":"triple"}', "[]", '{"format":9}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format":1,"mode":"triple"}', "[]", '{"format":9}', '{"mode":"dual","source":"/a\\u0000b"}']
+)
 def test_a_mode_file_that_is_none(old, store, text):
     to(store, "dual", old)
     with open(os.path.join(store, "migration", "mode.json"), "w", encoding="utf-8") as file:
@@ -674,6 +678,33 @@ def test_the_command(tmp_path, old, store):
     ]
     assert "plans/P-2.json" in shell("migrate", code=1).out
     assert shell.json("migrate", "--to", "off", code=1).mode == "off"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names there are UTF-8")
+def test_folders_whose_names_are_no_text(tmp_path):
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    lessons = Path(place, os.fsdecode(b"o\xe8d"), "lessons")
+    lessons.mkdir(parents=True)
+    (lessons / "L-1.json").write_text('{"id":"L-1","text":"Seed first"}')
+    (lessons / os.fsdecode(b"L-\xff.json")).write_text("{}")
+    Path(place, "shop").mkdir()
+    shell = Shell(Path(place, "shop"), tmp_path)
+    shell("init")
+    dry = shell("migrate", "--from", lessons.parent, "--to", "dual", "--dry-run", code=1)
+    done = shell("migrate", "--from", lessons.parent, "--to", "dual", code=1)
+    assert "done     1 imported" in dry.lines
+    assert "done     1 imported" in done.lines
+    shell("set", our_id("les", "lesson", "L-1"), "text=Seed last")
+    assert json.loads((lessons / "L-1.json").read_text())["text"] == "Seed last"
+    seen = Path(place, "shop/.periplus/migration/seen.json")
+    assert "L-1.json" in seen.read_text()
+    shell("migrate", "--to", "primary", code=1)
+    (lessons / "L-1.json").unlink()
+    shell("status")
+    assert (lessons / "L-1.json").exists()
+    assert "sound" in shell("doctor").out
+    shell("migrate", "--to", "off", code=1)
+    assert os.fsencode(read_mode(os.fspath(Path(place, "shop/.periplus"))).source).endswith(b"/caf\xe9/o\xe8d")
 
 
 def test_a_command_says_that_the_folder_lags_behind(tmp_path, old, store):

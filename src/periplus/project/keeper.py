@@ -92,6 +92,8 @@ class MigrationPlaces:
 class ModeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     """``migration/mode.json``. ``place`` is (device, inode) of ``source``: another folder under its name is not trusted.
 
+    In the file a byte of ``source`` that is no UTF-8 is a NUL and its two hexadecimal digits, as no path has a NUL.
+
     ``folders`` says in which folder the files of each type lie, for those that are yet to be made.
     """
 
@@ -143,11 +145,12 @@ def read_mode(root: str) -> ModeFile:
     places.refuse_links()
     try:
         found = msgspec.json.decode(read_plain(places.mode, _STATE_BYTES_MAX), type=ModeFile)
+        found = msgspec.structs.replace(found, source=_path_of(found.source))
     except FileNotFoundError:
         return ModeFile()
     except OSError as error:
         raise environment_failure(error, "read", places.mode) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise DamageError(f"not a migration's mode: {error}", path=places.mode, safe="The journal is untouched.",
                           mend="Remove that file: the mode is then off; `periplus migrate --from DIR --to dual` goes on.",
                           ) from error  # fmt: skip
@@ -160,7 +163,19 @@ def read_mode(root: str) -> ModeFile:
 def write_mode(root: str, files: Files, mode: ModeFile) -> None:
     places = MigrationPlaces(root)
     make_folder(files, places.folder)
-    write_atomic(files, places.mode, msgspec.json.format(msgspec.json.encode(mode), indent=2) + b"\n")
+    data = msgspec.json.encode(msgspec.structs.replace(mode, source=_text_of(mode.source)))
+    write_atomic(files, places.mode, msgspec.json.format(data, indent=2) + b"\n")
+
+
+def _text_of(path: str) -> str:
+    return re.sub("[\udc80-\udcff]", lambda found: f"\0{ord(found[0]) - 0xDC00:02x}", path)
+
+
+def _path_of(text: str) -> str:
+    path = re.sub("\0([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), text)
+    if "\0" in path:
+        raise ValueError("its source is no path")
+    return path
 
 
 def make_folder(files: Files, path: str) -> None:
@@ -475,7 +490,7 @@ class Keeper:
             found = msgspec.json.decode(read_plain(self._places.seen, _STATE_BYTES_MAX), type=_SeenFile)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return nothing  # derived: every file is read again
-        return found if found.source == self.mode.source else nothing
+        return found if found.source == _text_of(self.mode.source) else nothing
 
     def _remember(self, work: _Pass, before: Listing, *, is_done: bool) -> None:
         """``before`` is the listing from before anything was read: what changed since is looked at in the next pass."""
@@ -491,7 +506,7 @@ class Keeper:
         there = {(one.item_type, one.item_id) for one in files.values()}
         missing = tuple(sorted(key for key in work.missing if key not in there))
         ends = self._ends() if is_done else {"": 0}  # no journal's: the next pass looks again
-        data = msgspec.json.encode(_SeenFile(self.mode.source, ends, files, missing))
+        data = msgspec.json.encode(_SeenFile(_text_of(self.mode.source), ends, files, missing))
         write_atomic(self._journal.files, self._places.seen, data, durable=False)
 
 

@@ -146,12 +146,11 @@ def _finish(project: Project, before: Mode, keeper: Keeper, kept: Kept, backup: 
 
 
 def _note(project: Project, source: str, backup: str, counts: dict[str, int]) -> None:
-    payload: dict[str, JSONValue] = {
-        "migration": "v1", "folder": os.path.basename(source), "backup": backup, "counts": dict(counts)
-    }  # fmt: skip
+    folder = os.fsencode(os.path.basename(source)).decode("utf-8", "backslashreplace")
+    payload: dict[str, JSONValue] = {"migration": "v1", "folder": folder, "backup": backup, "counts": dict(counts)}
 
     def write(transaction: Transaction) -> None:
-        transaction.meta("note", payload, summary=f"v1: {counts['entities']} entities of {os.path.basename(source)}")
+        transaction.meta("note", payload, summary=f"v1: {counts['entities']} entities of {folder}")
 
     project.journal.mutate(write, project.writer, key=f"migrate-{os.path.basename(backup)}")
 
