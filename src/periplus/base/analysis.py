@@ -2,7 +2,7 @@
 
 Stemming (Porter) is left to the index; here words are cut: identifiers are given whole and in their parts
 (``hashPassword``, ``hash_password`` and ``hash-password`` all give ``hashpassword hash password``), paths by component,
-dates as words (``2026-03-01`` gives ``2026 march 1``). Scripts that set no spaces between words are cut into
+dates as words (``2026-03-01`` gives ``2026 march 1``), languages of one letter by their names (``C#`` gives ``csharp``, ``C++`` ``cpp``). Scripts that set no spaces between words are cut into
 overlapping pairs of characters; the index holds the single characters too, so that a question of one finds its pairs.
 Text beyond ASCII is normalised first (NFKC), so that composed, decomposed and full-width forms meet.
 
@@ -12,7 +12,7 @@ A term is made of letters, digits and marks only: the index's tokenizer is set t
 
 from __future__ import annotations
 
-__all__ = ["QUERY_TERMS_MAX", "STOP_WORDS", "expand", "query_terms", "rough_stem", "terms"]
+__all__ = ["QUERY_TERMS_MAX", "STOP_WORDS", "both_ends", "expand", "query_terms", "rough_stem", "terms"]
 
 import re
 from functools import cache, lru_cache
@@ -42,6 +42,9 @@ _UNSPACED: Final = (
 _MARKS: Final = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0dff"
 _DATE: Final = r"(?<!\d)(?P<date>\d{4}([-/.])\d\d\2\d\d)(?!\d)"
 _ASCII_TOKEN: Final = re.compile(rf"{_DATE}|(?P<word>[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*)", re.ASCII)
+# A language of one letter, which is told from the letter by what it is written with: C# is csharp, C++ is cpp.
+_LETTER_NAME: Final = re.compile(r"(?<![\w#+])([A-Za-z])(#|\+\+)(?![A-Za-z_#+])")
+_SINGLE_CAPITAL: Final = re.compile(r"(?<![\w'’.])[A-Z](?![\w'’#]|\+\+|\.\w)")  # C, R; no part of a word, no initials
 _HUMP: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -55,16 +58,35 @@ def expand(text: str) -> str:
     return " ".join(_terms(text, with_singles=True))
 
 
-def query_terms(question: str) -> list[str]:
-    """The terms by which to look for ``question``: no stop words, each once, at most QUERY_TERMS_MAX.
+def query_terms(question: str, most: int = QUERY_TERMS_MAX, of_end: int = QUERY_TERMS_MAX // 3) -> list[str]:
+    """The terms by which to look for ``question``: no stop words, each once, at most ``most``.
 
-    A question of stop words only keeps them: it asks for something, and nothing else says what.
+    A question of stop words only keeps them: it asks for something, and nothing else says what. Of one that is too long, as what people
+    paste is, both ends are kept, ``of_end`` terms of the last: Python says what is wrong at the end, others at the beginning, and what is
+    asked stands above or below.
     """
-    found = list(dict.fromkeys(terms(question[:QUESTION_CHARACTERS_MAX])))
-    kept = [
-        term for term in found if term not in STOP_WORDS and (len(term) > 1 or term.isdigit() or not term.isascii())
-    ]
-    return (kept or found)[:QUERY_TERMS_MAX]
+    text = both_ends(question, QUESTION_CHARACTERS_MAX)
+    found = terms(text)
+    names = {letter.lower() for letter in _SINGLE_CAPITAL.findall(text)}
+    kept = [term for term in found if term not in STOP_WORDS and (not _is_letter(term) or term in names)]
+    first = dict.fromkeys(kept or found)
+    if len(first) <= most:
+        return list(first)
+    head = dict.fromkeys(list(first)[: most - of_end])
+    tail = [term for term in dict.fromkeys(reversed(kept or found)) if term not in head][: most - len(head)]
+    return [*head, *reversed(tail)]
+
+
+def _is_letter(term: str) -> bool:
+    return len(term) == 1 and term.isascii() and not term.isdigit()
+
+
+def both_ends(text: str, most: int) -> str:
+    """``text``, or of a longer one its first and last characters, at most ``most`` of them with the line between."""
+    if len(text) <= most:
+        return text
+    half = (most - 1) // 2
+    return f"{text[:half]}\n{text[-half:]}"
 
 
 def rough_stem(word: str) -> str:
@@ -90,6 +112,8 @@ def _terms(text: str, *, with_singles: bool) -> list[str]:
 
         text = unicodedata.normalize("NFKC", text)
         pattern = _token()
+    if "#" in text or "++" in text:
+        text = _LETTER_NAME.sub(_letter_name, text)
     found: list[str] = []
     for match in pattern.finditer(text):
         kind = match.lastgroup
@@ -102,6 +126,10 @@ def _terms(text: str, *, with_singles: bool) -> list[str]:
         else:
             found += _unspaced_terms(word, with_singles=with_singles)
     return found
+
+
+def _letter_name(match: re.Match[str]) -> str:
+    return f"{match[1]}{'sharp' if match[2] == '#' else 'pp'}".lower()
 
 
 def _unspaced_terms(run: str, *, with_singles: bool) -> list[str]:

@@ -20,7 +20,8 @@ from periplus.journal import Journal, Writer
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
 from periplus.memory.holding import holds, standing
-from periplus.memory.recall import PATH, SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
+from periplus.memory.named_paths import NamedPath, about_named, named_paths
+from periplus.memory.recall import SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
 
 BUDGET_MIN: Final = 100
@@ -114,7 +115,7 @@ def _memory_section(
         return _standing_section(journal, now_ms, ground, title, item_type, most)
     filters = Filters(types=(item_type,))
     hits: dict[str, Hit] = {}
-    for item_id in _about_paths(journal, item_type, PATH.findall(task)[:_TASK_PATHS_MAX]):
+    for item_id in _about_paths(journal, item_type, named_paths(task, ground.root, _TASK_PATHS_MAX)):
         entity = journal.get(item_type, item_id)
         if entity is not None and holds(journal, entity, now_ms):
             hits[item_id] = hit_of(journal, entity, 0, ("about a path of the task",), ground, now_ms)
@@ -137,18 +138,19 @@ def _standing_section(
     return BriefSection(title, lines, found.total - len(found.ids), f'periplus recall "" --type {item_type}')
 
 
-def _about_paths(journal: Journal, item_type: str, paths: list[str]) -> list[str]:
-    """The ids of the memories about one of ``paths``, a folder that holds it, or a file of that name, newest first."""
+def _about_paths(journal: Journal, item_type: str, named: list[NamedPath]) -> list[str]:
+    """The ids of the memories about one of the paths, a folder that holds it, or a file of that name, newest first."""
     found: dict[str, str] = {}
-    for path in dict.fromkeys(paths):
-        parts = path.strip("/").split("/")
-        wholes = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
-        wholes += [f"{whole}/" for whole in wholes]
-        tail = path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    about = [item_id for kind, item_id in about_named(journal, named, item_type) if kind == item_type]
+    rows = journal.index.db.execute(
+        "SELECT item_id, ts FROM documents WHERE item_type = ? AND item_id IN (SELECT value FROM json_each(?))",
+        (item_type, "[" + ",".join(f'"{item_id}"' for item_id in about) + "]"),
+    )
+    found.update(rows.fetchall())
+    for one in named:
+        tail = one.path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         rows = journal.index.db.execute(
-            f"SELECT item_id, ts FROM touched WHERE item_type = ? AND (path IN ({', '.join('?' * len(wholes))})"  # noqa: S608 - question marks
-            " OR path LIKE ? ESCAPE '\\')",
-            (item_type, *wholes, f"%/{tail}"),
+            "SELECT item_id, ts FROM touched WHERE item_type = ? AND path LIKE ? ESCAPE '\\'", (item_type, f"%/{tail}")
         )
         found.update(rows.fetchall())
     return sorted(sorted(found), key=lambda item_id: found[item_id], reverse=True)

@@ -74,7 +74,7 @@ def likely_files(
     are, of which one that no work has touched may be told by its name. Those that are not there any more are left away, where any is.
     """
     bring_up_to_date(journal)
-    words = query_terms(task)
+    words = query_terms(task, of_end=0)  # work is told from its beginning on
     recent = _recent(journal)
     signals = [_beside(journal, paths)] if paths else []
     if words:

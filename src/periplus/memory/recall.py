@@ -19,7 +19,6 @@ from __future__ import annotations
 
 __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice
@@ -35,7 +34,8 @@ from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import last_check
 from periplus.memory.holding import expired, is_over, replacements, standing, told_expired
 from periplus.memory.index import EXPIRES
-from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search
+from periplus.memory.named_paths import about_named, named_paths
+from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search, telling
 from periplus.memory.successors import rivals_of
 from periplus.memory.types import NOT_REMEMBERED, is_ended, row_of, rows_of
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
 SURROUNDINGS: Final = ("its surroundings match",)
 SCORE_UNITS: Final = 1_000_000
-PATH: Final = re.compile(r"[\w.\-]+(?:/[\w.\-]+)+|\b[\w\-]+\.[a-z]{1,5}\b")
 _CANDIDATES: Final = 100
 _SESSION_SHARE: Final = 0.3
 _STEP_SHARE: Final = 0.6
@@ -54,6 +53,7 @@ _STALE_FACTOR: Final = 0.6
 _AGAIN_FREE: Final = 3
 _AGAIN_FACTOR: Final = 0.85
 _LABEL_FACTOR: Final = 1.5
+_LIFTED_FACTOR: Final = 1.5
 _HALF_LIFE_MS: Final = 180 * 86_400_000
 _KIND_WEIGHTS: Final = {"commit": 1.0, "prompt": 0.9, "answer": 0.8, "command": 0.6, "session": 0.3}
 _STEP_KINDS: Final = tuple(kind for kind in TRAIL_KINDS if kind != "session")
@@ -65,6 +65,8 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
+_NAMED_FEW: Final = 5  # as many paths a question names that is about them
+_WEIGHED_MAX: Final = 1_500  # terms of something pasted of which the rarest are looked for
 _ALL: Final = 1 << 40
 _REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
@@ -130,7 +132,7 @@ def recall(
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
-    from periplus.base.analysis import query_terms, terms
+    from periplus.base.analysis import QUERY_TERMS_MAX, terms
 
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")
@@ -140,11 +142,19 @@ def recall(
     # An id is looked for whole (others may speak of it), never by what its letters and digits happen to spell.
     rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
-    words = list(dict.fromkeys([*query_terms(rest), *ids]))
-    view = _View(journal, words, filters, now_ms, ground or Ground(root))
+    asked = _telling(journal, rest, filters)
+    words = list(dict.fromkeys([*asked, *ids]))
+    ground = ground or Ground(root)
+    view = _View(journal, words, filters, now_ms, ground)
     if not question.strip():
         return _all_asked_for(view, limit, offset, budget_tokens)
-    direct = view.direct(question, [key for keys in named.values() for key in keys])
+    paths = named_paths(question, ground.root)
+    about = about_named(journal, paths)
+    # Of something pasted, a trace or a diff, all files are named and few are meant: there what is about them does not stand before
+    # what says the same, but counts for more.
+    is_pasted = len(paths) > _NAMED_FEW or len(asked) >= QUERY_TERMS_MAX
+    direct = view.direct([key for keys in named.values() for key in keys], {} if is_pasted else about)
+    view.lifted = about if is_pasted else {}
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
     candidates = search(journal.index.db, [*words, *_senses(rest, filters)], filters, most)
@@ -158,6 +168,20 @@ def recall(
     wanted += islice(view.best_first(ranking), skipped, skipped + max(0, limit - len(wanted)))
     hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
     return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
+
+
+def _telling(journal: Journal, question: str, filters: Filters) -> list[str]:
+    """The terms to look for; of the many of something pasted those at its ends, and what is rare of what lies between."""
+    from periplus.base.analysis import QUERY_TERMS_MAX, query_terms
+
+    asked = query_terms(question)
+    if len(asked) < QUERY_TERMS_MAX:
+        return asked
+    third = QUERY_TERMS_MAX // 3
+    ends = [*asked[:third], *asked[-third:]]
+    return telling(
+        journal.index.db, query_terms(question, _WEIGHED_MAX, _WEIGHED_MAX // 2), ends, filters, QUERY_TERMS_MAX
+    )
 
 
 def _all_asked_for(view: _View, limit: int, offset: int, budget_tokens: int | None) -> Recall:
@@ -185,9 +209,10 @@ def _is_for_work(filters: Filters) -> bool:
 def _by_meaning(
     view: _View, candidates: list[Candidate], question: str, filters: Filters, meaning: Meaning
 ) -> list[Candidate]:
+    from periplus.base.analysis import both_ends
     from periplus.memory.meaning import LIFT
 
-    near = meaning.near(view.journal.layout.index, view.db, question[:_SEEN_CHARACTERS_MAX])
+    near = meaning.near(view.journal.layout.index, view.db, both_ends(question, _SEEN_CHARACTERS_MAX))
     view.near = {*near}.difference(one.id for one in candidates)
     return joined_by(view.db, candidates, near, filters, LIFT)
 
@@ -237,7 +262,7 @@ def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]
     """The words of ``question`` that are an id or the unique beginning of one, and what they name."""
     found: dict[str, list[tuple[str, str]]] = {}
     prefixes = {row.prefix for row in rows_of(journal.types).values()}
-    for word in question.split(maxsplit=_QUESTION_WORDS_MAX)[:_QUESTION_WORDS_MAX]:
+    for word in _words_at_ends(question):
         bare = _bare(word)
         prefix, underscore, rest = bare.rpartition("_")
         if not underscore or len(rest) < 4 or prefix not in prefixes:
@@ -246,6 +271,15 @@ def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]
         if keys and (len(keys) == 1 or is_id(bare)):
             found[bare] = keys
     return found
+
+
+def _words_at_ends(question: str) -> list[str]:
+    words = question.split()
+    return (
+        words
+        if len(words) <= _QUESTION_WORDS_MAX
+        else words[: _QUESTION_WORDS_MAX // 2] + words[-_QUESTION_WORDS_MAX // 2 :]
+    )
 
 
 def _bare(word: str) -> str:
@@ -280,28 +314,21 @@ class _View:
         self._weights: dict[tuple[str, str], float] = {}  # of a type and kind
         self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
         self.near: set[int] = set()  # documents that only their meaning found
+        self.lifted: Mapping[tuple[str, str], str] = {}  # what is about one of many paths that are named
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
 
-    def direct(self, question: str, named: Sequence[tuple[str, str]]) -> list[Hit]:
-        """What the question names: by id (``named``), then by a path that it is about."""
+    def direct(self, named: Sequence[tuple[str, str]], about: Mapping[tuple[str, str], str]) -> list[Hit]:
+        """What the question names: by id (``named``), then by a path (``about``)."""
         keys: dict[tuple[str, str], str] = dict.fromkeys(named, "its id")
-        for path in dict.fromkeys(PATH.findall(question[:_SEEN_CHARACTERS_MAX])):
-            for key in self._about(path):
-                keys.setdefault(key, f"about {path}")
+        for key, path in about.items():
+            keys.setdefault(key, f"about {path}")
         hits = []
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
                 hits.append(hit_of(self.journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground, self._now_ms))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
-
-    def _about(self, path: str) -> list[tuple[str, str]]:
-        rows = self.db.execute(
-            "SELECT item_type, item_id FROM touched WHERE path = ? AND item_type <> 'trail' ORDER BY ts DESC, item_id LIMIT ?",
-            (path, _DIRECT_MAX),
-        )
-        return [(row[0], row[1]) for row in rows]
 
     def _may_stand_first(self, entity: Entity) -> bool:
         """Whether a memory about a named path passes the filters, and nothing has replaced it."""
@@ -397,6 +424,8 @@ class _View:
             self._weights[one.item_type, one.kind] = factor
         if one.label and not self._asked.isdisjoint(one.label.split()):
             factor *= _LABEL_FACTOR
+        if (one.item_type, one.item_id) in self.lifted:
+            factor *= _LIFTED_FACTOR
         factor *= 0.5 + one.confidence / 200
         age_ms = self._now_ms - one.ms
         factor *= 0.8 + 0.2 * 0.5 ** (age_ms / _HALF_LIFE_MS if age_ms > 0 else 0.0)
@@ -554,7 +583,8 @@ class _View:
         if rest:
             whole = f" {title} {body} {path}"
             rest = [word for word in rest if len(word) >= _STEM_CHARACTERS and f" {word[:_STEM_CHARACTERS]}" in whole]
-        why = []
+        path_named = self.lifted.get((one.item_type, one.item_id))
+        why = [f"about {path_named}"] if path_named else []
         if same:
             why.append(f"says {', '.join(same)}")
         if paths:

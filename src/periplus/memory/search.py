@@ -13,7 +13,7 @@ Where even the rarest term is common, documents with several of the terms are as
 
 from __future__ import annotations
 
-__all__ = ["Candidate", "Filters", "joined_by", "search"]
+__all__ = ["Candidate", "Filters", "joined_by", "search", "telling"]
 
 from collections.abc import Mapping, Sequence
 from math import log
@@ -25,6 +25,8 @@ from periplus.memory.index import kind_token
 from periplus.memory.senses import SENSE_MARK
 
 _ENOUGH: Final = 10
+_TELLING_MAX: Final = 500
+_RARE_MAX: Final = 100  # a word that more documents have tells little of any
 
 
 class Filters(NamedTuple):
@@ -123,6 +125,28 @@ def joined_by(
     return [*candidates, *(one._replace(bm25=share * best * near[one.id]) for one in added)]
 
 
+def telling(db: Connection, words: Sequence[str], ends: Sequence[str], filters: Filters, most: int) -> list[str]:
+    """Of the many ``words`` of something pasted at most ``most``, in their order: those in ``ends``, and of what lies between those that
+    some document has together, the rarer the better: one line of a log may be what it is about.
+    """
+    search_in = _Search(db, STEPS, (), filters)
+    weights: dict[int, float] = {}
+    said: dict[int, list[str]] = {}
+    for word in words:
+        rows = () if word in ends or word.isdigit() else search_in.rows_of(f'"{word}"', _RARE_MAX)
+        weight = log(1 + _LARGE / (len(rows) + 0.5)) if len(rows) < _RARE_MAX else 0.0
+        for row_id in rows if weight else ():
+            weights[row_id] = weights.get(row_id, 0.0) + weight
+            said.setdefault(row_id, []).append(word)
+    chosen = dict.fromkeys(ends)
+    best = sorted(weights, key=lambda row_id: (-weights[row_id], -row_id))[:_TELLING_MAX]
+    passing = search_in.passing(best)
+    for row_id in best if len(chosen) < most else ():
+        if row_id in passing:
+            chosen.update(dict.fromkeys(said[row_id][: max(0, most - len(chosen))]))
+    return [word for word in dict.fromkeys([*words, *ends]) if word in chosen]
+
+
 def _kinds(filters: Filters) -> tuple[str, ...] | None:
     """The kinds of documents that may answer; None for any."""
     if not filters.types:
@@ -219,18 +243,31 @@ class _Search:
         documents = {row[0]: row for row in rows}
         return [Candidate(*(*documents[row_id], bm25)) for bm25, row_id in best if row_id in documents]
 
+    def rows_of(self, match: str, most: int) -> list[int]:
+        """The documents that match, at most so many of them."""
+        name = self._table.name
+        found = self._db.execute(
+            f"SELECT rowid FROM {name} WHERE {name} MATCH ? LIMIT ?",  # noqa: S608 - a constant
+            (self._scoped(match), most),
+        ).fetchall()
+        return [row_id for (row_id,) in found]
+
+    def passing(self, row_ids: Sequence[int]) -> set[int]:
+        """Those of some documents that the filters let through."""
+        found = self._db.execute(
+            f"SELECT d.id FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {self._where}",  # noqa: S608 - constants
+            (f"[{','.join(map(str, row_ids))}]", *self._arguments),
+        ).fetchall()
+        return {row_id for (row_id,) in found}
+
     def _documents_of(self, term: str, most: int, common: dict[tuple[str, str, str], int]) -> Sequence[int]:
         """The documents that match, none of them more than ``most``; as many of no use where there are so many."""
         key = (self._table.name, self._scope, term)
         if most <= common.get(key, 0):
             return range(most)
-        name = self._table.name
-        found = self._db.execute(
-            f"SELECT rowid FROM {name} WHERE {name} MATCH ? LIMIT ?",  # noqa: S608 - a constant
-            (self._scoped(term), most),
-        ).fetchall()
+        found = self.rows_of(term, most)
         if len(found) < most:
-            return [row_id for (row_id,) in found]
+            return found
         common[key] = most
         return range(most)
 
@@ -244,11 +281,8 @@ class _Search:
             else:
                 weights = dict.fromkeys(rows, weight)
         if self._where:
-            passing = self._db.execute(
-                f"SELECT d.id FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {self._where}",  # noqa: S608 - constants
-                (f"[{','.join(map(str, weights))}]", *self._arguments),
-            ).fetchall()
-            weights = {row_id: weights[row_id] for (row_id,) in passing}
+            passing = self.passing([*weights])
+            weights = {row_id: weight for row_id, weight in weights.items() if row_id in passing}
         ranked = sorted(weights, reverse=True)
         ranked.sort(key=weights.__getitem__, reverse=True)
         return ranked[: reach.scored_max]

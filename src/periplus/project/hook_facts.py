@@ -24,7 +24,6 @@ _HITS_MAX: Final = 5
 _WORDS_MIN: Final = 2
 _SHARE_MIN: Final = 0.34
 _WORDS_WEIGHED: Final = 12
-_PROMPT_CHARACTERS_MAX: Final = 4_000
 _LINE_CHARACTERS_MAX: Final = 400
 _KINDS: Final = ("constraint", "trap", "decision", "lesson", "note")
 _MORE: Final = "\n(more: periplus brief)"
@@ -63,7 +62,7 @@ def _for_prompt(project: Project, prompt: str) -> str:
         return ""  # by its terms too, for not every script sets spaces
     found = recall(
         project.journal,
-        prompt[:_PROMPT_CHARACTERS_MAX],
+        prompt,
         now_ms=project.journal.clock.now_ms(),
         root=project.folder,
         limit=2 * _HITS_MAX,
