@@ -100,6 +100,41 @@ def test_what_says_almost_the_same_is_pointed_out_and_what_says_the_same_is_not_
     assert records(ada) == before
 
 
+@pytest.mark.parametrize("item_type", ["decision", "trap", "lesson", "note"])
+def test_what_was_replaced_already_is_not_replaced_apart_from_that(ada, item_type):
+    old, beside = (ada.remember(Memory(item_type, text)).entity for text in ("We use files", "We keep backups"))
+    first = ada.work.evolve(old.item_id, "We use sqlite", key="once").entities[0]
+    second = ada.work.evolve(first.item_id, "We use sqlite with a journal").entities[0]
+    before = records(ada)
+    for call in (
+        lambda: ada.work.evolve(old.item_id, "We use postgres"),
+        lambda: ada.work.split(old.item_id, ["We use postgres", "We use files for blobs"]),
+        lambda: ada.work.merge([old.item_id, beside.item_id], "We use postgres and keep backups"),
+    ):
+        with pytest.raises(ConflictError, match=f"{old.item_id} was replaced already, by {second.item_id}") as caught:
+            call()
+        assert caught.value.mend.endswith(f"periplus evolve {second.item_id} '…'")
+    assert ada.work.evolve(old.item_id, "We use sqlite", key="once").receipt.repeated
+    assert records(ada) == before
+    noted = ada.remember(Memory(item_type, "We use redis", supersedes=(old.item_id,)))
+    assert noted.notes == (f"{old.item_id} was replaced already, by {second.item_id}: this stands beside it",)
+    ada.undo(seqs=[noted.entity.seq])
+    ada.work.merge([old.item_id, second.item_id], "We use sqlite with a journal, as ever")
+
+
+def test_what_was_replaced_may_be_once_that_is_gone(ada):
+    old = ada.remember(Memory("decision", "We use files")).entity
+    new = ada.work.evolve(old.item_id, "We use sqlite").entities[0]
+    ada.work.change_state([new.item_id], "superseded")
+    assert ada.work.evolve(old.item_id, "We use postgres").entities[0].value["text"] == "We use postgres"
+    note = ada.remember(Memory("note", "The door is green")).entity
+    parts = ada.work.split(note.item_id, ["The door is", "It is green"]).entities
+    with pytest.raises(ConflictError, match="was replaced already") as caught:
+        ada.work.evolve(note.item_id, "The door is red")
+    assert "periplus merge " in caught.value.mend
+    assert all(part.item_id in caught.value.mend for part in parts)
+
+
 # ---- anchors
 
 

@@ -366,6 +366,7 @@ def _replaced(
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
         sources = [_now(transaction, row.name, old.item_id) for old in olds]
+        _refuse_fork(journal, row, sources, texts)
         now, touched = _time(journal), list[tuple[str, str]]()
         standing.clear()
         for item_id, text in zip(made, texts, strict=True):
@@ -394,6 +395,28 @@ def _replaced(
     known = {old.item_id for old in olds} | {one.item_id for one in done.entities}
     near = [item_id for text in texts for item_id in near_memories(journal, text, (row.name,), known)]
     return done._replace(near=tuple(dict.fromkeys(near)), notes=notes)
+
+
+def _refuse_fork(journal: Journal, row: MemoryType, sources: Sequence[Entity], texts: Sequence[str]) -> None:
+    """Raises ConflictError where something else, that holds, was put in place of one of ``sources`` before: both would hold, and nobody
+    who says the one need know of the other.
+    """
+    from periplus.memory.successors import in_place_of
+
+    known, said = {one.item_id for one in sources}, {text_digest(row.name, text) for text in texts}
+    for source in sources:
+        found = in_place_of(journal, source.item_id)
+        others = [
+            one.item_id for one in found
+            if one.item_id not in known and text_digest(one.item_type, str(one.value.get("text", ""))) not in said
+        ]  # fmt: skip
+        if not others:
+            continue
+        command = f"evolve {others[0]} '…'" if len(others) == 1 else f"merge {' '.join(others)} --text '…'"
+        raise ConflictError(
+            f"{source.item_id} was replaced already, by {', '.join(others)}", safe="Nothing was written.",
+            mend=f"See what stands there now, and replace that: periplus {command}",
+        )  # fmt: skip
 
 
 def _was_put_so(

@@ -30,6 +30,7 @@ from periplus.memory.recall import recall
 from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
+from periplus.memory.successors import in_place_of
 from periplus.memory.types import NOT_REMEMBERED, MemoryType, row_of, rows_of, typed_fields
 
 _NEAR_SHARE: Final = 0.6
@@ -83,6 +84,11 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
             journal.mutate(lambda _: None, writer)  # whoever wrote it may have stopped before its sync
         return Remembered(duplicate, None, is_new=False, near=(), notes=_not_taken(duplicate, payload))
     replaced = {journal.find(old).item_id for old in memory.supersedes}
+    beside = tuple(
+        f"{old} was replaced already, by {', '.join(ids)}: this stands beside it"
+        for old in sorted(replaced)
+        if (ids := [one.item_id for one in in_place_of(journal, old) if one.item_id not in replaced])
+    )
     near = near_memories(journal, memory.text, (memory.item_type,), replaced)
     item_id = new_id(row.prefix)
 
@@ -96,7 +102,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     receipt = journal.mutate(write, writer, key=key)
     entity = journal.get(row.name, item_id)
     if entity is not None:
-        notes = tuple(one.note for one in anchors if one.note)
+        notes = beside + tuple(one.note for one in anchors if one.note)
         if row.may_expire:
             notes += told_past_end(payload.get("expires"), journal.clock.now_ms())
         return Remembered(entity, receipt, is_new=True, near=near, notes=notes)

@@ -9,7 +9,7 @@ and come nowhere together are apart. It is derived from what is held. Whoever me
 
 from __future__ import annotations
 
-__all__ = ["Rivalry", "rivalries", "rivals_of", "successors"]
+__all__ = ["Rivalry", "in_place_of", "rivalries", "rivals_of", "successors"]
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -46,6 +46,15 @@ class Rivalry(NamedTuple):
 def successors(journal: Journal, old: str) -> list[Entity]:
     """The entities that are said to supersede ``old``, those that ended too, by id."""
     return _Chains(journal, journal.unindexed()).said(old)
+
+
+def in_place_of(journal: Journal, old: str) -> list[Entity]:
+    """What stands now where ``old`` stood, by id: the live ends of what superseded it. As the journal's tail says, also within a mutation."""
+    chains, known, ends = _Chains(journal, journal.unindexed()), dict[str, dict[str, Entity]](), dict[str, Entity]()
+    known[old] = {}
+    for one in chains.said(old):
+        ends.update(chains.ends(one, known))
+    return [ends[item_id] for item_id in sorted(ends)]
 
 
 def rivalries(journal: Journal) -> list[Rivalry]:
@@ -96,7 +105,7 @@ class _Chains:
         if len(begun) < 2:
             return None
         known: dict[str, dict[str, Entity]] = {old: {}}
-        branches = [(_origin(self._journal, one), self._ends(one, known)) for one in begun]
+        branches = [(_origin(self._journal, one), self.ends(one, known)) for one in begun]
         apart: dict[frozenset[str], dict[str, Entity]] = {}
         for (here, one), (there, other) in combinations(branches, 2):
             if one and other and here != there and not _is_settled(one, other):
@@ -116,14 +125,14 @@ class _Chains:
             self._known[old] = [one for one in held if one is not None and old in supersedes_of(one)]
         return self._known[old]
 
-    def _ends(self, entity: Entity, known: dict[str, dict[str, Entity]]) -> dict[str, Entity]:
+    def ends(self, entity: Entity, known: dict[str, dict[str, Entity]]) -> dict[str, Entity]:
         """What stands at the end of the chains that begin with ``entity``, by id; ``known`` has the ends of those looked at before."""
         if entity.item_id in known:
             return known[entity.item_id]
         known[entity.item_id] = {}  # chains may go in a circle
         ends: dict[str, Entity] = {}
         for one in self.said(entity.item_id) if len(known) < _CHAIN_MAX else ():
-            ends.update(self._ends(one, known))
+            ends.update(self.ends(one, known))
         if not ends and not is_ended(entity.item_type, entity.value.get("state"), self._journal.types):
             ends = {entity.item_id: entity}
         known[entity.item_id] = ends

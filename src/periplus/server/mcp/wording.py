@@ -23,6 +23,7 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"periplus changed\b", "brief(since=…)"),
         (r"periplus state (?P<id>\w+) (?P<s>\w+)", r'revise(ids=["\g<id>"], action="state", state="\g<s>")'),
         (r"periplus merge (?P<a>\w+) (?P<b>\w+) --text '…'", r'revise(ids=["\g<a>", "\g<b>"], action="replace", text=…)'),
+        (r"periplus evolve (?P<id>\w+) '…'", r'revise(ids=["\g<id>"], action="replace", text=…)'),
         (r"periplus trail show (?P<id>\w+) --at (?P<n>\d+)", r'show(id="\g<id>#\g<n>")'),
         (r"periplus (?:trail )?show (?P<id>\w+)", r'show(id="\g<id>")'),
         (r"periplus (?:claim list|who)\b", "claim()"),
