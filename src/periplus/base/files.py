@@ -11,6 +11,7 @@ __all__ = [
     "Files",
     "FolderWatch",
     "generation_of",
+    "is_temporary",
     "name_new",
     "open_plain",
     "read_at",
@@ -36,6 +37,11 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 _GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 _BLOCK_BYTES: Final = 4096  # what a bad sector takes with it: a page of the cache
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that was to get another name when it was whole: it counts for nothing."""
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 class Files:

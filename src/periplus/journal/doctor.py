@@ -29,7 +29,7 @@ import msgspec
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.base.files import TEMPORARY_SUFFIX, open_plain, read_plain
+from periplus.base.files import is_temporary, open_plain, read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
@@ -39,7 +39,6 @@ from periplus.journal.index import Index, View
 from periplus.journal.index_file import NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
-from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
@@ -60,6 +59,7 @@ from periplus.journal.stub import (
 )
 from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
+from periplus.journal.yard import leftovers
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
@@ -563,7 +563,7 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity], read
     for folder, _, names in os.walk(layout.entities):
         for name in sorted(names):
             path = os.path.join(folder, name)
-            if path not in expected and not name.endswith(TEMPORARY_SUFFIX):
+            if path not in expected and not is_temporary(name):
                 yield _stray(journal, path, read)
 
 
@@ -649,13 +649,8 @@ def _check_modes(root: str) -> Iterator[Problem]:
 def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     layout = journal.layout
     yield from _check_modes(layout.root)
-    for folder, folders, names in os.walk(layout.root):
-        if folder == layout.root and PARKED_FOLDER in folders:
-            folders.remove(PARKED_FOLDER)
-        for name in names:
-            if name.endswith(TEMPORARY_SUFFIX):
-                yield Problem("note", "a temporary file of a write that did not end; it counts for nothing",
-                              os.path.join(folder, name))  # fmt: skip
+    for path in leftovers(layout.root):
+        yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CONTEXT_SOCKET",
+    "COPIES_FOLDER",
     "FORMAT_VERSION",
     "HOOKS_FOLDER",
     "PARKED_FOLDER",
@@ -21,6 +22,7 @@ from periplus.base.places import STORE_FOLDER, find_root, project_root
 
 CONTEXT_SOCKET: Final = "contexts.sock"  # where a context server listens
 PARKED_FOLDER: Final = "parked"  # what had to give way to a repair; nobody reads it
+COPIES_FOLDER: Final = "files"  # of each backup in archive/: what somebody else wrote, whatever it is called
 HOOKS_FOLDER: Final = "hooks"  # what hooks left: events to take in, and notes of what went wrong
 FORMAT_VERSION: Final = 2
 

@@ -31,7 +31,7 @@ from periplus.base.errors import (
     PeriplusError,
     environment_failure,
 )
-from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
+from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import lacks_records, stood_for, twins
@@ -43,7 +43,6 @@ from periplus.journal.incoming import Lender, References
 from periplus.journal.index_file import forget_turns
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
-from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.lineage import START, read_durable, write_durable
 from periplus.journal.lost_payloads import (
     Returned,
@@ -72,7 +71,7 @@ from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.tree_check import check_tree
 from periplus.journal.writing import POISON_SUFFIX
-from periplus.journal.yard import Repair, Yard, read_whole
+from periplus.journal.yard import Repair, Yard, leftovers, read_whole
 
 _PLAN: Final = "lost.json"
 _CHECKPOINT_BYTES_MAX: Final = 1 << 32
@@ -730,19 +729,14 @@ def _is_document(data: bytes, item_type: str, item_id: str) -> bool:
 def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
     layout = journal.layout
     with journal.writing():
-        for folder, folders, names in os.walk(layout.root):
-            if folder == layout.root and PARKED_FOLDER in folders:
-                folders.remove(PARKED_FOLDER)
-            for name in sorted(names):
-                if name.endswith(TEMPORARY_SUFFIX):
-                    path = os.path.join(folder, name)
-                    try:
-                        yard.move(path)
-                    except EnvironmentFailure as error:
-                        if not isinstance(error.__cause__, FileNotFoundError):
-                            raise
-                        continue  # it was of a write that has ended since it was listed
-                    yield Repair("a temporary file of a write that did not end is parked", path)
+        for path in leftovers(layout.root):
+            try:
+                yard.move(path)
+            except EnvironmentFailure as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+                continue  # it was of a write that has ended since it was listed
+            yield Repair("a temporary file of a write that did not end is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and os.stat(path).st_mode & 0o077:

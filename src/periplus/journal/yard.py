@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["Repair", "Yard", "read_whole"]
+__all__ = ["Repair", "Yard", "leftovers", "read_whole"]
 
 import os
+from collections.abc import Iterator
 
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
-from periplus.base.files import Files, read_around, read_at, read_plain, write_atomic
+from periplus.base.files import Files, is_temporary, read_around, read_at, read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
-from periplus.journal.layout import PARKED_FOLDER, Layout
+from periplus.journal.layout import COPIES_FOLDER, PARKED_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, is_unreadable
 
 
@@ -75,6 +76,17 @@ class Yard:
         except OSError as error:
             raise environment_failure(error, "create", os.path.dirname(path)) from error
         write_atomic(self._files, path, data)
+
+
+def leftovers(root: str) -> Iterator[str]:
+    """The temporary files below a store's folder. Those that are copies of somebody's files, or were parked, are none."""
+    archive = os.path.join(root, "archive")
+    for folder, folders, names in os.walk(root):
+        if folder == root and PARKED_FOLDER in folders:
+            folders.remove(PARKED_FOLDER)
+        if os.path.dirname(folder) == archive and COPIES_FOLDER in folders:
+            folders.remove(COPIES_FOLDER)
+        yield from (os.path.join(folder, name) for name in sorted(names) if is_temporary(name))
 
 
 def read_whole(path: str, *, around: bool = False) -> bytes | None:

@@ -1,7 +1,8 @@
 """Copies that a migration keeps in the store's ``archive/``: the v1 folder before each step, and the log when parked.
 
 A copy counts when it was read back and has the digest of what was copied; a backup when its ``MANIFEST.json`` is there,
-which is written last. Nothing in the archive is ever changed or removed.
+which is written last. One that was interrupted stays as far as it came, and goes on where the same content is to be
+copied again. Nothing in the archive is ever changed or removed.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, PeriplusError, environment_failure
-from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_all, write_atomic
+from periplus.base.files import TEMPORARY_SUFFIX, Files, is_temporary, read_plain, write_all, write_atomic
 from periplus.interop.v1_folder import list_folder
+from periplus.journal.layout import COPIES_FOLDER
 from periplus.project.keeper import MigrationPlaces, make_folder, read_mode
 
 if TYPE_CHECKING:
     from periplus.base.clock import Clock
     from periplus.journal.doctor import Problem
-    from periplus.journal.yard import Repair
+    from periplus.journal.yard import Repair, Yard
 
 Progress = Callable[[int, int], None]
 MANIFEST: Final = "MANIFEST.json"
@@ -35,31 +38,41 @@ def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
     """Copy ``source`` aside; gives the backup's folder within the store. The same content is copied once."""
     found = _walk(source)
     digests = {path: _digest(os.path.join(source, path)) for path in found}
-    whole = hashlib.sha256()
-    for path in sorted(digests):
-        whole.update(os.fsencode(path) + b"\0" + digests[path])
-    name = f"archive/v1-{whole.hexdigest()[:16]}"
+    name = f"archive/{_name_of(digests)}"
     folder = os.path.join(root, name)
     manifest = os.path.join(folder, MANIFEST)
     if os.path.lexists(manifest):
         return name
+    link = _link_in(folder)
+    if link:
+        raise _linked(link)
     make_folder(files, MigrationPlaces(root).archive)
     make_folder(files, folder)
     for number, path in enumerate(sorted(digests)):
         progress(number, len(digests))
-        target = os.path.join(folder, "files", path)
+        target = os.path.join(folder, COPIES_FOLDER, path)
+        if _is_digest(target, digests[path].hex()):
+            continue  # of a backup that was not finished
         make_folder(files, os.path.dirname(target))
         _copy(files, os.path.join(source, path), target, digests[path], is_synced=False)
-    for at in sorted({os.path.dirname(os.path.join(folder, "files", path)) for path in digests}):
+    for at in sorted({os.path.dirname(os.path.join(folder, COPIES_FOLDER, path)) for path in digests}):
         _sync_folder(files, at)
     progress(len(digests), max(1, len(digests)))
-    document = {
-        "format": 1,
-        "source": source,
-        "files": [{"path": path, "sha256": digests[path].hex()} for path in sorted(digests)],
-    }
-    write_atomic(files, manifest, (json.dumps(document, indent=1) + "\n").encode(), mode=0o600)
+    _write_manifest(files, manifest, source, digests)
     return name
+
+
+def _write_manifest(files: Files, path: str, source: str, digests: dict[str, bytes]) -> None:
+    listed = [{"path": one, "sha256": digests[one].hex()} for one in sorted(digests)]
+    document = {"format": 1, "source": source, "files": listed}
+    write_atomic(files, path, (json.dumps(document, indent=1) + "\n").encode(), mode=0o600)
+
+
+def _name_of(digests: Mapping[str, bytes]) -> str:
+    whole = hashlib.sha256()
+    for path in sorted(digests):
+        whole.update(os.fsencode(path) + b"\0" + digests[path])
+    return f"v1-{whole.hexdigest()[:16]}"
 
 
 def park_logs(files: Files, source: str, root: str) -> None:
@@ -104,17 +117,92 @@ def check_backups(root: str) -> Iterator[Problem]:
     from periplus.journal.doctor import Problem
 
     mend = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
-    for path, sha256 in _backed_up(root).items():
+    listed = _backed_up(root)
+    for path, sha256 in listed.items():
         if not sha256:
-            yield Problem("warning", "the manifest of a backup is missing or damaged", path, mend=mend)
+            yield _without_manifest(root, path, mend)
         elif not os.path.lexists(path):
             yield Problem("warning", "a file of a backup is missing", path, mend=mend)
         elif not _is_digest(path, sha256):
             yield Problem("warning", "a file of a backup is not what was copied", path, mend=mend)
+    for folder in _folders_of(root):
+        left = _left_in(folder, listed)
+        if left:
+            what = "a temporary file of a copy that did not end; it counts for nothing" if len(left) == 1 else \
+                f"{len(left):,} temporary files of copies that did not end; they count for nothing"  # fmt: skip
+            yield Problem("note", what, os.path.dirname(left[0]))
+
+
+def _without_manifest(root: str, path: str, mend: str) -> Problem:
+    """What is to be said of a backup of which the list at ``path`` is not there, or is not its own."""
+    from periplus.journal.doctor import Problem
+
+    folder = os.path.dirname(path)
+    try:
+        copied = _copied_in(folder)
+    except (DamageError, EnvironmentFailure) as error:
+        why = f"a backup without its manifest that cannot be looked through: {error.wrong}"
+        return Problem("warning", why, _link_in(folder) or folder, mend=error.mend)
+    is_damage = os.path.lexists(path) or _was_finished(root, folder)
+    if _is_all(folder, copied):
+        return Problem("warning" if is_damage else "note", "the manifest of a backup is missing or damaged; all its files are there",
+                       path, mend="Run `periplus doctor --repair`: it writes the manifest again.")  # fmt: skip
+    if is_damage:
+        return Problem("warning", "the manifest of a backup is missing or damaged", path, mend=mend)
+    many = "1 file was" if len(copied) == 1 else f"{len(copied):,} files were"
+    return Problem("note", f"a backup that was interrupted: {many} copied, and no step relied on it", folder,
+                   mend=f"Nothing needs it; if you do not either: rm -r {shlex.quote(folder)}")  # fmt: skip
+
+
+def _was_finished(root: str, folder: str) -> bool:
+    """Whether a step relied on this backup, which it does when it was finished."""
+    try:
+        return f"archive/{os.path.basename(folder)}" in read_mode(root).backups
+    except PeriplusError:
+        return True  # nobody can tell: then it is told as what is worse
+
+
+def _copied_in(folder: str) -> dict[str, bytes]:
+    """The files of a backup, as they are. Raises EnvironmentFailure where they cannot be read, DamageError for a link."""
+    files = os.path.join(folder, COPIES_FOLDER)
+    link = _link_in(folder)
+    if link:
+        raise _linked(link)
+    return {path: _digest(os.path.join(files, path)) for path in _walk(files)} if os.path.isdir(files) else {}
+
+
+def _link_in(folder: str) -> str:
+    """A link among a backup's folders: what is written there would go where it leads. Empty where there is none."""
+    paths = (os.path.join(at, name) for at, folders, _ in os.walk(folder) for name in folders)
+    return next(filter(os.path.islink, (folder, *paths)), "")
+
+
+def _linked(path: str) -> DamageError:
+    return DamageError("a symbolic link; nothing within a store is one", path=path,
+                       safe="It was not followed and nothing was changed.",
+                       mend="See where it leads and remove it.")  # fmt: skip
+
+
+def _is_all(folder: str, copied: Mapping[str, bytes]) -> bool:
+    return _name_of(copied) == os.path.basename(folder)
+
+
+def _is_all_there(folder: str) -> bool:
+    try:
+        return _is_all(folder, _copied_in(folder))
+    except (DamageError, EnvironmentFailure):
+        return False  # the examination says why
+
+
+def _left_in(folder: str, listed: Mapping[str, str]) -> list[str]:
+    """Temporary files in a backup that are none of its own: what somebody's folder holds may be called so, too."""
+    found = (os.path.join(at, name) for at, _, names in os.walk(os.path.join(folder, COPIES_FOLDER)) for name in names)
+    left = sorted(path for path in found if is_temporary(os.path.basename(path)) and path not in listed)
+    return [] if left and not listed[os.path.join(folder, MANIFEST)] and _is_all_there(folder) else left
 
 
 def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[str]) -> Iterator[Repair]:
-    """The mode of the migration, and its backups, as copies of this store have them."""
+    """The mode of the migration and its backups: as copies of this store have them, and what needs none of them."""
     from periplus.journal.copies import stores_below
     from periplus.journal.layout import Layout
     from periplus.journal.plain import PlainFiles
@@ -151,11 +239,46 @@ def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[st
             path, sha256 = os.path.join(root, name), _backed_up(copy)[there]
             if not sha256 or not _is_digest(there, sha256) or _is_digest(path, sha256):
                 continue
+            if _link_in(os.path.join(root, *name.split(os.sep)[:2])):
+                continue
             if os.path.lexists(path):
                 yard.move(path)
             make_folder(files, os.path.dirname(path))
             _copy(files, there, path, bytes.fromhex(sha256))
             yield Repair("a file of a backup is restored from a copy", path)
+    yield from _tidy(root, files, yard)
+
+
+def _tidy(root: str, files: Files, yard: Yard) -> Iterator[Repair]:
+    """What is mended without a copy: the list of files that are all there, and what was left of copying."""
+    from periplus.journal.yard import Repair
+
+    for folder in _folders_of(root):
+        manifest = os.path.join(folder, MANIFEST)
+        listed = _backed_up(root)
+        if _link_in(folder):
+            continue
+        for path in _left_in(folder, listed):
+            yard.move(path)
+            yield Repair("a temporary file of a copy that did not end is parked", path)
+        if not listed[manifest] and _is_all_there(folder):
+            if os.path.lexists(manifest):
+                yard.move(manifest)
+            _write_manifest(files, manifest, _source_of(root), _copied_in(folder))
+            yield Repair("the manifest of a backup, whose files are all there, is written again", manifest)
+
+
+def _source_of(root: str) -> str:
+    try:
+        return read_mode(root).source
+    except PeriplusError:
+        return ""
+
+
+def _folders_of(root: str) -> list[str]:
+    archive = MigrationPlaces(root).archive
+    names = sorted(os.listdir(archive)) if os.path.isdir(archive) else []
+    return [os.path.join(archive, name) for name in names if re.fullmatch("v1-[0-9a-f]{16}", name)]
 
 
 def _is_mode(root: str) -> bool:
@@ -170,25 +293,19 @@ def _backed_up(root: str) -> dict[str, str]:
 
     A manifest's own digest is in its folder's name, which sums up what it lists.
     """
-    archive = MigrationPlaces(root).archive
     found: dict[str, str] = {}
-    for name in sorted(os.listdir(archive)) if os.path.isdir(archive) else []:
-        if not re.fullmatch("v1-[0-9a-f]{16}", name):
-            continue
-        path = os.path.join(archive, name, MANIFEST)
+    for folder in _folders_of(root):
+        path = os.path.join(folder, MANIFEST)
         data, listed = b"", dict[str, str]()
         try:
             data = read_plain(path, 1 << 28)
             listed = {str(one["path"]): str(one["sha256"]) for one in json.loads(data)["files"]}
-            whole = hashlib.sha256()
-            for one in sorted(listed):
-                whole.update(os.fsencode(one) + b"\0" + bytes.fromhex(listed[one]))
-            is_whole = name == f"v1-{whole.hexdigest()[:16]}"
+            is_whole = os.path.basename(folder) == _name_of({one: bytes.fromhex(listed[one]) for one in listed})
         except (OSError, ValueError, LookupError, TypeError):
             is_whole = False
         found[path] = hashlib.sha256(data).hexdigest() if is_whole else ""
         if is_whole:
-            found.update({os.path.join(archive, name, "files", one): listed[one] for one in sorted(listed)})
+            found.update({os.path.join(folder, COPIES_FOLDER, one): listed[one] for one in sorted(listed)})
     return found
 
 

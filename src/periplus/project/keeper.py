@@ -82,7 +82,8 @@ class MigrationPlaces:
         self.aside = os.path.join(self.archive, "v1-aside")
 
     def refuse_links(self) -> None:
-        for path in (self.folder, self.archive, self.mode, self.seen, self.lock, self.parked_log, self.aside):
+        older = os.path.join(self.parked_log, "older")
+        for path in (self.folder, self.archive, self.mode, self.seen, self.lock, self.parked_log, older, self.aside):
             if os.path.islink(path):
                 raise DamageError("a symbolic link; nothing within a store is one", path=path,
                                   safe="It was not followed and nothing was changed.",
