@@ -301,6 +301,19 @@ def test_what_the_old_program_writes_is_taken_in(old, store):
     assert json.loads((old / "goals" / "G-1.json").read_text())["aim"] == "changed here"
 
 
+def test_only_what_the_old_program_wrote_has_to_stand_in_its_log(old, store):
+    to(store, "dual", old)
+    with opened(store) as project:
+        project.remember(Memory("note", "made here"))
+        unnamed = [one.path for one in migration_status(project).findings if one.kind == "unnamed_file"]
+    assert len(list((old / "notes").iterdir())) == 2
+    assert sorted(unnamed) == ["notes/N-1.json", "plans/P-1.json", "traps/T-1.json"], (
+        "what the older program did not log"
+    )
+    done = to(store, "off")
+    assert sorted(one.path for one in done.findings if one.kind == "unnamed_file") == sorted(unnamed)
+
+
 def test_an_edit_that_cannot_be_read_is_left_and_reported(old, store):
     to(store, "dual", old)
     path = old / "traps" / "T-1.json"

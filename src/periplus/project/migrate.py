@@ -56,7 +56,7 @@ def migration_status(project: Project) -> Migration:
     if not mode.source or (mode.mode == "off" and not os.path.isdir(mode.source)):
         return Migration(mode.mode, mode.source, "", True, {}, [])
     kept = _keeper(project, mode, allow_secrets=False).run(is_dry=True)
-    return _result(mode.mode, mode.source, "", kept, is_dry=True)
+    return _result(project, mode.mode, mode.source, "", kept, is_dry=True)
 
 
 def migrate(
@@ -89,7 +89,7 @@ def migrate(
     keeper = _keeper(project, msgspec.structs.replace(mode, mode=target), allow_secrets=allow_secrets)
     heal = heal or target == "primary" or (target == "off" and before.mode != "off")
     if is_dry:
-        return _result(target, mode.source, "", keeper.run(take=take, heal=heal, is_dry=True), is_dry=True)
+        return _result(project, target, mode.source, "", keeper.run(take=take, heal=heal, is_dry=True), is_dry=True)
     if target == "off" and before.mode == "off":
         return migration_status(project)
     keeper.check_place()
@@ -98,7 +98,7 @@ def migrate(
         backup, kept = _step(project, before, mode, keeper, take=take, heal=heal, progress=progress)
     finally:
         project.keep(read_mode(project.root))
-    return _result(target, mode.source, backup, kept, is_dry=False)
+    return _result(project, target, mode.source, backup, kept, is_dry=False)
 
 
 def _step(
@@ -207,9 +207,17 @@ def _log_of(source: str, folder: V1Folder) -> tuple[LogCounts, list[Finding]]:
     return read_log(source, list_folder(source).logs, folder)
 
 
-def _result(mode: Mode, source: str, backup: str, kept: Kept, *, is_dry: bool) -> Migration:
+def _result(project: Project, mode: Mode, source: str, backup: str, kept: Kept, *, is_dry: bool) -> Migration:
     log, findings = _log_of(source, kept.folder)
+    keys = {file.path: key for key, file in kept.folder.files.items()}
+    findings = [one for one in findings if one.kind != "unnamed_file" or not _is_of_here(project, keys[one.path])]
     return Migration(mode, source, backup, is_dry, _counts(kept, log), kept.findings + findings)
+
+
+def _is_of_here(project: Project, key: tuple[str, str]) -> bool:
+    """Whether an entity's file is of our own making: we do not write to the log, so it cannot be named there."""
+    entity = project.journal.get(*key)
+    return entity is not None and not entity.deleted and not isinstance(entity.value.get("v1"), dict)
 
 
 def _counts(kept: Kept, log: LogCounts) -> dict[str, int]:
