@@ -186,6 +186,30 @@ def test_a_merged_view_is_adopted_where_it_has_no_conflict_and_else_reported(jou
     assert path_of(journal, 1).read_bytes() == disputed
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("line", ["version", "parents"])
+def test_a_line_about_the_versions_that_was_changed_is_no_edit(journal, heads, line):
+    """What the file says of the entity is what the heads say that it names: there is nothing to take in."""
+    entity = conflicting(journal) if heads == 2 else journal.get(*_put(journal))
+    whole = path_of(journal).read_bytes()
+    document = json.loads(whole)
+    document[line] = "ab" * 32 if line == "version" else ["ab" * 32]
+    path_of(journal).write_text(json.dumps(document, indent=2))
+    count = len(records(journal))
+    found = take_in(journal)
+    assert (found.edited, found.adopted, found.left, found.rewritten) == ((), (), (), 1)
+    assert (len(records(journal)), path_of(journal).read_bytes()) == (count, whole)
+    document["entity"]["text"] = "changed as well"
+    path_of(journal).write_text(json.dumps(document, indent=2))
+    assert len(take_in(journal).edited) == 1
+    assert (shown(journal)["text"], journal.get("decision", item(1)).parents) == ("changed as well", entity.heads)
+
+
+def _put(journal):
+    journal.mutate(put(1, "abc"), WRITER)
+    return "decision", item(1)
+
+
 def test_an_edit_of_a_deleted_entity_is_not_lost(journal):
     journal.mutate(put(1, "abc"), WRITER)
     file = path_of(journal).read_bytes()

@@ -163,9 +163,10 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
         kind = "edit" if _is_settled(journal, document) else "adopt"
         version, parents = document.version, document.parents
     else:
-        if _has_payload(journal, document.version, document.payload):
-            return Verdict("held")  # only the lines about the versions were changed
         parents = document.heads if document.is_view else (document.version,)
+        of_one = {document.version, *parents} if len(parents) == 1 else {document.version}
+        if any(_has_payload(journal, one, document.payload) for one in of_one) or _is_shown(journal, document):
+            return Verdict("held")  # only the lines about the versions were changed
         version = document._replace(parents=parents).content_version
         kind = "edit"
     if holds(version):
@@ -182,6 +183,16 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
     heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()
     return Verdict(
         kind, version=version, parents=parents, after=tuple(head.version for head in heads), document=document
+    )
+
+
+def _is_shown(journal: JournalReader, document: Document) -> bool:
+    """Whether it says what we show of the heads that it names."""
+    shown = journal.get(document.item_type, document.item_id)
+    return (
+        shown is not None
+        and (tuple(sorted(shown.heads)), shown.payload) == (document.heads, document.payload)
+        and bool(shown.conflicts) == document.has_conflicts
     )
 
 
