@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+
 import pytest
 
 from cli_support import Shell, git, shared_project
@@ -62,3 +66,51 @@ def test_what_a_person_wrote_into_a_file_is_what_the_next_command_stands_on(team
     shown = bob.json("show", ids["ID"]).entity
     assert (shown.value["text"], shown.value["rationale"]) == ("The engine uses oil", "It is there")
     assert (shown.conflicts, len(shown.heads)) == ([], 1)
+
+
+def test_what_a_sync_brought_stands_in_the_way_of_a_pull_and_status_says_what_makes_room(tmp_path):
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells["ada"], shells["bob"]
+    first = ada.json("remember", "--type", "decision", "The engine uses steam").entity.id
+    commit(ada, "One")
+    git(bob.folder, "pull", "-q")
+    ada("set", first, "rationale=Steam is cheap")
+    second = ada.json("remember", "--type", "trap", "The boiler leaks").entity.id
+    commit(ada, "Two")
+    ada("sync", "--with", "origin")
+    assert ada.json("status").pull_blocked == []
+    bob("sync", "--with", "origin")
+    assert bob.json("status").pull_blocked == []  # what was pushed is not known before it is fetched
+    bob("remember", "--type", "lesson", "Oil the gears")  # nobody else has it
+    with pytest.raises(subprocess.CalledProcessError, match="git"):
+        git(bob.folder, "pull", "-q")
+    files = [f".periplus/entities/decision/{first}.json", f".periplus/entities/trap/{second}.json"]
+    assert bob.json("status").pull_blocked == files
+    assert bob("status").lines[-2:] == [
+        "files    in git's way: 2 files: changed upstream, too, and `git pull` does not write over them",
+        "         Make room, what is missing is written again: rm -r .periplus/entities && git pull",
+    ]
+    shutil.rmtree(bob.folder / ".periplus/entities")
+    git(bob.folder, "pull", "-q")
+    status = bob.json("status")
+    assert (status.pull_blocked, status.entities) == ([], {"decision": 1, "lesson": 1, "trap": 1})
+    assert git(bob.folder, "status", "--short", "-uall").split() == ["??", *(
+        os.path.relpath(path, bob.folder) for path in bob.folder.glob(".periplus/entities/lesson/*")
+    )]  # fmt: skip
+
+
+def test_what_git_does_not_track_or_cannot_say_stands_in_nobodys_way(tmp_path):
+    shells = shared_project(tmp_path, "bob")
+    bob = shells["bob"]
+    bob("remember", "--type", "lesson", "Oil the gears")
+    for change in (["branch", "--unset-upstream"], ["checkout", "-q", "--detach"]):
+        git(bob.folder, *change)
+        assert bob.json("status").pull_blocked == []
+    (bob.folder / ".git/HEAD").write_text("nonsense")
+    assert bob.json("status").pull_blocked == []
+
+
+def commit(shell, message):
+    git(shell.folder, "add", "-A")
+    git(shell.folder, "commit", "-q", "-m", message)
+    git(shell.folder, "push", "-q", "origin", "main")

@@ -29,9 +29,9 @@ CODES: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("operating", "periplus import --damaged ../left.zip ../left"): (3,),
     ("operating", "cd ../desk && periplus import ../shop.zip ."): (5,),
     ("operating", 'printf %s "$SECRET" | periplus redact --secret-file - --reason "pasted by mistake"'): (0, 1),
-    ("git", "git pull -q"): (1, 0, 0),
+    ("git", "git pull -q"): (1, 0, 1, 0),
     ("git", 'git commit -q -a -m "Fridays before noon are fine" && git pull -q'): (1,),
-    ("git", "periplus status"): (0, 2, 0, 0, 0),
+    ("git", "periplus status"): (0, 2, 0, 0, 0, 0),
     ("migration", "periplus migrate --from ../old --to dual --dry-run"): (1,),
     ("migration", "periplus migrate --from ../old --to dual"): (1,),
 }

@@ -100,6 +100,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     different things, ``stuck`` ids of plans and steps with which nobody can go on. ``away`` is the past that a checkpoint stands for and
     whose segments are elsewhere. ``sparse`` says whether git's sparse-checkout has the store's folder: empty where it is off, "patterns"
     where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
+    ``pull_blocked`` are entity files over which `git pull` does not write what it fetched, as
+    paths from the project's folder.
     """
 
     root: str
@@ -126,6 +128,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     away: list[str] = []
     stuck: list[str] = []
     sparse: str = ""
+    pull_blocked: list[str] = []
 
 
 class RivalOut(msgspec.Struct):

@@ -6,6 +6,7 @@ __all__ = ["configure", "execute"]
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -155,6 +156,7 @@ def _status(face: Face) -> int:
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
         found.sparse,
+        list(found.pull_blocked),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -217,6 +219,13 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
         yield f"         {visible(file.mend)}"
     if len(found.left) > _FILES_SHOWN_MAX:
         yield f"         and {len(found.left) - _FILES_SHOWN_MAX:,} more: periplus status --json"
+    if found.pull_blocked:
+        count = len(found.pull_blocked)
+        what, them = (visible(found.pull_blocked[0]), "it") if count == 1 else (f"{count:,} files", "them")
+        room = shlex.quote(os.path.relpath(os.path.join(found.root, "entities"), face.cwd))
+        yield f"files    {paint.warn}in git's way{paint.end}: {what}: changed upstream, too, and `git pull` does not write over {them}"
+        first = "Settle what is left alone, then make" if found.left else "Make"
+        yield f"         {first} room, what is missing is written again: rm -r {visible(room)} && git pull"
 
 
 def _doctor(face: Face, arguments: argparse.Namespace) -> int:

@@ -42,6 +42,7 @@ class Status(NamedTuple):
     sparse: str = ""  # whether git's sparse-checkout has the store's folder, as in ``gitfiles.sparse_state``
     sparse_mend: str = ""  # the command by which it gets it
     is_from_files: bool = False  # nothing was said here but what entity files say, as in a fresh clone
+    pull_blocked: tuple[str, ...] = ()  # entity files over which `git pull` does not write
 
 
 def status_of(project: Project) -> Status:
@@ -51,6 +52,7 @@ def status_of(project: Project) -> Status:
     from periplus.journal.takein import ADOPTED
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
+    from periplus.project.gitroom import in_gits_way
 
     journal = project.journal
     files = project.look(everywhere=True)
@@ -93,6 +95,7 @@ def status_of(project: Project) -> Status:
         not damage,
         *sparse_checkout(project.root),
         not others and not said,
+        tuple(in_gits_way(project.root)),
     )
 
 
