@@ -469,6 +469,60 @@ def test_types_that_the_project_declares(served):
     run(talk)
 
 
+async def all_there_is(client, **asked):
+    """The ids that ``brief`` and the calls that it names as ``more`` show, until nothing is left out; each call shows something new."""
+    seen: set[str] = set()
+    tool = "brief"
+    while True:
+        _, data = await told(client, tool, **asked)
+        found = {entry["id"].partition("#")[0] for entry in data["entries"] if entry.get("id")}
+        assert found - seen, f"{tool}({asked}) shows nothing new"
+        seen |= found
+        if not data["left_out"]:
+            return seen
+        tool, words = re.fullmatch(r"(\w+)\((.*)\)", data["more"]).groups()
+        asked = {name: json.loads(value) for name, value in re.findall(r'(\w+)=(\[.*?\]|".*?"|\d+)(?:, |$)', words)}
+
+
+def test_what_a_brief_leaves_out_is_shown_by_the_call_that_it_names(served):
+    with served.project() as project:
+        traps = {
+            project.remember(Memory("trap", f"The zebra bites, number {number}", about=("src/auth.py",))).entity.item_id
+            for number in range(60)
+        }
+
+    async def talk():
+        async with served.client() as client:
+            _, data = await told(client, "brief", task="zebra")
+            assert data["more"] == 'recall(question="zebra", types=["trap"])'
+            assert len(data["entries"]) + data["left_out"] == len(traps)
+            _, data = await told(client, "brief", paths=["src/auth.py"])
+            assert len(data["entries"]) + data["left_out"] == len(traps), "each trap is counted once"
+            for asked in (
+                {"task": "zebra", "budget": 200},
+                {"paths": ["src/auth.py"]},
+                {"since": "2020-01-01", "budget": 100},
+            ):
+                assert await all_there_is(client, **asked) == traps, asked
+            _, data = await told(client, "brief", since="2020-01-01", task="zebra", budget=200)
+            assert data["more"] == 'brief(task="zebra", since="2020-01-01", budget=400)'
+
+    run(talk)
+
+
+def test_nothing_that_others_changed_is_said(served):
+    served.shell("remember", "The harbour opens at nine")
+
+    async def talk():
+        async with served.client() as client:
+            assert (await told(client, "brief", since="2099-01-01"))[0] == "Others changed nothing since 2099-01-01."
+            text, _ = await told(client, "brief", since="2099-01-01", task="harbour")
+            assert "opens at nine" in text
+            assert text.endswith("Others changed nothing since 2099-01-01.")
+
+    run(talk)
+
+
 def test_what_changed_since_is_told(served):
     served.shell("remember", "Ada was here")
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 __all__ = ["run_brief", "run_recall", "run_show", "step_entries"]
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.memory import Filters
 from periplus.server.mcp.answers import Answer, Entry
-from periplus.server.mcp.arguments import BriefArguments, RecallArguments, ShowArguments
+from periplus.server.mcp.arguments import BUDGET_MAX, BriefArguments, RecallArguments, ShowArguments
 from periplus.server.mcp.wording import call_of, for_tools, one_line
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.journal import Entity
     from periplus.memory import Hit
+    from periplus.memory.brief import BriefSection
     from periplus.memory.check import Applying, Checked
     from periplus.project import Project
 
 _CHANGES_MAX: Final = 30
+_CHANGE_TOKENS: Final = 20  # that a change takes at least
+_GUESSES: Final = 10
+_RULES: Final = {"Rules to obey": "constraint", "Traps": "trap"}
+_SHOWS: Final = ("recall(", "plan(", "message(", "claim(")
 _FILES_MAX: Final = 8
 SCHEME: Final = "periplus://"
 _BRIEF_MIN: Final = 100
@@ -30,35 +36,90 @@ _STEP_CHARACTERS: Final = 20_000
 
 def run_brief(project: Project, given: BriefArguments) -> Answer:
     """What is known before a task, and of the paths that it will touch; what stands in the way comes first."""
-    if not given.task.strip() and not given.paths and not given.since:
+    task = given.task.strip()
+    if not task and not given.paths and not given.since:
         raise UsageError(
             "neither task nor paths is given", safe="Nothing was changed.", mend="Say what you are about to do."
         )
     work = project.work
     checked = work.check([work.path(path) for path in given.paths]) if given.paths else None
     entries = list(_check_entries(checked)) if checked is not None else []
+    hidden = checked.left_out if checked is not None else 0
+    foot, unseen = "", 0
     if given.since:
-        entries += _change_entries(project, given.since)
+        changes, unseen = _change_entries(project, given.since, max(_CHANGES_MAX, given.budget // _CHANGE_TOKENS))
+        entries += changes
+        hidden += unseen
+        foot = "" if changes else f"Others changed nothing since {given.since}."
     is_blocked = checked is not None and bool(checked.blocked)
     head = "STOP: somebody else holds what you are about to change." if is_blocked else ""
-    task = given.task.strip() or " ".join(given.paths) or "what is going on"
-    found = project.brief(task, budget_tokens=max(_BRIEF_MIN, given.budget))
-    # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
-    hidden = 0
-    for section in found.sections:
-        hidden += section.left_out
-        for at, line in enumerate(section.lines):
-            title = f"## {section.title}\n" if at == 0 else ""
-            is_last = at == len(section.lines) - 1
-            more = f"\n- {section.left_out} more: {for_tools(section.more)}" if is_last and section.left_out else ""
-            data = {"section": section.title, "id": line.source, "text": line.text.removeprefix("- ")}
-            entries.append(Entry(f"{title}{line.text}{more}", data))
-    if given.paths and not given.task.strip():
+    known = _Known(project, task or " ".join(given.paths), given.budget, checked)
+    entries += known.entries
+    hidden += known.left_out
+    if given.paths and not task:
         entries += _file_entries(project, checked.paths if checked is not None else ())
     if not entries:
-        return Answer(foot="Nothing is known about this yet.", data={"blocked": False})
-    return Answer(head, tuple(entries), {"blocked": is_blocked}, hidden + (checked.left_out if checked else 0),
-                  lambda _: _larger("brief", given.budget, task=given.task, paths=list(given.paths)))  # fmt: skip
+        return Answer(foot=foot or "Nothing is known about this yet.", data={"blocked": False})
+
+    def more(shown: int) -> str:
+        """A larger budget where that shows more; what no brief has room for is asked for by itself."""
+        if given.budget < BUDGET_MAX and (shown < len(entries) or unseen or known.has_more):
+            return _larger("brief", given.budget, task=given.task, paths=list(given.paths), since=given.since)
+        return known.beyond or "ask about less at once"
+
+    return Answer(head, tuple(entries), {"blocked": is_blocked}, hidden, more, foot)
+
+
+class _Known:
+    """The brief of a task, as entries. Nothing is told twice: not a rule that was ``checked`` for the paths already."""
+
+    def __init__(self, project: Project, task: str, budget: int, checked: Checked | None) -> None:
+        self.entries: list[Entry] = []
+        self.left_out = 0
+        self._more: list[tuple[int, str]] = []
+        self._task = task
+        self._project = project
+        self._shown = 0
+        if not task:
+            return
+        told = {one.entity.item_id for one in checked.rules} if checked is not None else set()
+        # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
+        for section in project.brief(task, budget_tokens=max(_BRIEF_MIN, budget)).sections:
+            self._shown += len(section.lines)
+            lines = [line for line in section.lines if line.source not in told]
+            call = for_tools(section.more)
+            is_guess = call.startswith("brief(task=")  # of files: the best are shown, and no tool has more than those
+            left_out = 0 if is_guess and len(section.lines) >= _GUESSES else self._not_told(section, checked)
+            self.left_out += left_out
+            self._more.append((left_out, call))
+            for at, line in enumerate(lines):
+                title = f"## {section.title}\n" if at == 0 else ""
+                is_last = at == len(lines) - 1
+                more = f"\n- {left_out} more: {call}" if is_last and left_out else ""
+                data = {"section": section.title, "id": line.source, "text": line.text.removeprefix("- ")}
+                self.entries.append(Entry(f"{title}{line.text}{more}", data))
+
+    def _not_told(self, section: BriefSection, checked: Checked | None) -> int:
+        """How many of a section are left out, but for rules about the paths: those are told, or counted, by themselves."""
+        if checked is None or section.title not in _RULES:
+            return section.left_out
+        shown = {line.source for line in section.lines}
+        others = {one.entity.item_id for one in checked.rules if one.entity.item_type == _RULES[section.title]} - shown
+        return max(0, section.left_out - len(others) - checked.left_out)
+
+    @cached_property
+    def has_more(self) -> bool:
+        """Whether a larger budget has room for what this one left out: each section has so many lines and no more."""
+        if not self._task:
+            return False
+        whole = self._project.brief(self._task, budget_tokens=BUDGET_MAX)
+        return sum(len(section.lines) for section in whole.sections) > self._shown
+
+    @property
+    def beyond(self) -> str:
+        """The call that shows most of what no brief has room for; empty where no tool does."""
+        calls = [(left_out, call) for left_out, call in self._more if left_out and call.startswith(_SHOWS)]
+        return max(calls)[1] if calls else ""
 
 
 def _file_entries(project: Project, paths: Sequence[str]) -> Iterator[Entry]:
@@ -71,17 +132,19 @@ def _file_entries(project: Project, paths: Sequence[str]) -> Iterator[Entry]:
         )
 
 
-def _change_entries(project: Project, since: str) -> Iterator[Entry]:
-    found = project.changed(since, limit=_CHANGES_MAX)
+def _change_entries(project: Project, since: str, limit: int) -> tuple[list[Entry], int]:
+    """What others changed, at most ``limit`` of things and of files, and how many more there are."""
+    found = project.changed(since, limit=limit)
+    entries: list[Entry] = []
     for item in found.items:
         by = f" by {', '.join(item.by)}" if item.by else ""
         text = f"{item.what} {item.ts[:16]}Z{by}: {item.item_type}{f' ({item.state})' if item.state else ''}: {one_line(item.text, 300)}"
-        yield Entry(f"- {text} [{item.item_id}]", {"section": "changed", "id": item.item_id, "text": text})
-    for file in found.files[:_CHANGES_MAX]:
+        entries.append(Entry(f"- {text} [{item.item_id}]", {"section": "changed", "id": item.item_id, "text": text}))
+    for file in found.files[:limit]:
         text = f"{file.path} was touched {file.times} times, last {file.ts[:16]}Z"
-        yield Entry(
-            f"- {text} [{file.source}]", {"section": "changed", "id": file.source, "path": file.path, "text": text}
-        )
+        data = {"section": "changed", "id": file.source, "path": file.path, "text": text}
+        entries.append(Entry(f"- {text} [{file.source}]", data))
+    return entries, found.left_out + len(found.files[limit:])
 
 
 def _larger(tool: str, budget: int, **arguments: object) -> str:
