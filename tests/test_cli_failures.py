@@ -166,6 +166,46 @@ def test_a_segment_that_may_not_be_read(public):
     assert texts(public) == ["Thing number 1", "Thing number 2", "Thing number 3"]
 
 
+def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
+    """A store is one user's. Who may read it, or even write there, is told what he may not read, and mends nothing."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    keys = public.folder / ".periplus/journal/keys"
+    refused = as_nobody(public, "remember", "Thing number 4", code=3)
+    assert (
+        "Nothing was changed. It is of user root, and a store is written by one user: work in a clone of your own"
+        in refused.err
+    )
+    [problem] = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
+    assert (problem.severity, problem.path) == ("warning", str(keys))
+    assert problem.what == "it may not be read by this user, and was not checked"
+    assert problem.next == "Run it as user root."
+    for place, _, names in os.walk(public.folder / ".periplus"):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            os.chown(path, -1, NOBODY)  # open to a group, but for the private keys
+            os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (0o070 if path == place else 0o060))
+    (keys / "trail").chmod(0o600)
+    (private,) = keys.glob("*.private")
+    private.chmod(0o600)
+    before = snapshot(public.folder / ".periplus/journal")
+    problems = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
+    assert {(one.path, one.next) for one in problems} == {
+        (str(path), "Run it as user root.") for path in (private, keys / "trail")
+    }
+    refused = as_nobody(public, "doctor", "--repair", code=3)
+    assert refused.err.splitlines() == [
+        f"periplus: {private} may not be read by this user: nobody can tell whether it is sound",
+        "Nothing was changed. Run `periplus doctor --repair` as user root.",
+    ]
+    assert snapshot(public.folder / ".periplus/journal") == before
+    private.chmod(0o660)
+    (keys / "trail").chmod(0o660)
+    as_nobody(public, "doctor", "--repair", code=1)  # the mode of a key is its owner's to change
+    assert stat.S_IMODE(private.stat().st_mode) == 0o660
+    public("doctor", "--repair")
+    assert stat.S_IMODE(private.stat().st_mode) == stat.S_IMODE((keys / "trail").stat().st_mode) == 0o600
+
+
 # -- no space --------------------------------------------------------------------------------------------------------
 
 

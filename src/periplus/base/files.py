@@ -16,6 +16,8 @@ __all__ = [
     "open_plain",
     "read_at",
     "read_plain",
+    "user_named",
+    "user_of",
     "write_all",
     "write_atomic",
     "write_new",
@@ -277,6 +279,24 @@ def open_plain(path: str) -> int:
         os.close(fd)
         raise OSError(errno.EINVAL, "Not a plain file", path)
     return fd
+
+
+def user_of(path: str) -> str:
+    """Whose the file or folder is, as "user ada"; empty where it is this process' own, or nobody can tell."""
+    try:
+        uid = os.lstat(path).st_uid
+    except OSError:
+        return ""
+    return "" if uid == os.geteuid() else user_named(uid)
+
+
+def user_named(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
 
 
 def generation_of(fd: int) -> int:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from periplus.base.clock import format_ms
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
+from periplus.base.files import user_of
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -306,7 +307,15 @@ class Lock:
             status = os.fstat(self._fd)
         except OSError as error:
             self._drop()
-            raise environment_failure(error, "open the lock", self._path) from error
+            failure = environment_failure(error, "open the lock", self._path)
+            if isinstance(error, PermissionError) and (
+                user := user_of(self._path) or user_of(os.path.dirname(self._path))
+            ):
+                failure.mend = (
+                    f"It is of {user}, and a store is written by one user: work in a clone of your own; `periplus sync` brings to each "
+                    "what the other knows."
+                )
+            raise failure from error
         self._place = (status.st_dev, status.st_ino)
         self._text_s = 0.0
 

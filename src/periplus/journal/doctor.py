@@ -29,7 +29,7 @@ import msgspec
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.base.files import is_temporary, open_plain, read_plain
+from periplus.base.files import is_temporary, open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
@@ -651,7 +651,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     yield from _check_modes(layout.root)
     for path in leftovers(layout.root):
         yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
-    for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
+    for name in sorted(os.listdir(layout.keys)) if os.access(layout.keys, os.R_OK) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
@@ -681,6 +681,9 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
                       journal.layout.config, mend=_JOIN)  # fmt: skip
     for one in PlainFiles(root, journal.stores).suspects():
         mend = _REPAIR
+        if one.is_denied:
+            user = user_of(os.path.join(root, one.name))
+            mend = f"Run it as {user}." if user else "Check its mode."
         if one.name.startswith("cursors/"):
             reader = os.path.basename(one.name).removesuffix(".json")
             mend = (

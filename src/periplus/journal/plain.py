@@ -48,10 +48,11 @@ _RESTORE: Final = "Run `periplus doctor --repair --from PATH` with a copy of thi
 
 
 class Suspect(NamedTuple):
-    """A file that is not what it should be; ``name`` within the store."""
+    """A file that is not what it should be, or that may not be read; ``name`` within the store."""
 
     name: str
     what: str
+    is_denied: bool = False
 
 
 def seen_size(layout: Layout, lineage: str) -> int:
@@ -116,10 +117,19 @@ class PlainFiles:
         return sorted(found)
 
     def suspects(self) -> Iterator[Suspect]:
+        denied = self.denied()
+        for name in denied:
+            yield Suspect(name, "it may not be read by this user, and was not checked", is_denied=True)
+        if "journal/keys" in denied:
+            return  # what signatures prove, and are proved by, lies there
         for name in self.names():
-            what = self.judge(name, self.read(name))
+            what = "" if name in denied else self.judge(name, self.read(name))
             if what:
                 yield Suspect(name, what)
+
+    def denied(self) -> list[str]:
+        """The files that this user may not read, though they are there, or in place of its files the folder of the keys."""
+        return [name for name in ("journal/keys", *self.names()) if self._is_denied(name)]
 
     def read(self, name: str) -> bytes | None:
         """None where there is no such plain file."""
@@ -130,6 +140,16 @@ class PlainFiles:
             return read_plain(path, _FILE_BYTES_MAX)
         except OSError:
             return None
+
+    def _is_denied(self, name: str) -> bool:
+        path = os.path.join(self.layout.root, name)
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except PermissionError:
+            return os.path.lexists(path)
+        except OSError:
+            pass
+        return False
 
     def own(self) -> LineageFile | None:
         data = self.read("journal/lineage.json")

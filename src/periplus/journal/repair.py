@@ -739,6 +739,6 @@ def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
             yield Repair("a temporary file of a write that did not end is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
-        if ".public" not in name and os.stat(path).st_mode & 0o077:
+        if ".public" not in name and (at := os.stat(path)).st_mode & 0o077 and os.geteuid() in (0, at.st_uid):
             os.chmod(path, 0o600)
             yield Repair("a private key is for its owner only again", path)

@@ -17,7 +17,7 @@ import msgspec
 
 from periplus.base.clock import Clock
 from periplus.base.errors import EnvironmentFailure, FormatError, NewerFormatError, NotAStoreError, UsageError
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.files import Files, read_plain, user_of, write_atomic
 from periplus.journal.copies import stores_below
 from periplus.journal.creation import IGNORE_TEXT
 from periplus.journal.guard import GUARD_TEXT
@@ -43,6 +43,7 @@ def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()
     of its own. Raises NotAStoreError where there is no journal either.
     """
     layout = Layout(root)
+    _refuse_denied(layout)
     yard = Yard(layout, files, clock)
     done = []
     for name, what in list(odd_places(root)):
@@ -53,6 +54,17 @@ def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()
     stores = StoreIds(layout, read_settings(layout).store)
     done += _Plain(layout, files, yard, stores, copies).mend()
     return done
+
+
+def _refuse_denied(layout: Layout) -> None:
+    """Raises EnvironmentFailure where this user may not read keys: they would be taken for lost, and others made in their place."""
+    for name in PlainFiles(layout.root, ()).denied():
+        path = os.path.join(layout.root, name)
+        user = user_of(path)
+        raise EnvironmentFailure(
+            f"{path} may not be read by this user: nobody can tell whether it is sound", safe="Nothing was changed.",
+            mend=f"Run `periplus doctor --repair` as {user}." if user else "Check its mode, then repeat the command.",
+        )  # fmt: skip
 
 
 def store_ids_in(layout: Layout) -> set[str]:

@@ -58,7 +58,7 @@ def _for_prompt(project: Project, prompt: str) -> str:
     from periplus.memory.search import Filters
     from periplus.memory.shared_words import shared_words, word_count
 
-    if len(prompt.split()) < _WORDS_MIN and word_count(query_terms(prompt[:_PROMPT_CHARACTERS_MAX])) < _WORDS_MIN:
+    if len(prompt.split()) < _WORDS_MIN and word_count(query_terms(prompt)) < _WORDS_MIN:
         return ""  # by its terms too, for not every script sets spaces
     found = recall(
         project.journal,

@@ -8,6 +8,7 @@ import os
 from typing import Final
 
 from periplus.base.errors import EnvironmentFailure
+from periplus.base.files import user_named
 from periplus.base.spool import Foreign, Spool
 from periplus.journal.doctor import Problem
 
@@ -20,7 +21,7 @@ def waiting_events(spool: Spool) -> list[Problem]:
         waiting, foreign = len(spool.waiting()), spool.foreign()
     except EnvironmentFailure as error:
         what = f"{error.wrong}: what hooks are told is not kept, and not taken in"
-        return [Problem("warning", what, spool.folder, mend=f"Let {_user(os.geteuid())} read and write there.")]
+        return [Problem("warning", what, spool.folder, mend=f"Let {user_named(os.geteuid())} read and write there.")]
     found = []
     if waiting:
         what = f"{_events(waiting, 'waits', 'wait')} to be taken in"
@@ -36,7 +37,7 @@ def _of_others(foreign: list[Foreign], folder: str) -> list[Problem]:
         by_user[one.uid] = by_user.get(one.uid, 0) + 1
     is_open = by_user.pop(own, 0)
     found = [
-        Problem("warning", f"{_events(count, 'was', 'were')} left by {_user(uid)}", folder, mend=_OF_OTHERS)
+        Problem("warning", f"{_events(count, 'was', 'were')} left by {user_named(uid)}", folder, mend=_OF_OTHERS)
         for uid, count in sorted(by_user.items())
     ]
     if is_open:
@@ -47,12 +48,3 @@ def _of_others(foreign: list[Foreign], folder: str) -> list[Problem]:
 
 def _events(count: int, one: str, several: str) -> str:
     return f"1 event of hooks {one}" if count == 1 else f"{count:,} events of hooks {several}"
-
-
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"user {uid}"
