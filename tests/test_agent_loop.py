@@ -287,15 +287,20 @@ def test_a_storm_without_end_parks(tmp_path):
     bench = Bench(tmp_path, lambda messages, tools: ModelError("HTTP 529: overloaded", is_retryable=True, status=529))
     ended = bench.turn()
     assert ended.reason == "error"
-    assert "overloaded" in ended.note
+    assert ended.note == (
+        "Something failed. HTTP 529: overloaded. 10 tries within 5 min came to nothing: go on later. Nothing was done yet."
+    )
     assert len(bench.client.requests) == 10
 
 
-def test_an_hour_of_retry_after_is_told_and_not_waited_for(tmp_path):
-    bench = Bench(tmp_path, [ModelError("come back later", is_retryable=True, retry_after_s=3600)])
+@pytest.mark.parametrize(("asked_s", "told"), [(3600, "60 min"), (301, "6 min"), (86_400, "24.0 h")])
+def test_an_hour_of_retry_after_is_told_and_not_waited_for(tmp_path, asked_s, told):
+    bench = Bench(tmp_path, [ModelError("come back later", is_retryable=True, retry_after_s=asked_s)])
     ended = bench.turn()
     assert (ended.reason, bench.waits.waited) == ("error", [])
-    assert "come back later" in ended.note
+    assert ended.note == (
+        f"Something failed. come back later. The provider asks to wait {told}: go on then. Nothing was done yet."
+    )
 
 
 def test_an_error_that_waiting_does_not_mend_parks_at_once(tmp_path):

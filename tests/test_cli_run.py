@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -131,6 +132,43 @@ def test_what_a_provider_refuses_ends_the_run_with_what_to_do(shell):
         use(shell, fake)
         done = shell("run", "anything", code=1)
     assert "bad key" in done.out
+
+
+def test_a_provider_that_asks_for_an_hour_is_quoted_with_the_command_that_goes_on(shell):
+    busy = Failure(429, {"error": {"message": "slow down"}}, {"retry-after": "3600"})
+    with FakeProvider(busy, *[says("Later it is.")] * 5) as fake:
+        use(shell, fake)
+        done = shell("run", "make it add", code=1)
+        assert "The provider asks to wait 60 min: go on then. Nothing was done yet." in done.out
+        assert "waiting does not mend" not in done.out
+        command = done.lines[-1].removeprefix("  it goes on with: periplus ")
+        assert "Later it is." in shell(*shlex.split(command.replace("…", "go on"))).out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_was_stopped_says_what_goes_on_with_it(shell, number):
+    waiting = Hanging()
+    with FakeProvider(says("I look.", READS), waiting, *[says("Here I am.")] * 5) as fake:
+        use(shell, fake)
+        process = shell.start(
+            "run", "make it add", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert waiting.begun.wait(60)
+        process.send_signal(number)
+        out = process.communicate(timeout=60)[0].decode()
+        waiting.over.set()
+        assert "1 step stands; the task is not finished." in out
+        command = out.splitlines()[-1].removeprefix("  it goes on with: periplus ")
+        name = command.split()[2]
+        told = shell.fails("run", "--resume", code=1, wrong="no session of the agent was cut off").err
+        assert 'periplus run --session NAME "…"' in told
+        assert f"periplus {command}" in shell("run", "--resume", name, code=1).out
+        done = shell(*shlex.split(command.replace("…", "go on")))
+        assert "Here I am." in done.out
+        assert "it goes on with" not in done.out
+        heard = json.dumps(fake.bodies()[-1])
+        assert "make it add" in heard
+        assert "go on" in heard
 
 
 def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTINUE", "DENIED", "EMPTY", "NOBODY", "closing_note", "told"]
+__all__ = ["CONTINUE", "DENIED", "EMPTY", "NOBODY", "closing_note", "in_minutes", "told"]
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,7 +27,7 @@ _CLOSING: Final[Mapping[StopReason, str]] = {
     "overflow": "The request is too long for the model, and nothing is left to leave out.",
     "length": "The answer hit the length limit again and again.",
     "filter": "The answer was withheld.",
-    "error": "Something failed that waiting does not mend.",
+    "error": "Something failed.",
 }
 
 
@@ -40,9 +41,18 @@ def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
         own += "."
     why = f"{opening} {own}" if own and own != opening else opening
     done = (
-        "Nothing was done yet." if steps == 0 else f"{steps} step{'s' * (steps != 1)} stand; the task is not finished."
+        "Nothing was done yet."
+        if steps == 0
+        else f"{steps} step{'s stand' if steps != 1 else ' stands'}; the task is not finished."
     )
     return f"{why} {done}"
+
+
+def in_minutes(seconds: float) -> str:
+    """A time to wait as people say it, never less than it is."""
+    if seconds <= 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{math.ceil(seconds / 60):,} min" if seconds <= 5_400 else f"{math.ceil(seconds / 360) / 10:,.1f} h"
 
 
 def told(error: BaseException) -> str:

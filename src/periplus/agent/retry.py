@@ -2,17 +2,19 @@
 
 The wait doubles from ``BASE_S`` to ``CAP_S``, and a random part of up to a half is taken off, so that many who were turned away at once do not
 come back at once. What the provider asks for (Retry-After) is the least that is waited; where it asks for more than
-``RETRY_AFTER_S_MAX``, or all waits together pass ``TOTAL_S_MAX``, the error is passed on: a person can decide better.
+``RETRY_AFTER_S_MAX``, all waits together pass ``TOTAL_S_MAX``, or ``ATTEMPTS_MAX`` came to nothing, ``GivenUpError`` says which: a person
+can decide better.
 """
 
 from __future__ import annotations
 
-__all__ = ["ATTEMPTS_MAX", "Gone", "Retrying", "retry_wait_s", "with_retries"]
+__all__ = ["ATTEMPTS_MAX", "GivenUpError", "Gone", "Retrying", "retry_wait_s", "with_retries"]
 
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from periplus.agent.contracts import ContextOverflowError, LLMClient, ModelError
+from periplus.agent.notes import in_minutes, told
 
 T = TypeVar("T")
 ATTEMPTS_MAX: Final = 10
@@ -38,6 +40,15 @@ class Gone(NamedTuple):
     error: Exception
 
 
+class GivenUpError(ModelError):
+    """An error that waiting may mend, after as much waiting as nobody need be asked for: what it was, and what goes on."""
+
+    def __init__(self, error: Exception, why: str) -> None:
+        what = told(error)
+        status = error.status if isinstance(error, ModelError) else 0
+        super().__init__(what if what[-1:] in ".!?…" else f"{what}.", is_retryable=True, status=status, mend=why)
+
+
 def retry_wait_s(attempt: int, retry_after_s: float | None, random: float) -> float:
     """How long to wait after attempt number ``attempt`` (from 1) failed."""
     wait_s = min(CAP_S, BASE_S * 2.0 ** (attempt - 1)) * (1 - random / 2)
@@ -47,18 +58,23 @@ def retry_wait_s(attempt: int, retry_after_s: float | None, random: float) -> fl
 
 
 def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Retrying) -> tuple[T, int] | Gone:
-    """What ``attempt_once`` gives, and how many attempts failed before. Raises what cannot be mended by waiting."""
+    """What ``attempt_once`` gives, and how many attempts failed before. Raises what cannot be mended by waiting, and GivenUpError."""
     waited_s = 0.0
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             return attempt_once(), attempt - 1
         except Exception as error:  # of any client; what is not worth another try goes on as it is
-            if attempt == ATTEMPTS_MAX or not _is_retryable(client, error):
+            if not _is_retryable(client, error):
                 raise
             asked_s = _retry_after_s(client, error)
             wait_s = retry_wait_s(attempt, asked_s, retrying.random())
-            if (asked_s or 0.0) > RETRY_AFTER_S_MAX or waited_s + wait_s > TOTAL_S_MAX:
-                raise
+            if (asked_s or 0.0) > RETRY_AFTER_S_MAX:
+                raise GivenUpError(
+                    error, f"The provider asks to wait {in_minutes(asked_s or 0.0)}: go on then."
+                ) from error
+            if attempt == ATTEMPTS_MAX or waited_s + wait_s > TOTAL_S_MAX:
+                why = f"{attempt} tries within {in_minutes(waited_s)} came to nothing: go on later."
+                raise GivenUpError(error, why) from error
             failure = error
         waited_s += wait_s
         retrying.report(attempt, wait_s, failure)

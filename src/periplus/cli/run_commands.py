@@ -270,7 +270,7 @@ def _run_session(
     from periplus.agent.cancel import CancelToken
     from periplus.agent.runlog import session_title
     from periplus.agent.tape.fence import one_line
-    from periplus.cli.run_text import ConsolePerson, interrupting
+    from periplus.cli.run_text import ConsolePerson, going_on, interrupting
 
     person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
     begun = Begun(
@@ -295,7 +295,9 @@ def _run_session(
             else:
                 ended = session.turn(task, token=token) if task else None
     if ended is None:
-        told.say(f"Session {name} was not cut off: there is nothing to go on with.")
+        told.say(
+            f"Session {name} was not cut off, so nothing is left to resume. With more to do it goes on: {going_on(name)}"
+        )
         return 1
     told.finish(ended, name, session.trail_id)
     return _EXIT[ended.reason]
@@ -395,7 +397,8 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     wrong = (
         "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"
     )
-    raise NotFoundError(wrong, safe="Nothing was run.", mend="See `periplus run --list`.")
+    mend = 'See `periplus run --list`. One whose turn is over, stopped or not, goes on with more to do: periplus run --session NAME "…"'
+    raise NotFoundError(wrong, safe="Nothing was run.", mend=mend)
 
 
 def _picked(face: Face, found: list[StoredSession]) -> str:

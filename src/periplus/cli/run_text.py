@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConsolePerson", "EventLines", "in_words", "interrupting"]
+__all__ = ["ConsolePerson", "EventLines", "going_on", "in_words", "interrupting"]
 
 import signal
 import sys
@@ -112,6 +112,8 @@ class EventLines:
                 f"  {_calls(self._unruled)} denied that no rule allows ({visible(reasons)}): be asked at a terminal{alone}"
             )
         self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
+        if ended.reason != "done":
+            self._face.out(f"  it goes on with: {visible(going_on(name))}")
 
     # -- subagents ----------------------------------------------------------------------------------------------------
 
@@ -244,6 +246,13 @@ def _call_line(event: Any) -> str:
         said = ", ".join(sorted({str(one.get("path")) for one in edits if isinstance(one, dict)}))
     text = " ".join(str(said).split())
     return f"{event.name} {text[:_ARGUMENT_COLUMNS]}{'…' if len(text) > _ARGUMENT_COLUMNS else ''}".rstrip()
+
+
+def going_on(name: str) -> str:
+    """The command that goes on with a session whose last turn is over."""
+    import shlex
+
+    return f'periplus run --session {shlex.quote(name)} "…"'
 
 
 def _calls(denied: Sequence[str]) -> str:
