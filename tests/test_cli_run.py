@@ -384,6 +384,27 @@ def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
     assert not [one for one in events if one["event"] == "tool_started"]
 
 
+def test_what_fails_among_calls_that_run_at_once_is_told_with_whose_it_is(shell):
+    (shell.folder / "a.py").write_text("a = 1\n")
+    broken = AssistantMessage(
+        content="", tool_calls=(ToolCall(id="call_b", name="read", raw='{"path": calc'),), finish_reason="tool_calls"
+    )
+    reads = [("read", {"path": path}) for path in ("b.py", "a.py", "c.py")]
+    with FakeProvider(says("", *reads), says("", reads[0]), broken, *[says("It reads.")] * 5) as fake:
+        use(shell, fake)
+        shown = shell("run", "look", "--model", "fake/m").lines
+    at = shown.index("· read b.py")
+    assert shown[at : at + 5] == [
+        "· read b.py",
+        "· read a.py",
+        "· read c.py",
+        "  read b.py failed: no file b.py",
+        "  failed: no file c.py",
+    ]
+    assert shown[at + 5 : at + 8] == ["· read b.py", "  failed: no file b.py", "· read"]
+    assert shown[at + 8].startswith("  failed: Not run: the arguments are not JSON")
+
+
 def test_a_call_that_no_rule_allows_is_not_said_to_be_allowed_by_one(shell):
     (shell.folder / "check.sh").write_text("true\n")
     with FakeProvider(says("", ("shell", {"command": "sh check.sh"})), *[says("No.")] * 5) as fake:

@@ -41,6 +41,8 @@ class EventLines:
         self._waits_for = ""  # what is wrong with the provider
         self._has_grown = False  # whether something of the answer was shown that is being given
         self._names: dict[str, str] = {}  # of subagents, by their session
+        self._begun: dict[tuple[str, str], str] = {}  # the line of each call that runs, by whose it is and its id
+        self._last_begun: dict[str, str] = {}  # the id of the call that has the last of these lines, by whose it is
         self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
         self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
         self._unruled: list[str] = []  # why it was asked for what no rule allows
@@ -125,11 +127,11 @@ class EventLines:
             said = f"{first[:_ARGUMENT_COLUMNS]}{'…' if more or len(first) > _ARGUMENT_COLUMNS else ''}"
             self._line(f"    {label}: {said}")
         elif kind == "tool_started":
-            self._line(f"    {label} · {_call_line(event)}")
-        elif kind == "tool_ended" and event.outcome != "ok":
-            if event.args:
-                self._line(f"    {label} · {_call_line(event)}")
-            self._line(f"    {label}   {event.outcome}: {self._outcome_lines(event)[0]}")
+            self._call_begins(event, f"    {label} · ")
+        elif kind == "tool_ended":
+            whose = self._call_ends(event, f"    {label} · ")
+            if event.outcome != "ok":
+                self._line(f"    {label}   {whose}{event.outcome}: {self._outcome_lines(event)[0]}")
         elif kind in ("agent_started", "agent_ended", "retry_scheduled", "hook_raised"):
             getattr(self, "_" + kind)(event)
 
@@ -172,17 +174,29 @@ class EventLines:
         self._line(f"(no answer at try {event.attempt} of {ATTEMPTS_MAX}; the next in {wait_s} s{why})")
 
     def _tool_started(self, event: Any) -> None:
-        self._line(f"· {_call_line(event)}")
+        self._call_begins(event, "· ")
 
     def _tool_ended(self, event: Any) -> None:
+        whose = self._call_ends(event, "· ")
         if event.outcome == "ok":
             return
-        if event.args:  # it never started, so nothing was said of it yet
-            self._line(f"· {_call_line(event)}")
         first, *more = self._outcome_lines(event)
-        self._line(f"  {event.outcome}: {first}")
+        self._line(f"  {whose}{event.outcome}: {first}")
         for line in more:
             self._line(f"    {line}")
+
+    def _call_begins(self, event: Any, before: str) -> None:
+        line = self._begun[event.agent, event.call_id] = _call_line(event)
+        self._last_begun[event.agent] = event.call_id
+        self._line(f"{before}{line}")
+
+    def _call_ends(self, event: Any, before: str) -> str:
+        """Whose outcome comes next: nothing where the call's own line is the last one, and one that never started gets its line now."""
+        line = self._begun.pop((event.agent, event.call_id), None)
+        if line is None and event.outcome != "ok":
+            self._call_begins(event, before)
+            del self._begun[event.agent, event.call_id]
+        return f"{line} " if line is not None and self._last_begun[event.agent] != event.call_id else ""
 
     def _outcome_lines(self, event: Any) -> list[str]:
         """The first lines of what a call gave; what was denied because nobody sits here is remembered, for the end."""

@@ -11,6 +11,7 @@ from periplus.agent.tools.pages import is_handle
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
+from periplus.base.confined import EntryKind
 from periplus.base.errors import UsageError
 
 SHOWN_MAX: Final = 500
@@ -40,7 +41,7 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
     name = work.path(path)
     entry = work.folder.stat(name)
     if entry is not None and entry.kind != "folder":
-        raise UsageError(f"{name} is a {entry.kind} and no folder", mend=f"read(path={name!r}) shows it.")
+        raise _no_folder(name, entry.kind)
     walk = Walk(work.folder, with_ignored=args.flag("ignored"), unread=work.unread)
     glob = args.text("glob")
     depth = args.integer("depth") if args.has("depth") else None if glob else 1
@@ -57,6 +58,17 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
     if walk.stopped:
         notes.append(f"the walk stopped here: {walk.stopped}; list a smaller folder")
     return _window(name, rows, args, notes)
+
+
+def _no_folder(name: str, kind: EntryKind) -> UsageError:
+    if kind == "file":
+        return UsageError(f"{name} is a file and no folder", mend=f"read(path={name!r}) shows it.")
+    if kind == "link":
+        return UsageError(
+            f"{name} is a link, and no tool of files follows one",
+            mend="Name what it leads to, if that lies in the project.",
+        )
+    return UsageError(f"{name} is a device, a pipe or a socket", mend="Leave it alone: nothing here reads it.")
 
 
 def _window(name: str, rows: list[str], args: Arguments, notes: list[str]) -> ToolResult:
