@@ -451,6 +451,38 @@ def test_it_works_in_the_session_that_the_agents_hooks_tell_of(served):
         assert sorted(one["agent"] for one in sessions.values()) == ["claude-code", "codex"]
 
 
+def test_a_claim_that_may_be_its_own_refuses_no_session_of_the_agent(served):
+    """With several sessions open nobody can say which of them a connection serves."""
+
+    def hook(event, session, **more):
+        document = {"session_id": session, "cwd": os.fspath(served.folder), "hook_event_name": event, **more}
+        return served.shell("hook", event, stdin=json.dumps(document)).out
+
+    edit = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": os.fspath(served.folder / "src" / "auth.py"), "content": "x"},
+    }
+    declare(served, '[hooks]\nclaimed = "deny"\n')
+    for session in ("5e551011", "5e551012"):
+        hook("SessionStart", session, source="startup")
+
+    async def talk():
+        async with served.client(name="claude-code") as client, served.client(name="codex-mcp-client") as other:
+            await told(client, "claim", action="take", paths=["src/auth.py"])
+            for session in ("5e551011", "5e551012"):
+                said = hook("PreToolUse", session, **edit)
+                assert "is claimed: exclusive by claude-code" in said
+                assert "perhaps by you" in said
+                assert "permissionDecision" not in said
+            await told(client, "claim", action="release")
+            await told(other, "claim", action="take", paths=["src"])
+            said = hook("PreToolUse", "5e551011", **edit)
+            assert "perhaps by you" not in said
+            assert '"permissionDecision": "deny"' in said
+
+    run(talk)
+
+
 def test_types_that_the_project_declares(served):
     async def talk():
         async with served.client() as client:

@@ -26,6 +26,7 @@ _SHARE_MIN: Final = 0.34
 _WORDS_WEIGHED: Final = 12
 _LINE_CHARACTERS_MAX: Final = 400
 _KINDS: Final = ("constraint", "trap", "decision", "lesson", "note")
+_OF_MCP: Final = "mcp"  # the tool of a session that a connection of MCP began: no hook tells of it
 _MORE: Final = "\n(more: periplus brief)"
 
 
@@ -93,12 +94,14 @@ def _before_tool(project: Project, event: HookEvent) -> Answer:
     if not inside:
         return Answer()
     found = project.work.check(list(dict.fromkeys(inside)))
-    lines = [f"- {_line(one.path)} is claimed: {_claim(one)}" for one in found.claims if not one.is_own]
+    others = [(one, _why_perhaps_own(project, one)) for one in found.claims if not one.is_own]
+    lines = [f"- {_line(one.path)} is claimed: {_claim(one)}{f'; {why}' if why else ''}" for one, why in others]
     lines += [f"- {_rule(one)}" for one in found.rules]
     if found.left_out:
         lines.append(f"- {found.left_out} more rules: periplus check PATH")
     facts = _cut("\n".join(["What is known of what you are about to touch:", *lines])) if lines else ""
-    blocked = [one for one in found.blocked if not _may_be_own(one)] if changes else []
+    perhaps_own = {one.entity.item_id for one, why in others if why}
+    blocked = [one for one in found.blocked if one.entity.item_id not in perhaps_own] if changes else []
     wanted = read_settings(project.journal.layout).hooks.claimed if blocked else "tell"
     if wanted == "tell":
         return Answer(facts)
@@ -106,16 +109,29 @@ def _before_tool(project: Project, event: HookEvent) -> Answer:
     return Answer(facts, wanted, reason[:1000])
 
 
-def _may_be_own(one: Applying) -> bool:
-    """A claim outside of sessions by the person whose processes we are: perhaps by this very agent, on its command line."""
+def _why_perhaps_own(project: Project, one: Applying) -> str:
+    """Why a claim that is not known to be this session's may be it all the same, in words for the agent, which knows what it claimed."""
+    value = one.entity.value
+    if not value.get("session"):
+        is_users = value.get("holder_id") == _user_id()
+        return "taken on the command line outside of any session: perhaps by you" if is_users else ""
+    if value.get("holder_id") != project.writer.id:
+        return ""
+    session = project.journal.get("session", str(value["session"]))
+    if session is None or session.value.get("tool") != _OF_MCP:
+        return ""
+    return "taken over MCP by an agent of your name, of which nobody can say which session it serves: perhaps by you"
+
+
+def _user_id() -> str:
+    """The person whose processes we are, as the command line names who writes."""
     import pwd
 
-    value = one.entity.value
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = f"uid {os.getuid()}"
-    return not value.get("session") and value.get("holder_id") == derived_id("who", name, os.uname().nodename)
+    return derived_id("who", name, os.uname().nodename)
 
 
 def _claim(one: Applying) -> str:
