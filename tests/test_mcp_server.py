@@ -95,6 +95,8 @@ async def the_whole_story(client, mode):
         client, "revise", ids=[trap], action="state", state="resolved", reason="the proxy was mended"
     )
     assert "(resolved)" in text
+    text, _ = await told(client, "recall", question="twice by the proxy", types=["trap"])
+    assert text.startswith("Nothing that still holds is known about that; of what does not, 1 with ended=true.")
     text, data = await told(client, "revise", ids=decision, action="replace", text="Passwords are hashed with scrypt")
     assert data["entries"][0]["text"] == "Passwords are hashed with scrypt"
 

@@ -282,6 +282,9 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             budget_tokens=arguments.budget,
             filters=filters,
         )
+        over = 0
+        if not found.matched and not arguments.all:
+            over = project.recall(question, limit=1, filters=filters._replace(with_ended=True)).matched
         face.warn(project.journal.damage)
     result = RecallOut(
         arguments.question, list(found.terms), [hit_out(hit) for hit in found.hits], found.matched, found.left_out
@@ -290,7 +293,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
         if not found.hits:
-            yield _no_hits(found.matched, arguments.offset)
+            yield _no_hits(found.matched, arguments.offset, over)
             return
         for hit in found.hits:
             state = f", {hit.state}" if hit.state not in ("", "active", "accepted") else ""
@@ -317,7 +320,9 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     return 0 if found.hits else 1
 
 
-def _no_hits(matched: int, offset: int) -> str:
+def _no_hits(matched: int, offset: int, over: int) -> str:
+    if over:
+        return f"Nothing that still holds is known about that; of what does not, {over:,} with --all."
     if matched > offset:
         return f"{matched - offset:,} answers, of which none fits the budget: ask with a larger --budget."
     return f"There are only {matched:,} answers." if matched else "Nothing is known about that."

@@ -178,9 +178,14 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
         raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
     filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
     found = project.recall(given.question, limit=given.limit, offset=given.offset, filters=filters)
+    if not found.hits and found.matched:
+        return Answer(foot=f"There are only {found.matched:,} answers.")
     if not found.hits:
-        told = f"There are only {found.matched:,} answers." if found.matched else "Nothing is known about that."
-        return Answer(foot=told)
+        over = 0
+        if not given.ended:
+            over = project.recall(given.question, limit=1, filters=filters._replace(with_ended=True)).matched
+        return Answer(foot=f"Nothing that still holds is known about that; of what does not, {over:,} with ended=true." if over
+                      else "Nothing is known about that.")  # fmt: skip
 
     def more(shown: int) -> str:
         return call_of(
