@@ -544,6 +544,62 @@ def test_what_a_brief_leaves_out_is_shown_by_the_call_that_it_names(served):
     run(talk)
 
 
+def test_what_names_no_file_is_told(served):
+    (served.folder / "src" / "b.py").write_text("x = 1\n")
+
+    async def talk():
+        async with served.client() as client:
+            text, data = await told(client, "remember", type="trap", text="Mind b", about=["b.py", "src/b.py"])
+            (note,) = data["notes"]
+            assert note.startswith("There is no b.py (paths lead from the project's folder)")
+            assert note in text
+            text, data = await told(client, "revise", ids=[data["id"]], action="set", fields={"about": ["c.py"]})
+            assert data["notes"][0].startswith("There is no c.py")
+            assert data["notes"][0] in text
+            text, data = await told(client, "claim", action="take", paths=["b.py", "src/b.py:x", "docs/*.md"])
+            assert data["notes"] == ["Nothing is there yet by the name of b.py (paths lead from the project's folder)"]
+            assert data["notes"][0] in text
+            text, data = await told(client, "remember", text="Seen twice", evidence=["record:999", "record:1"])
+            assert data["notes"] == ["there is no record 999 here: that it is evidence is written all the same"]
+            (about,) = [
+                tool.input_schema["properties"]["about"]
+                for tool in (await client.list_tools()).tools
+                if tool.name == "remember"
+            ]
+            assert "from the project's folder" in about["description"]
+
+    run(talk)
+
+
+def test_refusals_name_calls_of_these_tools(served):
+    async def talk():
+        async with served.client(name="claude-code") as client, served.client(name="codex") as other:
+            await told(other, "claim", action="take", paths=["src"])
+            said = await refused(client, "claim", action="take", paths=["src/auth.py"])
+            assert 'ask the holder (message(action="send", …))' in said
+            message = (await told(client, "message", action="send", to="ada", text="Mind the proxy"))[1]["id"]
+            said = await refused(client, "message", action="read", id=message)
+            assert f'show(id="{message}")' in said
+            assert "--" not in said
+            assert "periplus" not in await refused(client, "show", id="trp_0000000000000000")
+            assert "periplus" not in await refused(client, "brief", since="yesterday evening")
+            said = await refused(client, "plan", action="finish")
+            assert said.endswith("There are: add, block, done, drop, list, make, next, reopen, show.")
+            said = await refused(client, "recall", question="x", kinds=["rumour"])
+            assert said.endswith("There are: answer, command, commit, prompt, session.")
+            for tool, asked in (
+                ("recall", {"question": "x", "types": ["rumour"]}),
+                ("recall", {"question": "x", "path": "../x"}),
+                ("brief", {"paths": ["../x"]}),
+            ):
+                assert "Nothing was changed." in await refused(client, tool, **asked)
+            long = "proxy " * 2_000
+            start = (await client.get_prompt("start", {"task": long})).messages[0].content.text
+            assert start.startswith(f"The task: {long.strip()}")
+
+    run(talk)
+
+
 def test_nothing_that_others_changed_is_said(served):
     served.shell("remember", "The harbour opens at nine")
 

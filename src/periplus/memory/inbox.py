@@ -131,7 +131,7 @@ def _mine(transaction: Transaction, writer: Writer, item_id: str) -> Entity:
         raise NotFoundError(f"the message {item_id} was deleted meanwhile", safe="Nothing was written.")
     if held.value.get("recipient") != writer.name:
         raise RefusedError(f"{item_id} was sent to {held.value.get('recipient')}, not to {writer.name}",
-                           safe="Nothing was written.", mend="Say who you are with --as NAME.")  # fmt: skip
+                           safe="Nothing was written.", mend=f"Say who you are with --as NAME. To look at it: periplus show {item_id}")  # fmt: skip
     return held
 
 

@@ -102,7 +102,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     receipt = journal.mutate(write, writer, key=key)
     entity = journal.get(row.name, item_id)
     if entity is not None:
-        notes = beside + tuple(one.note for one in anchors if one.note)
+        notes = (*beside, *(one.note for one in anchors if one.note), *_unknown_records(journal, memory))
         if row.may_expire:
             notes += told_past_end(payload.get("expires"), journal.clock.now_ms())
         return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
@@ -148,6 +148,15 @@ def remembered_row(journal: Journal, item_type: str) -> MemoryType:
         names = ", ".join(name for name in rows_of(journal.types) if name not in NOT_REMEMBERED)
         raise UsageError(f"unknown type {item_type!r}", safe="Nothing was written.", mend=f"Known are: {names}.")
     return row
+
+
+def _unknown_records(journal: Journal, memory: Memory) -> list[str]:
+    """What is to be told of evidence that names records which are not written yet."""
+    end = journal.end().next_seq
+    seqs = [ref for kind, ref in memory.evidence if kind == "record" and ref.isascii() and ref.isdigit()]
+    return [
+        f"there is no record {seq} here: that it is evidence is written all the same" for seq in seqs if int(seq) >= end
+    ]
 
 
 def _payload(

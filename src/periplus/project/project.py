@@ -88,7 +88,7 @@ class Project:
 
         self.root = root
         self.folder = os.path.dirname(root)
-        self._beside: tuple[str, ...] = ()
+        self.beside: tuple[str, ...] = ()
         self._look_due_ns = 0
         self._contexts: ProjectContexts | None = None
         self.embeddings = embeddings
@@ -145,7 +145,7 @@ class Project:
             progress=progress,
             embeddings=embeddings,
         )
-        project._beside = (os.path.abspath(folder),)
+        project.beside = (os.path.abspath(folder),)
         if not in_hurry:
             project._take_in_hooks()
         return project
@@ -233,7 +233,7 @@ class Project:
         """What connects agents to this project; see ``periplus.project.connecting``."""
         from periplus.project.connecting import ProjectConnecting
 
-        return ProjectConnecting(self, self._beside)
+        return ProjectConnecting(self, self.beside)
 
     @property
     def reviewing(self) -> ProjectReview:
@@ -252,7 +252,7 @@ class Project:
         from periplus.journal.takein import take_in
 
         begun = time.monotonic_ns()
-        found = take_in(self.journal, beside=self._beside, everywhere=everywhere)
+        found = take_in(self.journal, beside=self.beside, everywhere=everywhere)
         ended = time.monotonic_ns()
         self._look_due_ns = ended + (ended - begun) * LOOK_SHARE
         return found

@@ -43,7 +43,7 @@ def check_type(project: Project, name: str) -> None:
     check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:
         known = ", ".join(rows_of(project.types))
-        raise UsageError(f"unknown type {name!r}", safe="Nothing was written.", mend=f"Known are: {known}.")
+        raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
 
 
 def check_logged_type(project: Project, name: str) -> None:

@@ -34,6 +34,12 @@ class ProjectWork:
         self._project = project
         self._journal = project.journal
 
+    @property
+    def top(self) -> str:
+        """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
+        folder, beside = self._project.folder, self._project.beside
+        return worktree_top(folder, beside[0]) if beside else folder
+
     def path(self, path: str, *, cwd: str = "") -> str:
         """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
         if not path or "\0" in path:

@@ -126,7 +126,7 @@ class RememberArguments(_Arguments, frozen=True):
     ] = "note"
     about: Annotated[
         Paths,
-        Meta(max_length=100, description="What it is about: FILE, FILE:10-20, FILE:SYMBOL or an id. When that code changes, "
+        Meta(max_length=100, description="What it is about: FILE, FILE:10-20 or FILE:SYMBOL, from the project's folder, or an id. When that code changes, "
              "the memory is shown as stale."),
     ] = ()  # fmt: skip
     tags: Annotated[tuple[Name, ...], Meta(max_length=100, description="Words to find it by.")] = ()
@@ -302,7 +302,7 @@ def read_arguments(kind: type[_T], given: object) -> _T:
     try:
         return msgspec.convert(meant, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong(_told(str(error))) from None
+        raise _wrong(_told(str(error)), _choices(kind, str(error))) from None
 
 
 def _told(error: str) -> str:
@@ -313,6 +313,15 @@ def _told(error: str) -> str:
     if missing:
         return f"the argument {missing[1]} is missing" + (f" in {place}" if place else "")
     return f"{place or 'the arguments'}: {_short(what[:1].lower() + what[1:])}"
+
+
+def _choices(kind: type[msgspec.Struct], error: str) -> str:
+    """The words that may stand where another stood; empty where any may."""
+    found = re.match(r"Invalid enum value .* - at `\$\.(\w+)", error)
+    if found is None:
+        return ""
+    schema = input_schema(kind)["properties"][found[1]]
+    return f"There are: {', '.join(schema.get('items', schema).get('enum', ()))}."
 
 
 def _wrong(what: str, mend: str = "") -> UsageError:

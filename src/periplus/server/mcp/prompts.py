@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BUDGET: Final = 3_000
 _PART: Final = 600
+_TASK_CHARACTERS_MAX: Final = 8_000  # that are searched by; the prompt has all of it
 
 
 def prompt_text(project: Project, name: str, arguments: Mapping[str, str] | None) -> str:
@@ -35,7 +36,8 @@ def _start(project: Project, given: dict[str, str]) -> str:
     from periplus.server.mcp.reading import run_brief
 
     task = given.get("task", "").strip()
-    asked = read_arguments(BriefArguments, {"task": task or "what is going on in this project", "budget": _BUDGET})
+    searched = task[:_TASK_CHARACTERS_MAX] or "what is going on in this project"
+    asked = read_arguments(BriefArguments, {"task": searched, "budget": _BUDGET})
     known = fit(run_brief(project, asked), _BUDGET).text
     about = f"The task: {task}\n\n" if task else ""
     return (

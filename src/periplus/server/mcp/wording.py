@@ -16,7 +16,8 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern), said)
     for pattern, said in (
         (r"Wait with --wait SECONDS, ask the holder \(`periplus inbox send`\), or `periplus claim release \w+ --force`\.",
-         r"Work on something else, ask the holder (message(action=\"send\", …)), or try again later."),
+         r'Work on something else, ask the holder (message(action="send", …)), or try again later.'),
+        (r"Say who you are with --as NAME\. To look at it: periplus show (?P<id>\w+)", r'To look at it: show(id="\g<id>").'),
         (r'periplus recall "(?P<q>[^"]*)" --type (?P<t>\w+)', r'recall(question="\g<q>", types=["\g<t>"])'),
         (r'periplus recall "(?P<q>[^"]*)"', r'recall(question="\g<q>")'),
         (r'periplus related --task "(?P<q>[^"]*)"', r'brief(task="\g<q>", budget=…)'),
@@ -30,6 +31,9 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"periplus (?:inbox mail|handoff list)\b", "message()"),
         (r"periplus inbox send\b", 'message(action="send", …)'),
         (r"periplus plan (?:list|ready)\b", "plan()"),
+        (r"Look with `periplus log`\.", "Look with recall(question=…)."),
+        (r"a number from `periplus log`", "the number of a record, as show(id=…) lists them"),
+        (r"See `periplus log`\.", "show(id=…) lists the records of one thing."),
         (r"Ask the holder, or insist with --force\.", "Ask the holder."),
         (r"Leave it out, or insist with --(?:insist|allow-secret) if it is none\.",
          "Leave it out. If it is none, a person can insist with `periplus remember … --insist`."),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = ["run_claim", "run_message", "run_plan", "run_remember", "run_revise"]
 
+import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STATES: Final = {"done": "done", "block": "blocked", "drop": "dropped", "reopen": "todo"}
 _EVIDENCE: Final = ("record", "step", "commit")
+_FROM: Final = "paths lead from the project's folder"
 
 
 def run_remember(project: Project, given: RememberArguments) -> Answer:
@@ -44,21 +45,20 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
     if given.expires:
         extra["expires"] = _time(given.expires, "expires")
     extra |= given.fields
-    work = project.work
-    about = tuple(ref if _is_id(ref) else _inside(work, ref) for ref in given.about)
+    missing = _check_about(project, given.about)
     memory = Memory(
-        given.type, given.text, tags=given.tags, about=about, evidence=tuple(map(_evidence, given.evidence)),
+        given.type, given.text, tags=given.tags, about=given.about, evidence=tuple(map(_evidence, given.evidence)),
         confidence=given.confidence, extra=extra, provenance=("agent", ""), supersedes=given.supersedes,
     )  # fmt: skip
     done = project.remember(memory, key=given.key)
     entity = done.entity
-    data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(done.near),
-            "notes": list(done.notes)}  # fmt: skip
+    notes = [*missing, *done.notes] if done.is_new else list(done.notes)
+    data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(done.near), "notes": notes}
     if not done.is_new:
         known = f"Known already as {entity.item_id} ({entity.ts[:10]}); nothing was written."
         return Answer("\n".join([known, *(f"{note}: revise it for that." for note in done.notes)]), (), data)
     lines = [f"Remembered the {entity.item_type} {entity.item_id}."]
-    lines += [f"{note}." for note in done.notes]
+    lines += [f"{note}." for note in notes]
     lines += [f'{near} says almost the same. If this replaces it: revise(action="state" or "replace"), or remember with '
               f'supersedes=["{near}"].' for near in done.near]  # fmt: skip
     return Answer("\n".join(lines), (), data)
@@ -70,10 +70,19 @@ def _is_id(ref: str) -> bool:
     return is_id(ref)
 
 
-def _inside(work: ProjectWork, ref: str) -> str:
-    """``ref`` as it was said; a path that leads out of the project is refused."""
-    work.path(ref)
-    return ref
+def _check_about(project: Project, refs: Sequence[str]) -> list[str]:
+    """What is to be told of ``refs`` that name no file. Raises UsageError for a path that leads out of the project."""
+    from periplus.memory.anchoring import split_ref
+
+    notes = []
+    for ref in refs:
+        if _is_id(ref) or "://" in ref:
+            continue
+        project.work.path(ref, cwd=project.work.top)
+        path, _ = split_ref(ref, lambda path: os.path.isfile(os.path.join(project.work.top, path)))
+        if not os.path.lexists(os.path.join(project.work.top, path)):
+            notes.append(f"There is no {path} ({_FROM}); it is remembered all the same, and never found stale")
+    return notes
 
 
 def _time(text: str, field: str) -> str:
@@ -116,16 +125,19 @@ def run_revise(project: Project, given: ReviseArguments) -> Answer:
         return _changed(work.link(ids[0], given.relation, given.target, key=key))
     if not given.fields:
         _need("", "fields", "set")
-    return _changed(work.set_fields(ids[0], _about_named(project, ids[0], given.fields), key=key))
+    fields, missing = _about_named(project, ids[0], given.fields)
+    return _changed(work.set_fields(ids[0], fields, key=key), missing)
 
 
-def _about_named(project: Project, reference: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """``fields`` with what is in ``about`` named as ``remember`` and ``plan`` name it; of a step these are scopes."""
+def _about_named(project: Project, reference: str, fields: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """``fields`` with what is in ``about`` named as ``plan`` names what a step is about, and what is to be told of what names no file."""
     about = fields.get("about")
     if not isinstance(about, list):
-        return fields
-    name = project.work.scope if project.show(reference).item_type == "step" else partial(_inside, project.work)
-    return {**fields, "about": [name(one) if isinstance(one, str) and not _is_id(one) else one for one in about]}
+        return fields, []
+    if project.show(reference).item_type == "step":
+        named = [project.work.scope(one, cwd=project.work.top) if isinstance(one, str) else one for one in about]
+        return {**fields, "about": named}, []
+    return fields, _check_about(project, [one for one in about if isinstance(one, str)])
 
 
 def _need(value: str, field: str, action: str) -> None:
@@ -142,9 +154,13 @@ def _idle(action: str, said: Mapping[str, object], meant: str) -> None:
             )
 
 
-def _changed(done: Changed) -> Answer:
+def _changed(done: Changed, told: Sequence[str] = ()) -> Answer:
     entries = tuple(map(_entity_entry, done.entities))
-    return Answer("" if done.receipt else "Nothing had to change.", entries, {"changed": done.receipt is not None},
+    notes = [*told, *done.notes] if done.receipt else []
+    near = [f"{one} says almost the same" for one in done.near]
+    lines = ["" if done.receipt else "Nothing had to change.", *(f"{note}." for note in [*notes, *near])]
+    data = {"changed": done.receipt is not None, "notes": notes, "near": list(done.near)}
+    return Answer("\n".join(line for line in lines if line), entries, data,
                   more=lambda shown: call_of("show", id=done.entities[min(shown, len(done.entities) - 1)].item_id))  # fmt: skip
 
 
@@ -165,12 +181,17 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
     if given.action == "take":
         if not given.paths:
             raise UsageError("take needs `paths`", safe="Nothing was written.", mend="Say which files or folders.")
-        scopes = tuple(work.scope(path) for path in given.paths)
+        scopes = tuple(work.scope(path, cwd=project.work.top) for path in given.paths)
         asked = Asked(scopes, "shared" if given.shared else "exclusive", given.text, given.minutes * 60)
         got = work.claim(asked, key=given.key)
         entry = _claim_entry(work, got.claim)
         head = "Claimed." if got.is_new else "You hold it already; it was renewed."
-        return Answer(head, (entry,), {"new": got.is_new})
+        notes = [
+            f"Nothing is there yet by the name of {path} ({_FROM})"
+            for path in given.paths
+            if not _is_there(project, path)
+        ]
+        return Answer(" ".join([head, *(f"{note}." for note in notes)]), (entry,), {"new": got.is_new, "notes": notes})
     if given.action == "release":
         done = work.release(given.ids, key=given.key)
         return _changed(done)
@@ -187,6 +208,14 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
     if not entries:
         return Answer(foot="Nobody else is here, and nothing is claimed.")
     return Answer(entries=tuple(entries), more=lambda _: call_of("claim", budget=min(50_000, 2 * given.budget)))
+
+
+def _is_there(project: Project, path: str) -> bool:
+    """Whether what is claimed is there by that name, or can be told to be a pattern."""
+    names = (path, path.rpartition(":")[0])
+    return any(letter in path for letter in "*?[{") or any(
+        name and os.path.lexists(os.path.join(project.work.top, name)) for name in names
+    )
 
 
 def _claim_entry(work: ProjectWork, claim: Entity) -> Entry:
@@ -219,13 +248,13 @@ def run_plan(project: Project, given: PlanArguments) -> Answer:
         return _plan(work, *work.plan(reference), given)
     if given.action == "make":
         _need(given.text.strip(), "text", "make")
-        made = work.make_plan(given.text, _new_steps(work, given.steps), rationale=given.rationale, key=given.key)
+        made = work.make_plan(given.text, _new_steps(project, given.steps), rationale=given.rationale, key=given.key)
         return _plan(work, made.plan, list(made.steps), given)
     if given.action == "add":
         _need(given.plan, "plan", "add")
         if not given.steps:
             _need("", "steps", "add")
-        added = work.add_steps(given.plan, _new_steps(work, given.steps), key=given.key)
+        added = work.add_steps(given.plan, _new_steps(project, given.steps), key=given.key)
         return _plan(work, added.plan, list(added.steps), given)
     if given.action == "next":
         return _next(work, given)
@@ -239,11 +268,18 @@ def run_plan(project: Project, given: PlanArguments) -> Answer:
     return _changed(work.change_state(given.ids, _STATES[given.action], reason=given.reason, key=given.key))
 
 
-def _new_steps(work: ProjectWork, steps: Sequence[NewStepArgument]) -> list[Any]:
+def _new_steps(project: Project, steps: Sequence[NewStepArgument]) -> list[Any]:
     from periplus.memory.plans import NewStep
 
+    work, top = project.work, project.work.top
+
     return [
-        NewStep(step.text, tuple(map(_number_or_id, step.after)), step.priority, tuple(map(work.scope, step.paths)))
+        NewStep(
+            step.text,
+            tuple(map(_number_or_id, step.after)),
+            step.priority,
+            tuple(work.scope(path, cwd=top) for path in step.paths),
+        )
         for step in steps
     ]
 
