@@ -389,6 +389,17 @@ def test_settings_that_are_gone_of_segments_of_two_stores(store):
         ("[reflect]\nzeal = 1\n", "[reflect] has no setting 'zeal'", "It has accept_from."),
         ("[reflect]\naccept_from = 'all'\n", "reflect.accept_from: Expected `int`, got `str`", "Mend the file"),
         ("[hooks]\nclaimed = 'no'\n", "hooks.claimed: Invalid enum value 'no'", "Mend the file"),
+        (
+            "[reflect]\naccept_from = 101\n",
+            "accept_from is 101, not between 0 and 100",
+            "In [reflect], set it to a number from 0",
+        ),
+        (
+            "segment_bytes = 99999999999\n",
+            "segment_bytes is 99999999999, not between 1 and 33554432",
+            "In [journal], set it to",
+        ),
+        ("live_segments = 0\n", "live_segments is 0, not at least 1", "set it to 1 or more, or leave it out: 4."),
         ("x = [\n", "config.toml: Invalid value", "Mend the file"),
     ],
 )
@@ -398,6 +409,34 @@ def test_a_wrong_setting_is_named_and_so_is_what_was_meant(store, text, wrong, m
     said = store.fails("status", code=2, wrong=wrong).err
     assert mend in said
     assert "restore it from git" in said
+
+
+def test_settings_as_editors_of_windows_write_them(store):
+    config = store.folder / ".periplus/config.toml"
+    text = config.read_text()
+    config.write_bytes(b"\xef\xbb\xbf" + (text + "\n[types.risk]\nprefix = 'risk'\n").replace("\n", "\r\n").encode())
+    assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
+    store("remember", "A beam", "--type", "risk")
+    assert store.json("doctor").problems == []
+    store("init", "--join")
+    config.write_bytes(text.encode("utf-16"))
+    done = store.fails("status", code=2, wrong="config.toml: it is no text in UTF-8, by its byte 0")
+    assert "The journal is untouched. Save it as UTF-8." in done.err
+
+
+@pytest.mark.parametrize(("make", "what"), [
+    (os.mkdir, "a folder"), (os.mkfifo, "no plain file"), (lambda path: os.symlink("nowhere", path), "a link that leads nowhere"),
+])  # fmt: skip
+def test_what_stands_in_the_place_of_the_settings_is_named(store, make, what):
+    config = store.folder / ".periplus/config.toml"
+    text = config.read_text()
+    config.unlink()
+    make(config)
+    done = store.fails("status", code=2, wrong=f"{config} is {what}: the settings of the store belong there")
+    assert "`periplus doctor --repair` parks it" in done.err
+    store("doctor", "--repair")
+    assert config.read_text() == text
+    assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
 
 
 def test_a_table_that_nothing_reads_is_told_by_doctor(store):

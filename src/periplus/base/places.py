@@ -98,7 +98,24 @@ def _checked(root: str) -> str:
 
 
 def refuse_without_settings(root: str) -> None:
-    """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone."""
+    """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone; and where something
+    else has the name of its settings.
+    """
+    config = os.path.join(root, "config.toml")
+    if os.path.lexists(config) and not os.path.isfile(config):
+        what = (
+            "a folder"
+            if os.path.isdir(config)
+            else "a link that leads nowhere"
+            if os.path.islink(config)
+            else "no plain file"
+        )
+        raise NotAStoreError(
+            f"{config} is {what}: the settings of the store belong there",
+            safe="Nothing was changed.",
+            mend="Move it away and bring config.toml back from git; or `periplus doctor --repair` parks it, and makes the settings of a store "
+            "that has records anew.",
+        )
     if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
         left_out = _left_out(root)
         why = (

@@ -29,9 +29,9 @@ from periplus.journal.settings import (
     parse_settings,
     read_lineage,
     read_settings,
+    settings_text,
 )
 
-_FILE_BYTES_MAX: Final = 1 << 20
 _HEADER_BYTES_MAX: Final = 4096
 _JOINED_MAX: Final = 100
 _ID_LINE: Final = re.compile(r"^id[ \t]*=[^\n]*\n", re.MULTILINE)
@@ -62,7 +62,7 @@ def join_stores(root: str, files: Files) -> Joined:
         )
     files.make_folder(layout.journal)
     with Lock(layout.lock).holding():
-        text = read_plain(layout.config, _FILE_BYTES_MAX).decode()
+        text = settings_text(layout)
         sides = conflict_sides(text)
         settings = read_settings(layout) if sides is None else _settled(layout, *sides)
         known = settings.store.ids | _ids_here(layout)

@@ -17,6 +17,7 @@ __all__ = [
     "parse_settings",
     "read_lineage",
     "read_settings",
+    "settings_text",
     "unknown_tables",
 ]
 
@@ -39,6 +40,8 @@ SEGMENT_BYTES: Final = 10 * 1024 * 1024
 SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one batch beyond it still less than what a reader takes
 _FILE_BYTES_MAX: Final = 1 << 20
 _LEFT_MAX: Final = 1_000
+_BOM: Final = b"\xef\xbb\xbf"  # which editors of Windows put before a text
+_MEND: Final = "Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew."
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
 
 
@@ -160,14 +163,18 @@ def joined_line(joined: Sequence[str]) -> str:
 
 def read_settings(layout: Layout) -> Settings:
     """Raises UsageError for a file that a person must mend, NewerFormatError for a store of a later Periplus."""
+    return parse_settings(layout, settings_text(layout))
+
+
+def settings_text(layout: Layout) -> str:
+    """The text of ``config.toml``; raises as ``read_settings``."""
     try:
-        text = read_plain(layout.config, _FILE_BYTES_MAX).decode()
+        return read_plain(layout.config, _FILE_BYTES_MAX).removeprefix(_BOM).decode()
     except OSError as error:
         raise environment_failure(error, "read", layout.config) from error
-    except ValueError as error:
-        raise UsageError(f"{layout.config}: {error}", safe="The journal is untouched.",
-                         mend="Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew.") from error  # fmt: skip
-    return parse_settings(layout, text)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{layout.config}: it is no text in UTF-8, by its byte {error.start}", safe="The journal is untouched.",
+                         mend=f"Save it as UTF-8. {_MEND}") from error  # fmt: skip
 
 
 def parse_settings(layout: Layout, text: str) -> Settings:
@@ -181,24 +188,34 @@ def parse_settings(layout: Layout, text: str) -> Settings:
         _refuse_conflict(layout, text)
         wrong, hint = _in_words(str(error))
         raise UsageError(
-            f"{layout.config}: {wrong}", safe="The journal is untouched.",
-            mend=f"{hint}Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew.",
-        ) from error  # fmt: skip
+            f"{layout.config}: {wrong}", safe="The journal is untouched.", mend=f"{hint}{_MEND}"
+        ) from error
     if settings.store.format > FORMAT_VERSION:
         raise _newer(layout.config, settings.store.format)
-    if not 1 <= settings.journal.segment_bytes <= SEGMENT_BYTES_MAX:
-        raise UsageError(
-            f"{layout.config}: segment_bytes is not between 1 and {SEGMENT_BYTES_MAX:,}",
-            safe="The journal is untouched.",
+    wrong, hint = _out_of_range(settings)
+    if wrong:
+        raise UsageError(f"{layout.config}: {wrong}", safe="The journal is untouched.", mend=f"{hint} {_MEND}")
+    return settings
+
+
+def _out_of_range(settings: Settings) -> tuple[str, str]:
+    """What is wrong with a value of the right type, and what it may be; nothing where nothing is."""
+    journal, accept_from = settings.journal, settings.reflect.accept_from
+    if not 1 <= journal.segment_bytes <= SEGMENT_BYTES_MAX:
+        default = f"In [journal], set it to a number from 1 to {SEGMENT_BYTES_MAX}, or leave it out: {SEGMENT_BYTES}."
+        return f"segment_bytes is {journal.segment_bytes}, not between 1 and {SEGMENT_BYTES_MAX}", default
+    if journal.live_segments < 1:
+        default = f"In [journal], set it to 1 or more, or leave it out: {JournalSettings().live_segments}."
+        return f"live_segments is {journal.live_segments}, not at least 1", default
+    if not 0 <= accept_from <= 100:
+        return (
+            f"accept_from is {accept_from}, not between 0 and 100",
+            "In [reflect], set it to a number from 0 (none) to 100.",
         )
-    if settings.journal.live_segments < 1:
-        raise UsageError(f"{layout.config}: live_segments is not at least 1", safe="The journal is untouched.")
-    if not 0 <= settings.reflect.accept_from <= 100:
-        raise UsageError(f"{layout.config}: accept_from is not between 0 and 100", safe="The journal is untouched.")
     for name, one in (("id", settings.store.id), *(("joined", one) for one in settings.store.joined)):
         if not is_id(one):
-            raise UsageError(f"{layout.config}: store.{name} {one!r} is not an id", safe="The journal is untouched.")
-    return settings
+            return f"store.{name} {one[:80]!r} is not an id", "An id of a store is `str_` and 16 letters and digits."
+    return "", ""
 
 
 def unknown_tables(layout: Layout) -> list[tuple[str, str]]:
@@ -206,7 +223,7 @@ def unknown_tables(layout: Layout) -> list[tuple[str, str]]:
     import difflib
 
     known = [*Settings.__struct_fields__, "types"]
-    found = _tables(read_plain(layout.config, _FILE_BYTES_MAX).decode())
+    found = _tables(settings_text(layout))
     near = {name: difflib.get_close_matches(name, known, 1) for name in found if name not in known}
     return [(name, names[0] if names else "") for name, names in near.items()]
 

@@ -133,7 +133,7 @@ def read_declared(config: str) -> DeclaredTypes:
         data = read_plain(config, _CONFIG_BYTES_MAX)
         if b"types" not in data:
             return DeclaredTypes({}, {}, config)
-        tables = tomllib.loads(data.decode()).get("types")
+        tables = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode()).get("types")
     except (OSError, PeriplusError, ValueError, RecursionError):
         return DeclaredTypes({}, {}, config)
     if tables is None:
