@@ -457,6 +457,15 @@ def test_files_that_may_not_be_changed(place):
     refused(place, RefusedError, "no plain file")
 
 
+def test_nothing_is_written_where_one_of_the_files_cannot_be(place):
+    (place.base / ".claude").write_text("x\n")
+    before = place.snapshot()
+    with pytest.raises(RefusedError, match=r"\.claude is a file and no folder") as caught:
+        place.connect("claude-code")
+    assert caught.value.safe == "Nothing was changed."
+    assert place.snapshot() == before
+
+
 def test_a_link_stays_a_link_and_none_leads_out_of_the_project(place):
     outside = place.folder / "outside"
     outside.mkdir()

@@ -202,6 +202,27 @@ def test_check(sh):
     assert wrong["hooks run"] == "it ended with 3: what went wrong"
 
 
+@pytest.mark.parametrize("name", ["CLAUDE.md", "GEMINI.md"])
+def test_check_of_instructions_that_are_one_file_over_a_link(sh, name):
+    agent = {"CLAUDE.md": "claude-code", "GEMINI.md": "gemini"}[name]
+    (sh.folder / name).write_text("# Engine\n")
+    (sh.folder / "AGENTS.md").symlink_to(name)
+    sh("connect", agent)
+    env = {"PATH": f"{Path(PERIPLUS).parent}:{os.environ['PATH']}"}
+
+    def stale():
+        process = sh.start("connect", "--check", agent, "--json", env=env, stdout=subprocess.PIPE)
+        told = decoded(process.communicate(timeout=60)[0].decode()).findings
+        return [one.path for one in told if one.what == "instructions" and not one.works]
+
+    assert stale() == []
+    sh("remember", "No releases on Fridays", "--type", "constraint")
+    assert stale() != []
+    sh("connect", "--refresh")
+    assert stale() == []
+    assert "No releases on Fridays" in (sh.folder / name).read_text()
+
+
 def test_check_tells_of_an_agent_that_is_connected_twice(sh):
     def scopes(name):
         process = sh.start("connect", "--check", name, "--json", env=env, stdout=subprocess.PIPE)

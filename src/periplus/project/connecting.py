@@ -223,7 +223,11 @@ def _check(
 
 def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
     try:
-        stands = standing(part, read_held(part.path, located(site, part.path)[0]), part.path)
+        real = located(site, part.path)[0]
+        held = read_held(part.path, real)
+        stands = standing(part, held, part.path)
+        if stands in ("older", "edited") and isinstance(part, BlockPart) and _is_of_another(site, held, real):
+            stands = "current"
     except PeriplusError as error:
         return Finding(agent.name, part.what, part.path, "", str(error), error.mend)
     wrong = {
@@ -238,6 +242,12 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
         f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}" if wrong else ""
     )
     return Finding(agent.name, part.what, part.path, "is there" if not wrong else "", wrong, mend)
+
+
+def _is_of_another(site: Site, held: bytes | None, real: str) -> bool:
+    """Whether the block in the file ``real`` is the one of another file of instructions that is this one over a link: one is enough."""
+    parts = {part for agent in AGENTS for part in agent.parts(site) if isinstance(part, BlockPart)}
+    return any(os.path.realpath(part.path) == real and standing(part, held, part.path) == "current" for part in parts)
 
 
 def _check_runs(

@@ -316,7 +316,9 @@ def _change(
 def apply(changes: Sequence[Change], keeping: Keeping) -> None:
     """Write what was planned. Stopped in between, each file is as it was or as it becomes, and can be brought back.
 
-    Raises ConflictError for a file that changed since it was planned: what comes before it stands then.
+    All of them are looked at before the first is written. Raises ConflictError for a file that changed since it was planned,
+    ConfinementError and EnvironmentFailure for a place that nothing can be written in; where somebody is so quick that this is found
+    later, what comes before it stands.
     """
     if not changes:
         return
@@ -325,11 +327,9 @@ def apply(changes: Sequence[Change], keeping: Keeping) -> None:
         with lock.holding():
             made: list[str] = []
             for change in changes:
-                if read_held(change.path, change.real) != change.before:
-                    raise ConflictError(
-                        f"{change.path} was changed by somebody else meanwhile", safe="It was left as it is.",
-                        mend="Repeat the command.",
-                    )  # fmt: skip
+                _look_at(change, keeping)
+            for change in changes:
+                _refuse_changed(change)
                 with Confined(change.root, files=keeping.files, limits=_LIMITS) as confined:
                     made += _write(change, confined, keeping)
             for folder in sorted(set(made), key=len, reverse=True):
@@ -338,6 +338,28 @@ def apply(changes: Sequence[Change], keeping: Keeping) -> None:
                         confined.remove_folder(os.path.basename(folder))
     finally:
         lock.close()
+
+
+def _refuse_changed(change: Change) -> None:
+    if read_held(change.path, change.real) != change.before:
+        raise ConflictError(
+            f"{change.path} was changed by somebody else meanwhile",
+            safe="It was left as it is.",
+            mend="Repeat the command.",
+        )
+
+
+def _look_at(change: Change, keeping: Keeping) -> None:
+    """Raises where the change cannot be written."""
+    _refuse_changed(change)
+    with Confined(change.root, files=keeping.files, limits=_LIMITS) as confined:
+        confined.stat(os.path.relpath(change.real, confined.root))  # refuses what is no folder on the way
+    folder = os.path.dirname(change.real)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise environment_failure(denied, "write in", folder)
 
 
 def _write(change: Change, confined: Confined, keeping: Keeping) -> tuple[str, ...]:
