@@ -62,6 +62,20 @@ def test_the_text_of_sync_names_what_settles_it(team):
     assert f"periplus merge {rivals[0]} {rivals[1]} --text" in out
 
 
+def test_three_that_stand_in_place_of_one_are_all_named(tmp_path):
+    people = shared_project(tmp_path, "bob", "cay")
+    old = people["ada"].json("remember", "--type", "decision", "The engine burns coal").entity.id
+    for name in ("bob", "cay"):
+        people[name]("sync", "--with", people["ada"].folder)
+    rivals = sorted(
+        people[name].json("evolve", old, f"The engine burns {what}").entities[0].id
+        for name, what in (("ada", "oil"), ("bob", "wood"), ("cay", "gas"))
+    )
+    people["ada"]("sync", "--with", people["bob"].folder)
+    out = people["ada"]("sync", "--with", people["cay"].folder).out
+    assert f"{' and '.join(rivals)} all stand in place of {old}" in out
+
+
 @pytest.mark.parametrize(
     "words",
     [("link", "ID", "supersedes", "OTHER"), ("link", "OTHER", "references", "ID"), ("state", "ID", "superseded")],

@@ -92,7 +92,8 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
         for rivalry in done.rivalries:
             ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
-            yield f"{paint.warn}apart{paint.end}     {ids} both stand in place of {visible(rivalry.old)}"
+            both = "both" if len(rivalry.rivals) == 2 else "all"
+            yield f"{paint.warn}apart{paint.end}     {ids} {both} stand in place of {visible(rivalry.old)}"
             yield f"          {visible(rivalry.command)}"
         for late in done.late:
             what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
