@@ -31,14 +31,14 @@ needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux drive
 
 
 class Terminal:
-    """A window of tmux with a server of its own."""
+    """A window of tmux with a server of its own; ``program``, where it is not Periplus that is begun in it."""
 
-    def __init__(self, shell, tmp_path, *words, columns=100, lines=30, env=None):
+    def __init__(self, shell, tmp_path, *words, columns=100, lines=30, env=None, program=PERIPLUS):
         # A socket of its own: a server that is just going away would take a new window with it.
         self._words = ["tmux", "-S", str(tmp_path / f"tmux-{next(_SOCKETS)}.sock"), "-f", "/dev/null"]
-        environment = shell.environment(**env or {}) | {"TERM": "screen-256color"}
+        environment = {"TERM": "screen-256color"} | shell.environment(**env or {})
         given = [f"{name}={value}" for name, value in environment.items()]
-        command = shlex.join(["env", "-i", *given, PERIPLUS, *words])
+        command = shlex.join(["env", "-i", *given, program, *words])
         self._tmux(
             "new-session",
             "-d",
@@ -199,6 +199,59 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
         assert "look again" in json.dumps(fake.bodies()[0])
         window.press("C-d")
         window.wait_for("ended 0")
+
+
+@needs_tmux
+def test_a_session_is_put_aside_by_the_shell_and_keys_are_no_words(shell, terminal):
+    with FakeProvider(says("I heard you.")) as fake:
+        use(shell, fake)
+        window = terminal("--norc", "--noprofile", "-i", program="bash")
+        window.type(PERIPLUS)
+        window.wait_for("what can be typed")
+        window.press("C-z")
+        window.wait_for("Stopped")
+        window.type("echo we are $((40 + 2)); fg")
+        window.wait_for("we are 42")
+        window.wait_for("ready ·")  # it was taken away from the foot meanwhile
+        window.press("C-q")  # what comes behind it is taken as it is
+        window.press("C-z")
+        window.type("hello")
+        window.wait_for("I heard you.")
+        assert fake.bodies()[0]["messages"][-1]["content"].endswith("hello")
+        assert "\\u001a" not in json.dumps(fake.bodies()[0]["messages"])
+        window.press("C-d")
+        window.wait_for("is kept: periplus run --session")
+
+
+@needs_tmux
+def test_what_matters_stands_first_at_the_foot_of_a_narrow_terminal(shell, terminal):
+    with FakeProvider(says("The sign.", MENDS), says("", CHECKS), says("Done.")) as fake:
+        use(shell, fake)
+        window = terminal(columns=30, lines=20)
+        window.wait_for("ready · default")
+        window.type("mend it")
+        window.wait_for("asks: y, n or a · default")
+        window.type("y")
+        window.wait_for("Done.")
+
+
+@needs_tmux
+def test_what_is_said_at_a_terminal_that_writes_no_line_anew_has_lines_of_its_own(shell, terminal):
+    with FakeProvider(says("The sign.", MENDS), says("", CHECKS), says("Done.")) as fake:
+        use(shell, fake)
+        window = terminal(env={"TERM": "dumb"})
+        window.wait_for("(ready · default · 0 tokens")
+        window.type("mend it")
+        window.wait_for("(asks: y, n or a)")
+        window.type("y")
+        window.wait_for("Done.")
+        shown = window.wait_for("(ready · default", times=2)
+        window.press("C-d")
+        window.wait_for("ended 0")
+    assert "›" not in shown
+    assert {"mend it", "The sign.", "· edit calc.py", "y", "Done."} <= {line.rstrip() for line in shown.splitlines()}, (
+        shown
+    )
 
 
 @pytest.mark.parametrize("is_told", [True, False])

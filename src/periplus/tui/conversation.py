@@ -46,6 +46,7 @@ _ALSO: Final[Mapping[str, str]] = dict.fromkeys(("/exit", "/q", "/bye", "/leave"
     "/?": "/help",
     "/cost": "/stats",
 }
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a key or a paste left; lines and tabs stay
 _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
 
 
@@ -102,6 +103,7 @@ class Conversation:
         self._turns = 0
         self._is_open = False
         self.is_over = False
+        self.tells_state = False  # says what would stand at the foot, where nothing can
         self.failure: Exception | None = None
 
     def begin(self) -> None:
@@ -120,18 +122,18 @@ class Conversation:
             return self._state
 
     def status(self) -> str:
-        """The line at the foot."""
+        """The line at the foot, with what matters most first: it is cut where the terminal is narrow."""
         with self._lock:
             spent = self._spending.short()
             names = [name or session.rpartition("/")[2] for session, name in self._subagents.items()]
         subagents = f" · {len(names)} subagent{'s' * (len(names) != 1)}: {', '.join(names)[:60]}" if names else ""
         what = {"idle": "ready", "running": "working: type to steer, Esc stops", "asking": self._asks}[self.state]
-        return f"{self._model} · {self._mode} · {what} · {spent}{subagents}"
+        return f"{what} · {self._mode} · {spent}{subagents} · {self._model}"
 
     # -- what the person does ------------------------------------------------------------------------------------------
 
     def submit(self, line: str) -> None:
-        text = line.strip()
+        text = _CONTROL.sub("", line).strip()
         state = self.state
         if (
             state == "asking"
@@ -201,6 +203,8 @@ class Conversation:
             self._say(line)
         for at, option in enumerate(options, 1):
             self._say(f"  {at}. {option}")
+        if self.tells_state:
+            self._say(f"({asks})")
         with self._lock:
             self._state, self._asks = "asking", asks
             self._answered.clear()
@@ -338,6 +342,8 @@ class Conversation:
         with self._lock:
             self._state = "idle"
             self._token = None
+        if self.tells_state and not self.is_over:
+            self._say(f"({self.status()})")
 
     def _ended(self, ended: Ended) -> None:
         self._turns += 1

@@ -29,6 +29,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
         from prompt_toolkit.key_binding import KeyBindings
         from prompt_toolkit.output import ColorDepth
         from prompt_toolkit.patch_stdout import patch_stdout
+        from prompt_toolkit.utils import is_dumb_terminal
     except ImportError as error:
         raise UsageError("a session at the terminal needs the package prompt_toolkit", safe="Nothing was run.",
                          mend="Install it: pip install 'periplus[tui]', or run one task: periplus run \"…\"") from error  # fmt: skip
@@ -47,16 +48,19 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
     def _(_event: Any) -> None:
         conversation.stop()
 
+    # Where no line can be written anew nothing stands at the foot, and what is said would stand behind the prompt.
+    sign = "" if is_dumb_terminal() else "› "
+    conversation.tells_state = not sign
     prompt: Any = PromptSession(
         completer=Words(), complete_while_typing=False, key_bindings=keys, bottom_toolbar=conversation.status,
-        refresh_interval=0.5, color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
+        refresh_interval=0.5, color_depth=None if colour else ColorDepth.DEPTH_1_BIT, enable_suspend=True,
     )  # fmt: skip
     with patch_stdout(raw=False):
         conversation.begin()
         try:
             while not conversation.is_over:
                 try:
-                    conversation.submit(prompt.prompt("› "))
+                    conversation.submit(prompt.prompt(sign))
                 except KeyboardInterrupt:
                     conversation.stop()
                 except (EOFError, OSError) as error:
