@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
 
@@ -97,6 +99,29 @@ def test_what_a_sync_brought_stands_in_the_way_of_a_pull_and_status_says_what_ma
     assert git(bob.folder, "status", "--short", "-uall").split() == ["??", *(
         os.path.relpath(path, bob.folder) for path in bob.folder.glob(".periplus/entities/lesson/*")
     )]  # fmt: skip
+
+
+def test_who_wrote_what_came_by_git_first_is_named_once_his_records_are_here(tmp_path):
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells["ada"], shells["bob"]
+    ids = [ada.json("remember", "--type", "decision", text).entity.id for text in ("It burns coal", "It is oiled")]
+    commit(ada, "Two")
+    git(bob.folder, "pull", "-q")
+    bob("sync", "--with", ada.folder)
+    since = datetime.now(UTC).isoformat()
+    ada("evolve", ids[0], "It burns wood")
+    ada("set", ids[1], "rationale=It squeaks")
+    commit(ada, "Changed")
+    git(bob.folder, "pull", "-q")
+
+    def told():
+        items = json.loads(bob("changed", "--since", since, "--as", "zed", "--json").out)["items"]
+        found = {one["id"]: (one["what"], one["by"]) for one in items}
+        return [found[one] for one in ids]
+
+    assert told() == [("ended", ["adopted from file"]), ("changed", ["adopted from file"])]
+    bob("sync", "--with", ada.folder)
+    assert told() == [("ended", ["ada"]), ("changed", ["ada"])]
 
 
 def test_what_git_does_not_track_or_cannot_say_stands_in_nobodys_way(tmp_path):
