@@ -43,11 +43,11 @@ class ProjectWork:
     def path(self, path: str, *, cwd: str = "") -> str:
         """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
         if not path or "\0" in path:
-            raise UsageError(f"the path {path!r} is empty or no path", safe="Nothing was done.", mend="Name a path.")
+            raise UsageError(f"the path {path!r} is empty or no path", safe="Nothing was changed.", mend="Name a path.")
         whole = os.path.normpath(os.path.join(self._from(cwd), path))
         inside = name_in(self._project.folder, whole)
         if inside is None:
-            raise UsageError(f"{path!r} lies outside of the project", safe="Nothing was done.",
+            raise UsageError(f"{path!r} lies outside of the project", safe="Nothing was changed.",
                              mend="Name a path within it.")  # fmt: skip
         return inside
 
