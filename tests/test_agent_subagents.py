@@ -787,9 +787,9 @@ def test_the_foot_says_who_is_at_work():
     began = AgentStarted(turn=1, step=1, session="s/1.1.1", name="reader", mode="read-only", task="t")
     foot.heard(began)
     foot.heard(msgspec.structs.replace(began, session="s/1.1.2", name=""))
-    assert foot.status().endswith(" · 2 subagents: reader, 1.1.2")
+    assert foot.status() == "working: type to steer, Esc stops · default · 0 tokens · 2 subagents: reader, 1.1.2 · m"
     foot.heard(AgentEnded(turn=1, step=1, session="s/1.1.1", name="reader", outcome="done", steps=1, usage=Usage()))
-    assert foot.status().endswith(" · 1 subagent: 1.1.2")
+    assert " · 1 subagent: 1.1.2 · " in foot.status()
 
 
 def test_the_page_names_every_argument():
