@@ -135,6 +135,28 @@ def test_a_read_only_store_is_read_and_never_written(public, with_index):
     assert snapshot(public.folder) == before
 
 
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_an_edited_file_of_a_store_that_may_not_be_written_is_told(public, is_indexed):
+    public("remember", "Steam comes first", "--type", "decision")
+    (path,) = (public.folder / ".periplus/entities/decision").iterdir()
+    path.write_text(path.read_text().replace("Steam", "Smoke"))
+    if not is_indexed:
+        (public.folder / ".periplus/index.sqlite").unlink()
+    close_to_writing(public.folder)
+    before = snapshot(public.folder)
+    assert "Steam comes first" in as_nobody(public, "recall", "comes first", code=0).out
+    (told,) = decoded(as_nobody(public, "status", "--json", code=0).out).waits
+    assert told == (
+        f"{path}: it has what is not in the journal, which is served, and this store may not be written by this user"
+    )
+    problems = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
+    (problem,) = [one for one in problems if one.path == str(path)]
+    assert problem.next.startswith(
+        "`periplus status` takes it in where the store may be written, which it may not here"
+    )
+    assert snapshot(public.folder) == before
+
+
 def test_init_in_a_read_only_folder(public):
     shutil.rmtree(public.folder / ".periplus")
     close_to_writing(public.folder)

@@ -74,6 +74,7 @@ _WRITTEN_AGAIN: Final = (
 )
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
+_TAKE_IN_THERE: Final = "`periplus status` takes it in where the store may be written, which it may not here; until then the journal is served."
 _CHECKPOINTED: Final = (
     "Keep it: a checkpoint says the same, and what it says is served; a copy of the record comes back with"
     " `periplus doctor --repair --from PATH`."
@@ -578,7 +579,7 @@ def _differing(
     key = os.path.basename(folder), name.removesuffix(".json")
     verdict = judge(journal, *key, found)
     severity: Severity = "note" if is_waiting else "warning"
-    take_in = _TAKE_IN if journal.damage is None else _KEEP
+    take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
     match verdict.kind:
         case "held" if lost := _version_lost(journal, *key, found, read):
             is_placed = journal.index.records("version = ? AND version <> ''", (lost,), 1) or tile_leaves(

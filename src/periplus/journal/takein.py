@@ -157,7 +157,7 @@ class _Look:
     def _judge(self, path: str, key: tuple[str, str], data: bytes, *, is_forward: bool = False) -> bool:
         """Whether the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
-        if verdict.kind != "held" and self.journal.index.has_floors:
+        if verdict.kind != "held" and self.journal.index.has_floors and self.journal.index.is_writable:
             self.journal.need_history()  # it may be a version from before the checkpoint
             verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.document is not None:
@@ -171,9 +171,12 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
     """Look at the entity files; record what is new in them, bring the others up to date.
 
     ``beside`` names folders within linked worktrees whose files are looked at too; ``everywhere`` means all of them.
-    Nothing is done where the store cannot be written or is damaged. Never raises for what a file holds.
+    Nothing is done where the store cannot be written or is damaged, but that ``everywhere`` says what waits in a store that cannot be
+    written. Never raises for what a file holds.
     """
     journal.refresh()
+    if journal.damage is None and not journal.index.is_writable and everywhere:
+        return _only_told(journal)
     if journal.damage is not None or not journal.index.is_writable or journal.index.is_memory:
         return TakenIn()
     if journal.unindexed():
@@ -213,6 +216,17 @@ def _unwritten(journal: Journal, look: _Look) -> Iterator[LeftAlone]:
         if reason is not None and path not in told:
             yield LeftAlone(path, f"cannot be written: {reason}",
                             "Check owner and mode of it and of its folder; the next command writes it.")  # fmt: skip
+
+
+def _only_told(journal: Journal) -> TakenIn:
+    look = _Look(journal)
+    _look_around(look, (), everywhere=True)
+    if look.new:
+        more = f", and {len(look.new) - 1:,} more" if len(look.new) > 1 else ""
+        look.waits.append(
+            f"{look.new[0].path}{more}: it has what is not in the journal, which is served, and this store may not be written by this user"
+        )
+    return TakenIn((), (), tuple(look.left), 0, tuple(look.waits))
 
 
 def _said_of_look(look: _Look, begun: int) -> str:
