@@ -85,6 +85,11 @@ def test_the_reference_names_every_command_option_and_schema():
         assert f"| `schema` | `{schema.__struct_config__.tag}` |" in schemas
 
 
+def test_no_two_documents_have_one_name():
+    names = [str(one.__struct_config__.tag) for one in set(ALL_SCHEMAS.values())]
+    assert sorted(names) == sorted(set(names))
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_option_says_what_it_is_and_its_default(command):
     for leaf in leaves_of(command.name):

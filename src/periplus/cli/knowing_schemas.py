@@ -54,7 +54,7 @@ class ChangedFileOut(msgspec.Struct):
     times: int
 
 
-class ChangesOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
+class ChangesOut(msgspec.Struct, tag_field="schema", tag="periplus.changes/1"):
     """``since`` in words; it is behind record ``since_seq`` of our own lineage, of others behind ``since_ts``."""
 
     since: str
