@@ -624,3 +624,23 @@ def test_what_changed_since_is_told(served):
             assert "brief(since" not in await refused(client, "brief", since="whenever")
 
     run(talk)
+
+
+def test_a_rule_whose_code_moved_is_told_at_its_new_path(served):
+    async def talk():
+        async with served.client(name="claude-code") as client:
+            for number in range(20):
+                with (served.folder / "src/auth.py").open("a") as file:
+                    file.write(f"\n\ndef step_{number}(name):\n    return name + str({number})\n")
+            trap = (await told(client, "remember", type="trap", text="Login is called twice", about=["src/auth.py"]))[
+                1
+            ]["id"]
+            (served.folder / "src/auth.py").rename(served.folder / "src/login.py")
+            text, data = await told(client, "brief", paths=["src/login.py"])
+            assert (
+                f"- trap about src/login.py: Login is called twice (written of src/auth.py, which moved here) [{trap}]"
+                in text
+            )
+            assert [one["moved_from"] for one in data["entries"] if one["id"] == trap] == ["src/auth.py"]
+
+    run(talk)

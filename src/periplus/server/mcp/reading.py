@@ -159,8 +159,10 @@ def _check_entries(checked: Checked) -> Iterator[Entry]:
         kind = one.entity.item_type
         remedy = f" To do: {one_line(value.get('remedy'))}" if value.get("remedy") else ""
         text = f"{one_line(value.get('text', ''))}{remedy}"
-        yield Entry(f"- {kind} about {one.path}: {text} [{one.entity.item_id}]",
-                    {"section": kind, "id": one.entity.item_id, "path": one.path, "text": text})  # fmt: skip
+        moved = f" (written of {one_line(one.moved_from)}, which moved here)" if one.moved_from else ""
+        yield Entry(f"- {kind} about {one.path}: {text}{moved} [{one.entity.item_id}]",
+                    {"section": kind, "id": one.entity.item_id, "path": one.path, "text": text,
+                     **({"moved_from": one.moved_from} if moved else {})})  # fmt: skip
 
 
 def _claim_entry(one: Applying) -> Entry:
