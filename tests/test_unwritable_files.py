@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 
 import pytest
 
 from cli_support import Shell
+from periplus.base.locks import Lock
 
 
 @pytest.fixture
@@ -59,3 +62,23 @@ def test_what_changed_is_found_by_its_new_words_and_the_old_file_is_no_edit(shel
     assert json.loads(first.read_text())["entity"]["text"] == "The harbour opens at noon"
     assert [one.action for one in shell.json("log").records] == ["update", "create"]
     assert "sound" in shell("doctor").out
+
+
+def test_a_search_says_what_it_could_not_see(shell):
+    """Another process is at the index, and stays there."""
+    with Lock(os.fspath(shell.folder / ".periplus/journal/projection.lock")).holding():
+        kept = shell.json("remember", "The tide turns twice", "--type", "note").entity.id
+        begun = time.monotonic()
+        shell("brief", "the tide")
+        assert time.monotonic() - begun < 8, "waits for the other once, not for each of its parts"
+        for words, code in (
+            (("recall", "tide"), 1),
+            (("brief", "the tide"), 0),
+            (("related", "--task", "the tide"), 1),
+        ):
+            done = shell(*words, code=code)
+            assert "1 entity that was written just now cannot be searched yet" in done.err, words
+        assert "The tide turns twice" in shell("show", kept).out
+    done = shell("recall", "tide")
+    assert kept in done.out
+    assert done.err == ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from periplus.cli.schemas import RecordOut
-    from periplus.journal import Writer
+    from periplus.journal import Journal, Writer
     from periplus.project import Project
 
 PROGRESS_AFTER_S: Final = 1.0
@@ -237,6 +237,15 @@ class Face:
         if damage is not None and not self._is_warned:
             self._is_warned = True
             self.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")
+
+    def warn_of_search(self, journal: Journal) -> None:
+        """Say on standard error what a search did not see: another process is at the index, or it cannot be written. And ``warn``."""
+        self.warn(journal.damage)
+        count = len(journal.unindexed())
+        if count:
+            what = "1 entity that was" if count == 1 else f"{count:,} entities that were"
+            self.stderr.write(f"periplus: {what} written just now cannot be searched yet: another process is bringing the index up.\n"
+                              "What is shown is right. Repeat the command in a moment; `periplus show ID` has them now.\n")  # fmt: skip
 
     @property
     def damage(self) -> Exception | None:

@@ -43,7 +43,7 @@ def _related(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         paths = [project.work.path(path, cwd=face.cwd) for path in arguments.files]
         found = project.related(paths, arguments.task, limit=arguments.limit, budget_tokens=arguments.budget)
-        face.warn(project.journal.damage)
+        face.warn_of_search(project.journal)
     result = RelatedOut(
         list(found.paths), found.task,
         [LikelyFileOut(one.path, one.score, list(one.why), one.source) for one in found.files],
@@ -90,7 +90,7 @@ def _changed(face: Face, arguments: argparse.Namespace) -> int:
 
     with face.open() as project:
         found = project.changed(arguments.since, limit=arguments.limit, budget_tokens=arguments.budget)
-        face.warn(project.journal.damage)
+        face.warn_of_search(project.journal)
     result = ChangesOut(
         found.origin.what, found.origin.seq, found.origin.ts,
         [ChangedItemOut(one.item_type, one.item_id, one.what, one.state, one.text, list(one.by), one.ts, one.records, one.more)

@@ -285,7 +285,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
         over = 0
         if not found.matched and not arguments.all:
             over = project.recall(question, limit=1, filters=filters._replace(with_ended=True)).matched
-        face.warn(project.journal.damage)
+        face.warn_of_search(project.journal)
     result = RecallOut(
         arguments.question, list(found.terms), [hit_out(hit) for hit in found.hits], found.matched, found.left_out
     )
@@ -334,7 +334,7 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
     task = _asked(arguments.task, "task")
     with face.open() as project:
         found = project.brief(task, budget_tokens=arguments.budget)
-        face.warn(project.journal.damage)
+        face.warn_of_search(project.journal)
     sections = [
         SectionOut(s.title, [line.text for line in s.lines], [line.source for line in s.lines], s.left_out, s.more)
         for s in found.sections

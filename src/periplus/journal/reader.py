@@ -84,6 +84,9 @@ class JournalReader:
         self.damage: DamageError | None = None
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
+        self.waited_s = float(
+            "-inf"
+        )  # when somebody waited in vain for the index to be brought up, by the monotonic clock
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
         self._progress = progress

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 __all__ = ["SURROUNDINGS", "Hit", "Recall", "hit_of", "recall"]
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from periplus.memory.meaning import Meaning
 
 _PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
+_PAUSE_S: Final = 10.0
 SURROUNDINGS: Final = ("its surroundings match",)
 SCORE_UNITS: Final = 1_000_000
 _CANDIDATES: Final = 100
@@ -218,10 +220,14 @@ def _by_meaning(
 
 
 def bring_up_to_date(journal: Journal) -> None:
-    """See what others wrote, and have it in the index."""
+    """See what others wrote, and have it in the index; not where another process keeps at it. Who waited for that in vain does not wait
+    again at each part of a brief.
+    """
     journal.refresh()
     if journal.unindexed():
-        journal.project(_PATIENCE_S)
+        has_waited = time.monotonic() < journal.waited_s + _PAUSE_S
+        if not journal.project(0.0 if has_waited else _PATIENCE_S) and not has_waited:
+            journal.waited_s = time.monotonic()
 
 
 def normalised(filters: Filters, now_ms: int) -> Filters:
