@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.cli_support import git
+from tests.cli_support import age, git
 from tests.fake_provider import FakeProvider
 
 from agent_support import Waits
@@ -122,7 +122,7 @@ class Scene:
         self.folder.mkdir()
         (self.place / "home").mkdir()
         git(self.folder, "init", "-q", "-b", "main")
-        self.file("calc.py", CALC)
+        age(self.file("calc.py", CALC))
         self.file("check.py", CHECK)
         self.file(".gitignore", ".periplus/\n__pycache__/\n")
         git(self.folder, "add", "-A")

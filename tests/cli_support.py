@@ -47,6 +47,11 @@ def read_to_the_end(terminal):
         said += piece
 
 
+def age(path):
+    """As if the file had been written long ago: Python tells a module from what it compiled of it by its size and the second of its time."""
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
 class Shell:
     """Runs ``periplus`` in ``folder`` with an environment of its own, in which nobody's home is found."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cli_support import Shell
+from tests.cli_support import Shell, age
 from tests.fake_provider import Failure, FakeProvider, Hanging
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
@@ -45,6 +45,7 @@ def shell(tmp_path):
     folder.mkdir()
     home.mkdir()
     (folder / "calc.py").write_text(BROKEN)
+    age(folder / "calc.py")
     (folder / ".gitignore").write_text("__pycache__/\n")
     made = Shell(folder, home)
     for words in (

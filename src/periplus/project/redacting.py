@@ -150,6 +150,8 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
     ]
     remotes = os.path.join(project.root, "remotes")
     for name in sorted(os.listdir(remotes)) if os.path.isdir(remotes) else ():
+        if not name.endswith(".git"):
+            continue  # the lock beside it
         path = os.path.join(remotes, name)
         remaining.append(
             Remaining(

@@ -261,12 +261,12 @@ def _cache_of(project: Project, name: str, *, is_for_once: bool) -> Iterator[str
         with tempfile.TemporaryDirectory() as aside:
             yield os.path.join(aside, f"{name}.git")
         return
-    folder = os.path.join(project.root, "cache")
+    folder = os.path.join(project.root, "remotes")
     project.journal.files.make_folder(folder)
-    lock = Lock(os.path.join(folder, f"remote-{name}.lock"))
+    lock = Lock(os.path.join(folder, f"{name}.lock"))
     try:
         with lock.holding(_REMOTE_PATIENCE_S):
-            yield os.path.join(project.root, "remotes", f"{name}.git")
+            yield os.path.join(folder, f"{name}.git")
     finally:
         lock.close()
 

@@ -35,6 +35,8 @@ def waiting_problems(project: Project) -> Iterator[Problem]:
     folder = os.path.join(project.root, "remotes")
     held = set(project.journal.lineages())
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if not name.endswith(".git"):
+            continue  # the lock beside it
         path = os.path.join(folder, name)
         stated = {lineage: store for lineage, store in _stated(path).items() if lineage not in held}
         for store, count in sorted(Counter(stated.values()).items()):
