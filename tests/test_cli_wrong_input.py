@@ -399,7 +399,7 @@ WRONG = {
     ],
     "check": [
         ([], 2, "required: PATH"),
-        (["../other"], 2, "nothing was done. name a path"),
+        (["../other"], 2, "nothing was changed. name a path"),
         (["../other", "/"], 2, "'/' lies outside"),
         ([""], 2, "empty"),
         (["src/a.py", ""], 2, "empty"),
