@@ -113,6 +113,41 @@ def test_who_lost_it_has_it_again_with_the_next_sync(team):
     assert all(shell("show", one).out.count(TEXTS[-1]) == 1 for shell in shells.values())
 
 
+def test_what_a_clone_gives_back_was_said_by_whom_and_when_it_was(team):
+    shells, lineage, one = team
+    ada, bob, _ = shells.values()
+    ada("sync", "--with", "../bob", "--as", "somebody else")
+    told = {row.version: (row.writer, row.ts) for row in bob.json("log", "--lineage", lineage, "--id", one).records}
+    again = [row for row in ada.json("log", "--id", one).records if "restored" in row.summary]
+    assert len(again) == 3
+    assert [(row.writer, row.ts) for row in again] == [told[row.version] for row in again]
+
+
+def test_what_the_index_gives_back_was_said_by_whom_and_when_it_was(tmp_path):
+    """A version in conflict shows in its file who said it when: the clone that lost it shows what all others show."""
+    ada, bob = shared_project(tmp_path, "bob").values()
+    ada("remember", TEXTS[0], "--type", "decision")
+    one = ada.json("log").records[0].id
+    [lineage] = (path.name for path in (ada.folder / ".periplus" / "journal").glob("lin_*"))
+    bob("sync", "--with", "../ada")
+    ada("set", one, f"text={TEXTS[1]}", "--as", "agnes")
+    bob("set", one, f"text={TEXTS[2]}")
+    bob("sync", "--with", "../ada")
+    written = next(row for row in ada.json("log").records if row.seq == 2 and row.lineage == lineage)
+    assert written.writer == "agnes"
+    damage(ada, lineage, 2)
+    ada("doctor", "--repair")
+    again = next(row for row in ada.json("log").records if row.lineage == lineage and "restored" in row.summary)
+    assert (again.writer, again.ts) == (written.writer, written.ts)
+    bob("sync", "--with", "../ada")
+    [shown] = files(ada).values()
+    assert b'"conflicts"' in shown
+    assert b'"agnes"' in shown
+    assert files(ada) == files(bob)
+    for shell in (ada, bob):
+        shell("doctor")
+
+
 def test_a_repair_takes_it_from_another_clone(team):
     shells, lineage, _ = team
     shells["ada"]("doctor", "--repair", "--from", os.fspath(shells["bob"].folder))

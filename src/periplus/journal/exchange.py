@@ -184,7 +184,7 @@ def sync(
     journal.project()
     returned = len(run.whole_there)
     if writer is not None and not dry_run:
-        returned = len(list(write_again(journal, writer, run.whole_there)))
+        returned = len(list(write_again(journal, run.whole_there)))
     if not dry_run and not takes_only:
         arrived()
     ours = journal.lineages() if not takes_only else []
@@ -377,13 +377,10 @@ class _Run:
                     self._leave()
                 taken = arrival.take_objects(self._references, dry_run=self._dry_run)
                 if direction == "in" and lineage == target.written_lineage():
-                    whole = {
-                        change.version: Returned(
-                            record.item_type, record.item_id, change.version, change.parents, change.payload, record.seq
-                        )
-                        for record, change in arrival.returned()
-                        if not self._is_held(change.version, arrival.returned_seqs)
-                    }
+                    whole: dict[str, Returned] = {}
+                    for record, change in arrival.returned():
+                        if not self._is_held(change.version, arrival.returned_seqs):
+                            Returned.of(record, change).join(whole)
                     self.whole_there = list(whole.values())
                 if direction == "in":
                     self.touched |= arrival.touched

@@ -10,8 +10,10 @@ from __future__ import annotations
 __all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads", "unaudited_stubs", "write_again"]
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Self
 
 from periplus.base.canonical import JSONValue, decode_canonical
+from periplus.base.clock import FixedClock, parse_ms
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
 from periplus.base.files import read_plain
@@ -27,14 +29,14 @@ from periplus.journal.remembered import Remembered
 from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
-from periplus.journal.state import change_of
+from periplus.journal.state import Change, change_of
 from periplus.journal.stub import AuditedRecord, make_stub, unaudited
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.yard import read_whole
 
 
 class Returned(NamedTuple):
-    """What a record said that was lost, or whose payload was, and that is here again, or in a copy."""
+    """What a record said that was lost, or whose payload was, and that is here again, or in a copy; and who said it when."""
 
     item_type: str
     item_id: str
@@ -42,6 +44,20 @@ class Returned(NamedTuple):
     parents: tuple[str, ...]
     payload: bytes
     seq: int
+    writer: Writer
+    ts: str
+
+    @classmethod
+    def of(cls, record: Record, change: Change) -> Self:
+        writer = Writer(record.writer, record.writer_id, record.session)
+        named = (record.item_type, record.item_id, change.version, change.parents, change.payload)
+        return cls(*named, record.seq, writer, record.ts)
+
+    def join(self, found: dict[str, Returned]) -> None:
+        """Of several lost records with one version the first speaks for it, and the last says which loss this is."""
+        other = found.get(self.version, self)
+        first = min(self, other, key=lambda one: (one.ts, one.seq))
+        found[self.version] = first._replace(seq=max(self.seq, other.seq))
 
 
 def stubs_for_lost_payloads(
@@ -109,10 +125,7 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
         except PeriplusError:
             continue  # its payload is still nowhere
         if change is not None and change.payload:
-            last = max(seq, found[change.version].seq if change.version in found else 0)
-            found[change.version] = Returned(
-                record.item_type, record.item_id, change.version, change.parents, change.payload, last
-            )
+            Returned.of(record, change).join(found)
     if found:
         for version in _told_of(journal, found.values(), lost.keys()):
             found.pop(version, None)
@@ -137,9 +150,10 @@ def unaudited_stubs(journal: Journal) -> tuple[list[AuditedRecord], bool]:
     return found, is_audit_lost
 
 
-def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[int]:
+def write_again(journal: Journal, contents: Iterable[Returned]) -> Iterator[int]:
     """The lost content once more, and the seqs it gets: a version of the same content from the same parents is the same version.
 
+    Its record says who said it when, as the lost one did: so this clone shows the version as those do that still have that one.
     Each loss is made good once; what was written again and lost again has another seq.
     """
     for content in contents:
@@ -153,7 +167,11 @@ def write_again(journal: Journal, writer: Writer, contents: Iterable[Returned]) 
                 "import", content.item_type, content.item_id, value, content.parents, summary="restored after damage"
             )
 
-        receipt = journal.mutate(write, writer, key=f"restore {content.version} of {content.seq}")
+        clock, journal.clock = journal.clock, FixedClock(parse_ms(content.ts) or journal.clock.now_ms())
+        try:
+            receipt = journal.mutate(write, content.writer, key=f"restore {content.version} of {content.seq}")
+        finally:
+            journal.clock = clock
         if not receipt.repeated:
             yield receipt.first_seq
 

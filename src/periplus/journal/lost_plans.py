@@ -28,6 +28,9 @@ class LostContent(msgspec.Struct):
     parents: tuple[str, ...]
     payload: str
     seq: int = 0
+    writer: str = ""  # this and what follows: who said it when; unknown in what earlier versions wrote down
+    session: str = ""
+    ts: str = ""
 
 
 class LostPlan(msgspec.Struct):

@@ -147,7 +147,7 @@ def repair(
             done += park_checkpoints(journal, yard)
             journal.renew_derived()
         done += given_up
-        done += _bring_back(journal, writer, copies, yard)
+        done += _bring_back(journal, copies, yard)
         done += _renew_mark(journal)
         done += _leave_unsigned(journal, yard)
         done += _renew_tiles(journal)
@@ -377,7 +377,17 @@ def _plan(
                 row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
             ):
                 plan.contents.append(
-                    LostContent(row.item_type, row.item_id, version, row.parents, payload.decode(), one.seq)
+                    LostContent(
+                        row.item_type,
+                        row.item_id,
+                        version,
+                        row.parents,
+                        payload.decode(),
+                        one.seq,
+                        row.writer,
+                        row.session,
+                        row.ts,
+                    )
                 )
                 break
     return plan
@@ -438,16 +448,25 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
 
         journal.mutate(write, writer)
         again = [
-            Returned(one.item_type, one.item_id, one.version, one.parents, one.payload.encode(), one.seq)
+            Returned(
+                one.item_type,
+                one.item_id,
+                one.version,
+                one.parents,
+                one.payload.encode(),
+                one.seq,
+                Writer.named(one.writer, session=one.session) if one.writer else writer,
+                one.ts,
+            )
             for one in plan.contents
         ]
-        yield from _write_contents(journal, writer, again)
+        yield from _write_contents(journal, again)
         if not path.endswith(".audited.json"):
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
         yield Repair(f"{counted_records(plan.records)} whose content is lost: written down as such", path)
 
 
-def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) -> Iterator[Repair]:
+def _bring_back(journal: Journal, copies: Copies, yard: Yard) -> Iterator[Repair]:
     """What records said that were given up in a repair before, once they are in a copy, or the objects with their payloads are here."""
     lost = {
         seq: leaf
@@ -456,14 +475,14 @@ def _bring_back(journal: Journal, writer: Writer, copies: Copies, yard: Yard) ->
         for seq, leaf, _ in plan.records
     }
     again = returned(journal, copies, _lender(journal, copies), lost) if lost else ()
-    yield from _write_contents(journal, writer, again)
+    yield from _write_contents(journal, again)
     for path in [path for lineage in journal.lineages() for path in twins(journal.reader(lineage))]:
         yard.move(path)
         yield Repair("the segment is here and in the archive: the one there is parked", path)
 
 
-def _write_contents(journal: Journal, writer: Writer, contents: Iterable[Returned]) -> Iterator[Repair]:
-    for seq in write_again(journal, writer, contents):
+def _write_contents(journal: Journal, contents: Iterable[Returned]) -> Iterator[Repair]:
+    for seq in write_again(journal, contents):
         yield Repair("the content of a lost record is written again", "", seq)
 
 
