@@ -3,7 +3,7 @@
 Each writer is a process of its own (``bench.appender``) that makes its payloads and opens its store before it says that
 it is ready, and has appended a few times, as SQLite has made its table; then all begin together. The bare loop writes and
 syncs the very bytes that the journal wrote in the warm-up, SQLite inserts the fields of those records, one durable
-commit each. A wait is what one append took, as its caller sees it.
+commit each. The bare loop of one and of eight stands beside SQLite too: it tells what this disk and these cores leave to win. A wait is what one append took, as its caller sees it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def measure(bench: Bench) -> Iterator[Row]:
     for kind, place in (("journal", alone), ("journal", crowd), ("whole", whole)):
         side(kind, place)()
     time.sleep(bench.size(_SETTLED_S, 0))
-    sides = {"T": side("bare", os.path.join(bench.folder, "bare"))}
+    sides = {
+        "T": side("bare", os.path.join(bench.folder, "bare")),
+        "T eight": side("bare", os.path.join(bench.folder, "bare eight"), PROCESSES),
+    }
     for form, tree in trees.items():
         sides[f"one{form}"] = side("journal", alone, 1, tree)
         sides[f"eight{form}"] = side("journal", crowd, PROCESSES, tree)
@@ -65,6 +68,11 @@ def measure(bench: Bench) -> Iterator[Row]:
     flush_ms = pooled([one.waits_s for one in found["T"]], 0.5).value * 1e3
     bench.say(f"a flush of this disk takes {flush_ms:.2f} ms")
     compared = [
+        ("write + fdatasync", "T", "sqlite", "SQLite, WAL, FULL"),  # what any append that syncs its file can do at most
+        (f"write + fdatasync, {PROCESSES} processes", "T eight", "T", "one process"),
+        (f"write + fdatasync, {PROCESSES} processes", "T eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
+    ]
+    compared += [
         (f"{label}{form}", f"{ours}{form}", f"{theirs}{form}" if theirs == "one" else theirs, name)
         for form in trees
         for label, ours, theirs, name in (

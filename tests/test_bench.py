@@ -21,6 +21,9 @@ from bench.samples import TRANSCRIPTS, session_file
 
 REPOSITORY = Path(__file__).parents[1]
 APPENDS = (
+    ("write + fdatasync", "SQLite, WAL, FULL"),
+    ("write + fdatasync, 8 processes", "one process"),
+    ("write + fdatasync, 8 processes", "SQLite, 8 processes"),
     ("one writer", "write + fdatasync"),
     ("one writer", "SQLite, WAL, FULL"),
     ("8 processes", "one writer"),
