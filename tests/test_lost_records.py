@@ -185,6 +185,22 @@ def test_what_is_redacted_on_purpose_goes_from_those_who_kept_it(team):
     ada("doctor")
 
 
+def test_who_redacts_is_told_of_records_whose_content_nobody_here_knows(team, tmp_path):
+    """A text that only a lost record said would come back with the next sync."""
+    shells, lineage, _ = team
+    ada = shells["ada"]
+    secret = tmp_path / "secret"
+    secret.write_text(TEXTS[1])
+    told = ada("redact", "--secret-file", str(secret), "--reason", "leaked", code=1)
+    assert f"not reached what records 1, 2, 4 of {lineage} said, lost here to damage" in told.out
+    assert "repeat this" in told.out
+    ada("sync", "--with", "../bob")
+    told = ada("redact", "--secret-file", str(secret), "--reason", "leaked")
+    assert "lost here" not in told.out
+    shells["bob"]("sync", "--with", "../ada")
+    assert not any(TEXTS[1] in said(shells[name], lineage) for name in ("ada", "bob"))
+
+
 def test_what_came_back_and_was_redacted_then_does_not_come_again(team):
     shells, lineage, _ = team
     ada, bob, _ = shells.values()

@@ -7,7 +7,15 @@ was damaged itself is known again by its leaf hash, in whichever copy turns up.
 
 from __future__ import annotations
 
-__all__ = ["Returned", "is_held_here", "returned", "stubs_for_lost_payloads", "unaudited_stubs", "write_again"]
+__all__ = [
+    "Returned",
+    "is_held_here",
+    "returned",
+    "still_lost",
+    "stubs_for_lost_payloads",
+    "unaudited_stubs",
+    "write_again",
+]
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Self
@@ -30,7 +38,7 @@ from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
 from periplus.journal.state import Change, change_of
-from periplus.journal.stub import AuditedRecord, make_stub, unaudited
+from periplus.journal.stub import AUDIT_MARK, AuditedRecord, make_stub, unaudited
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.yard import read_whole
 
@@ -130,6 +138,20 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
         for version in _told_of(journal, found.values(), lost.keys()):
             found.pop(version, None)
     yield from found.values()
+
+
+def still_lost(journal: Journal) -> dict[str, list[int]]:
+    """By lineage the seqs of records that were lost to damage, where nothing here says any more what they said."""
+    segments = [one for one in segments_of_readers(journal.lineages(), journal.reader) if AUDIT_MARK in one[2]]
+    found: dict[str, list[int]] = {}
+    for lineage in journal.lineages():
+        lost = dict(audits_of(segments, lineage, key_of(journal.layout, lineage)).lost)
+        stubs = [entry.record for _, entry in _readable(journal, lineage) if entry.record.is_stub] if lost else []
+        for record in (one for one in stubs if lost.get(one.seq) == one.leaf):
+            where = "version = ? AND version <> '' AND NOT (lineage = ? AND seq = ?)"
+            if not journal.index.records(where, (record.version, lineage, record.seq), 1):
+                found.setdefault(lineage, []).append(record.seq)
+    return found
 
 
 def unaudited_stubs(journal: Journal) -> tuple[list[AuditedRecord], bool]:

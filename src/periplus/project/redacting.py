@@ -59,7 +59,7 @@ def redact_project(
 
         forget_turns(project.journal.layout.turns, project.journal.files)
         mark_redaction(project)
-    beyond = [*_beyond_the_store(project, done), *_v1_folder(project, secret)]
+    beyond = [*_beyond_the_store(project, done), *_v1_folder(project, secret), *(_lost(project) if secret else ())]
     return done._replace(remaining=[*done.remaining, *beyond])
 
 
@@ -172,6 +172,19 @@ def _transcripts(project: Project, trails: list[tuple[str, str]]) -> Iterator[Re
                 "Take it out there too: another import leaves out the texts and files that went as a whole and what trail "
                 f"{entity.item_id} withholds, and nothing else.",
             )
+
+
+def _lost(project: Project) -> Iterator[Remaining]:
+    """Records that were lost to damage: nobody here knows whether they said it, and what has them may bring it back."""
+    from periplus.journal.lost_payloads import still_lost
+
+    for lineage, seqs in still_lost(project.journal).items():
+        many = len(seqs) > 1
+        named = f"{', '.join(map(str, seqs[:_PATHS_TOLD_MAX]))}{', …' if len(seqs) > _PATHS_TOLD_MAX else ''}"
+        yield Remaining(
+            f"what record{'s' if many else ''} {named} of {lineage} said, lost here to damage: a clone, a backup or an archive elsewhere may have {'them' if many else 'it'}",
+            f"Let {'them' if many else 'it'} come back first, if anything has {'them' if many else 'it'} (`periplus sync`, `periplus doctor --repair --from PATH`), and repeat this.",
+        )
 
 
 def _v1_folder(project: Project, secret: str) -> Iterator[Remaining]:
