@@ -136,6 +136,16 @@ def section(found, title):
     return next(one for one in found.sections if one.title == title)
 
 
+@pytest.mark.parametrize("item_type", ["note", "decision"])
+def test_what_was_replaced_says_so_to_who_is_shown_it(project, item_type):
+    old = project.remember(Memory(item_type, "Releases go out on Mondays")).entity.item_id
+    new = project.remember(Memory(item_type, "Releases go out on Tuesdays", supersedes=(old,))).entity.item_id
+    for question, filters in (("releases go out", Filters(with_ended=True)), (old, Filters())):
+        told = {hit.item_id: hit for hit in project.recall(question, filters=filters).hits}
+        assert (told[old].stale, told[old].standing) == (("replaced",), (f"replaced by {new}",))
+        assert new not in told or told[new].standing == ()
+
+
 def test_a_brief_without_a_task_shows_the_most_severe_of_all_that_holds_and_counts_it(project, tmp_path):
     rule = keep(project, "Money is never a float", "constraint")
     worst = keep(project, "Restoring a backup deletes the key", "trap", extra={"severity": "critical"})

@@ -202,7 +202,8 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
 class HitOut(msgspec.Struct):
     """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
     in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it
-    in words, with the commit where that is known. ``checked`` is what the last run of a check came to, and when. ``rivals`` are
+    in words, with the commit where that is known; ``expires`` and ``replaced`` there say that its end is past, or that something
+    stands in its place. ``checked`` is what the last run of a check came to, and when. ``rivals`` are
     the ids of what other clones put in place of what it supersedes, where nobody settled that.
     """
 

@@ -333,7 +333,7 @@ class _View:
         for key, why in keys.items():
             entity = self.entity(key)
             if entity is not None and (why == "its id" or self._may_stand_first(entity)):
-                hits.append(hit_of(self.journal, entity, 1_000 * SCORE_UNITS, (why,), self._ground, self._now_ms))
+                hits.append(self._entity_hit(entity, 1_000 * SCORE_UNITS, (why,)))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
 
     def _may_stand_first(self, entity: Entity) -> bool:
@@ -359,7 +359,7 @@ class _View:
         entity = self.entity(key)
         if entity is None or not self._passes(entity):
             return None  # changed by a record that the index has not taken in
-        return hit_of(self.journal, entity, 0, (f"a {key[0]}",), self._ground, self._now_ms)
+        return self._entity_hit(entity, 0, (f"a {key[0]}",))
 
     # -- ranking -------------------------------------------------------------------------------------------------------
 
@@ -564,12 +564,24 @@ class _View:
 
     def _hit(self, top: _Ranked, entity: Entity) -> Hit:
         one = top.candidate
-        hit = hit_of(self.journal, entity, -top.negative_score, top.why or self._why(one), self._ground, self._now_ms)
+        hit = self._entity_hit(entity, -top.negative_score, top.why or self._why(one))
         if one.item_type != "trail":
             return hit
         text = self._row("SELECT text FROM passages WHERE id = ?", one.id)[0]
         more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
+
+    def _entity_hit(self, entity: Entity, score: int, why: tuple[str, ...]) -> Hit:
+        """With what stands in its place, where who asks is shown what was replaced: not every type has a state that says it."""
+        hit = hit_of(self.journal, entity, score, why, self._ground, self._now_ms)
+        if not self._filters.with_ended and why != ("its id",):
+            return hit
+        newer = ", ".join(item_id for _, item_id in self._replacements(entity.item_id))
+        return (
+            hit._replace(stale=(*hit.stale, "replaced"), standing=(*hit.standing, f"replaced by {newer}"))
+            if newer
+            else hit
+        )
 
     def _row(self, statement: str, document: int) -> tuple[Any, ...]:
         found: tuple[Any, ...] | None = self.db.execute(statement, (document,)).fetchone()
