@@ -5,6 +5,8 @@ import hmac
 import json
 import shutil
 
+import pytest
+
 from interop_support import FIXTURES, KEY, Objects, named, plain, read, steps_of, write_lines
 from periplus.interop import import_transcript, intake
 from periplus.trail.reader import TrailReader
@@ -328,3 +330,37 @@ def test_progress_is_told(tmp_path):
     read(FIXTURES / "claude-mappings.jsonl", progress=lambda done, total: told.append((done, total)))
     size = (FIXTURES / "claude-mappings.jsonl").stat().st_size
     assert told[-1] == (size, size)
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "is_error", "ended"),
+    [
+        ("pytest -q", "1 failed, 3 passed in 0.1s", True, ("failed", None, "1 failed, 3 passed in 0.1s", 3)),
+        ("pytest -q", "4 passed in 0.1s", False, ("ok", None, None, 4)),
+        ("pytest -q 2>&1 | tail -5", "1 failed, 3 passed in 0.1s", False, ("failed", None, "1 failed, 3 passed in 0.1s", 3)),
+        ("pytest -q 2>&1 | tail -5", "4 passed in 0.1s", False, ("ok", None, None, 4)),
+        ("pytest -q | head -1", "collecting ...", False, ("unknown", None, None, None)),
+        ("pytest -q || true", "2 errors in 0.1s", False, ("failed", None, "2 errors in 0.1s", None)),
+        ("pytest -q; false", "Exit code 1\n4 passed in 0.1s", True, ("failed", 1, "Exit code 1\n4 passed in 0.1s", 4)),
+    ],
+)  # fmt: skip
+def test_tests_whose_exit_code_is_hidden_end_as_their_runner_says(tmp_path, command, said, is_error, ended):
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": said, "is_error": is_error}
+    records = [
+        {"type": "assistant", "uuid": "a", "sessionId": "s", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "content": [result]}},
+    ]
+    (step,) = named(read(write_lines(tmp_path / "s.jsonl", records)), "TEST_RUN")
+    assert (step.outcome, step.exit_code, step.error, step.operands[1]) == ended
+
+
+def test_tests_that_were_only_begun_have_no_outcome_yet(tmp_path):
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "pytest", "run_in_background": True}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "Command running in background with ID: 7"}
+    records = [
+        {"type": "assistant", "uuid": "a", "sessionId": "s", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "content": [result]}},
+    ]
+    (step,) = named(read(write_lines(tmp_path / "s.jsonl", records)), "TEST_RUN")
+    assert step.outcome == "unknown"

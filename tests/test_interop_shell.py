@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.interop.commands import COMMAND_CHARS_MAX, Action, commit_digest, passed_count, recognise
+from periplus.interop.commands import (
+    COMMAND_CHARS_MAX,
+    Action,
+    commit_digest,
+    passed_count,
+    recognise,
+    told_ending,
+)
 from periplus.interop.shell_words import program_of, split_segments
 
 TESTS = """\
@@ -164,7 +171,28 @@ def test_these_run_tests(command):
     ],
 )
 def test_what_of_a_command_is_the_tests(command, target):
-    assert recognise(command) == [Action("test", target)]
+    assert [action[:3] for action in recognise(command)] == [("test", target, None)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["pytest", "pytest\n", "cd a; pytest", "cd a && pytest > out.txt 2>&1", "date | cat && pytest", "pytest && git push",
+     "pytest && echo good | cat", "pytest &&\n date", "pytest || exit 1", "bash -c 'pytest'", "if true; then pytest; fi",
+     "(cd a; pytest)", "set -e\npytest\ndate", "set -o pipefail; pytest | tail", "set -euo pipefail\npytest | tail\ndate"]
+)  # fmt: skip
+def test_tests_that_end_as_their_command_ends(command):
+    assert recognise(command)[0].is_hidden is False
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["pytest | tail", "cd a && pytest 2>&1 | tail -5", "pytest |& tail", "pytest; date", "pytest\ndate", "pytest || true",
+     "pytest || exit 0", "pytest &", "(cd a && pytest) | tail", "bash -c 'pytest | tail'", "bash -c 'pytest' | tail",
+     "if pytest; then date; fi", "! pytest", "for one in a b; do pytest $one; done", "pytest && date || true",
+     "set -e\npytest | tail", "pytest | tee log; exit 0"]
+)  # fmt: skip
+def test_tests_that_may_have_failed_though_their_command_ended_well(command):
+    assert [action.is_hidden for action in recognise(command)] == [True]
 
 
 NO_STEP = """\
@@ -340,6 +368,40 @@ def test_counts_of_runners(output, count):
     assert passed_count(output) == count
 
 
+@pytest.mark.parametrize(
+    ("output", "ending"),
+    [
+        ("FAILED a.py::b\n==== 1 failed, 3 passed in 0.1s ====", ("failed", "1 failed, 3 passed in 0.1s")),
+        ("3 passed, 1 error in 2s", ("failed", "3 passed, 1 error in 2s")),
+        ("== 3 passed, 2 warnings in 2s ==", ("ok", None)),
+        ("Tests:       2 failed, 3 passed, 5 total", ("failed", "Tests:       2 failed, 3 passed, 5 total")),
+        ("\x1b[32m  3 passing\x1b[0m\n\x1b[31m  1 failing\x1b[0m", ("failed", "1 failing")),
+        ("  3 passing (2s)", ("ok", None)),
+        ("test result: ok. 3 passed; 0 failed\ntest result: FAILED. 1 passed; 1 failed", ("failed", "test result: FAILED. 1 passed; 1 failed")),
+        ("test result: ok. 3 passed; 0 failed", ("ok", None)),
+        ("    --- FAIL: TestX (0.0s)\nFAIL\nFAIL\texample.com/x 0.1s\nFAIL", ("failed", "FAIL\texample.com/x 0.1s")),
+        ("ok  \texample.com/x 0.1s", ("ok", None)),
+        ("Ran 4 tests in 0.1s\n\nFAILED (failures=1)", ("failed", "FAILED (failures=1)")),
+        ("Ran 4 tests in 0.1s\n\nOK", ("ok", None)),
+        ("5 examples, 1 failure", ("failed", "5 examples, 1 failure")),
+        ("5 examples, 0 failures", ("ok", None)),
+        ("[ERROR] Tests run: 5, Failures: 1, Errors: 0", ("failed", "[ERROR] Tests run: 5, Failures: 1, Errors: 0")),
+        ("Passed!  - Failed:     0, Passed:     2", ("ok", None)),
+        ("Failed!  - Failed:     1, Passed:     2", ("failed", "Failed!  - Failed:     1, Passed:     2")),
+        ("50% tests passed, 1 tests failed out of 2", ("failed", "50% tests passed, 1 tests failed out of 2")),
+        ("FAIL! -- 10 Passed | 2 Failed | 0 Pending", ("failed", "FAIL! -- 10 Passed | 2 Failed | 0 Pending")),
+        ("BUILD SUCCESSFUL in 3s", ("ok", None)),
+        ("BUILD FAILED in 3s", ("failed", "BUILD FAILED in 3s")),
+        ("# pass 3\n# fail 0", ("ok", None)),
+        ("# pass 3\n# fail 1", ("failed", "# fail 1")),
+        ("10 errors found by the linter\nall good", ("unknown", None)),
+        ("", ("unknown", None)),
+    ],
+)  # fmt: skip
+def test_how_tests_ended_by_their_runners_last_words(output, ending):
+    assert told_ending(output) == ending
+
+
 def test_the_commit_that_a_log_shows():
     name = "0123456789abcdef0123456789abcdef01234567"
     output = f"[main 0123456] Fix\n 1 file changed\n{name}\n"
@@ -376,9 +438,22 @@ def test_hostile_commands_take_linear_time(piece):
 
 @pytest.mark.parametrize(
     "piece",
-    ["1 passed ", "Tests: ", "Ran 1 test in", "Ran 1 of 1 Specs\n", "1 tests, ", "Tests run: 1", "9" * 100, "Summary "],
+    [
+        "1 passed ",
+        "Tests: ",
+        "Ran 1 test in",
+        "Ran 1 of 1 Specs\n",
+        "1 tests, ",
+        "Tests run: 1",
+        "9" * 100,
+        "Summary ",
+        " ",
+        "=",
+        "1 a ",
+    ],
 )
 def test_hostile_outputs_take_linear_time(piece):
     started = time.process_time()
     passed_count(piece * 200_000)
+    told_ending("\n" + piece * 200_000)
     assert time.process_time() - started < 3

@@ -306,4 +306,5 @@ def test_the_real_transcripts_give_few_and_good_ones():
         ("correction", "but don't assume english as a fallback, just omit the language info."),
         ("correction", "don't use `IgnorantTemporaryDirectory` use GitTemporaryDirectory"),
         ("correction", "no, don't mock completion. mock the httpx library which completion uses to actually make the http request"),
+        ("failed-then-passed", '`mise run test:integration` fails with "FAIL entire.io/cli/cmd/entire/cli/integration_test 15.000s"; it passed once cmd/entire/cli/strategy/manual_commit_hooks.go had been changed.'),
     ]  # fmt: skip

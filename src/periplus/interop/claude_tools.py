@@ -41,13 +41,15 @@ def shell_steps(intake: Intake, command: str, cwd: str | None, note: str | None 
     """A command as what it does, with its text in the note, or else as COMMAND_RUN."""
     raw = intake.mask(command)
     steps = [_action(intake, action, raw, cwd) for action in recognise(command)]
+    if note is not None:  # it was only begun, or something was typed into it: how the tests end is not known yet
+        steps = [step._replace(is_hidden=True) for step in steps]
     return steps or [Planned("COMMAND_RUN", [raw, intake.mask(cwd) if cwd else None], note)]
 
 
 def _action(intake: Intake, action: Action, raw: str, cwd: str | None) -> Planned:
     what = intake.mask(action.what)
     if action.kind == "test":
-        return Planned("TEST_RUN", [what, None], raw)
+        return Planned("TEST_RUN", [what, None], raw, is_hidden=action.is_hidden)
     if action.kind == "search":
         return Planned("SEARCH_CODE", [what, intake.mask(action.where) if action.where else None], raw)
     folder = action.where if action.where and action.where.startswith("/") else (cwd or action.where or "")

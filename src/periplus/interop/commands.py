@@ -6,7 +6,7 @@ stays a command, and the raw text of one that is stays in the note of its step.
 
 from __future__ import annotations
 
-__all__ = ["COMMAND_CHARS_MAX", "Action", "commit_digest", "passed_count", "recognise"]
+__all__ = ["COMMAND_CHARS_MAX", "Action", "commit_digest", "passed_count", "recognise", "told_ending"]
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -19,7 +19,7 @@ from periplus.interop.shell_words import (
     split_segments,
     without_heredocs,
 )
-from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count
+from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count, told_ending
 from periplus.trail.model import Digest
 
 COMMAND_CHARS_MAX: Final = 64 << 10
@@ -31,12 +31,14 @@ ActionKind = Literal["test", "commit", "push", "search"]
 
 class Action(NamedTuple):
     """``what`` is the tests' command, the commit's message, the remote pushed to or the pattern searched for;
-    ``where`` the path searched or the folder given with ``git -C``.
+    ``where`` the path searched or the folder given with ``git -C``. One that is hidden may have failed where the command
+    ended well.
     """
 
     kind: ActionKind
     what: str
     where: str | None = None
+    is_hidden: bool = False
 
 
 _WORTH_READING: Final = re.compile(
@@ -79,7 +81,7 @@ def recognise(command: str) -> list[Action]:
         words = program_of(segment.words)
         if not words:
             continue
-        action = _test(words, segment.text) or _git(words, bodies)
+        action = _test(words, segment) or _git(words, bodies)
         if action is not None and all(action.kind != other.kind for other in found):
             found.append(action)
     return found or _searches(segments)
@@ -94,12 +96,13 @@ def _flat(segments: list[Segment], depth: int) -> list[Segment]:
         if inner is None:
             flat.append(segment)
         else:
-            flat += _flat(inner, depth - 1)
+            within = _flat(inner, depth - 1)
+            flat += [one._replace(is_hidden=True) for one in within] if segment.is_hidden else within
     return flat
 
 
-def _test(words: list[str], text: str) -> Action | None:
-    return Action("test", _KEYWORD.sub("", text)) if is_test(words) else None
+def _test(words: list[str], segment: Segment) -> Action | None:
+    return Action("test", _KEYWORD.sub("", segment.text), None, segment.is_hidden) if is_test(words) else None
 
 
 def _git(words: list[str], bodies: list[str]) -> Action | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.container import KIND_TRAIL, unpack
-from periplus.interop.commands import commit_digest, passed_count
+from periplus.interop.commands import commit_digest, passed_count, told_ending
 from periplus.interop.model import Imported, SourceFormat, Tokens
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import TAG_RECEIPTS
@@ -37,11 +37,15 @@ _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FIL
 
 
 class Planned(NamedTuple):
-    """A step but for its outcome."""
+    """A step but for its outcome, which is that of its call. Tests that are hidden in a command may have failed where it
+    ended well: they have an ``ending`` of their own then, an outcome and a line that says why.
+    """
 
     op: str
     operands: list[OperandValue]
     note: str | None = None
+    is_hidden: bool = False
+    ending: tuple[Outcome, str | None] | None = None
 
 
 # A step that only waits for calls before it: op, operands, note, time, source, weight.
@@ -240,8 +244,8 @@ class Intake:
         self.count("tools_paired")
         call.outcome = outcome
         call.exit_code = exit_code
+        masked = self.mask(text) if text is not None else ""
         if text is not None:
-            masked = self.mask(text)
             data = masked.encode("utf-8", "replace")
             if is_exact:
                 call.result = Digest("sha256", hashlib.sha256(data).digest())
@@ -249,7 +253,7 @@ class Intake:
             if outcome != "ok" and error is None:
                 error = masked[: 2 * ERROR_CHARS_MAX].removeprefix("<tool_use_error>")
                 error = error.removesuffix("</tool_use_error>").strip()
-            self._refine(call, masked)
+        self._refine(call, masked)
         if error:
             call.error = self.mask(error)[:ERROR_CHARS_MAX]
         if duration_ms is None and call.at_ms is not None and self.at_ms is not None:
@@ -265,9 +269,11 @@ class Intake:
 
     def _refine(self, call: Call, text: str) -> None:
         """Fill in what only the result says: how many tests passed, which commit was made."""
-        for step in call.steps:
+        for at, step in enumerate(call.steps):
             if step.op == "TEST_RUN" and step.operands[1] is None:
                 step.operands[1] = passed_count(text)
+                if step.is_hidden and call.outcome == "ok":
+                    call.steps[at] = step._replace(ending=told_ending(text))
             elif step.op == "GIT_COMMIT" and step.operands[2] is None:
                 step.operands[2] = commit_digest(text, step.note or "")
 
@@ -306,12 +312,13 @@ class Intake:
                 weight = entry.weight
                 last = len(entry.steps) - 1
                 for at, step in enumerate(entry.steps):
+                    outcome, error = step.ending or (entry.outcome, entry.error)
                     add(
                         step.op,
                         *step.operands,
-                        outcome=entry.outcome,
-                        exit_code=entry.exit_code,
-                        error=entry.error,
+                        outcome=outcome,
+                        exit_code=entry.exit_code if step.ending is None else None,  # that of another program
+                        error=error,
                         result=entry.result if at == last else None,
                         result_size=entry.result_size if at == last else 0,
                         note=step.note,

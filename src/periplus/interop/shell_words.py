@@ -71,14 +71,20 @@ _CONTAINERS: Final = frozenset({
     ("docker", "exec"), ("podman", "exec"), ("docker-compose", "exec"), ("docker-compose", "run"), ("kubectl", "exec"),
 })  # fmt: skip
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_TURNING: Final = frozenset({"!", "if", "elif", "while", "until"})  # behind these a failure is no failure of the whole
+_CLOSING: Final = frozenset({"fi", "}", "esac"})
+_GIVING_UP: Final = frozenset({"exit", "false", "return"})
 
 
 class Segment(NamedTuple):
-    """One simple command: its words without quotes, its text, and whether it reads what the one before wrote."""
+    """One simple command: its words without quotes, its text, whether it reads what the one before wrote, and whether it
+    is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``.
+    """
 
     words: list[str]
     text: str
     is_piped: bool = False
+    is_hidden: bool = False
 
 
 def without_heredocs(command: str) -> tuple[str, list[str]]:
@@ -104,6 +110,7 @@ def without_heredocs(command: str) -> tuple[str, list[str]]:
 def split_segments(text: str) -> list[Segment]:
     """The simple commands of a text without here-documents, those in parentheses included."""
     segments: list[Segment] = []
+    enders: list[set[str]] = []  # what stands between each and the next
     words: list[str] = []
     start = end = 0
     count = 0
@@ -113,7 +120,10 @@ def split_segments(text: str) -> list[Segment]:
         if kind == "end":
             if words:
                 segments.append(Segment(words, text[start:end].strip(), is_piped))
+                enders.append(set())
                 will_be_piped = False
+            if enders:
+                enders[-1].add(match.group())
             words = []
             is_target = False
             will_be_piped = match.group() == "|" or (will_be_piped and match.group() in ("(", "\n"))
@@ -135,7 +145,29 @@ def split_segments(text: str) -> list[Segment]:
             break  # a text that is not closed: all behind it belongs to it
     if words:
         segments.append(Segment(words, text[start:end].strip(), is_piped))
-    return segments
+        enders.append(set())
+    return _with_hidden(segments, enders)
+
+
+def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segment]:
+    """The segments, of which each knows whether what stands behind it decides how the whole ends."""
+    options = {word for segment in segments if segment.words[0] == "set" for word in segment.words[1:]}
+    pipes_fail = "pipefail" in options
+    stops = "errexit" in options or any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
+    marked: list[Segment] = []
+    is_overruled = False  # by a command of a list behind it
+    following: list[str] = []
+    for segment, ender in zip(reversed(segments), reversed(enders), strict=True):
+        if "||" in ender:
+            is_overruled |= following[:1] == [] or following[0] not in _GIVING_UP or following[1:2] == ["0"]
+        elif "&" in ender and "|" not in ender:
+            is_overruled = True
+        elif following and following[0] not in _CLOSING and not stops:
+            is_overruled |= not ender.isdisjoint((";", ";;")) or ("\n" in ender and ender.isdisjoint(("&&", "|")))
+        is_hidden = is_overruled or ("|" in ender and not pipes_fail) or segment.words[0] in _TURNING
+        marked.append(segment._replace(is_hidden=is_hidden))
+        following = segment.words
+    return marked[::-1]
 
 
 def segments_of(words: list[str]) -> list[Segment] | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["OUTPUT_CHARS_MAX", "is_test", "passed_count"]
+__all__ = ["OUTPUT_CHARS_MAX", "is_test", "passed_count", "told_ending"]
 
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from periplus.interop.shell_words import program_of
+from periplus.trail.model import Outcome
 
 OUTPUT_CHARS_MAX: Final = 64 << 10
 _COUNT_MAX: Final = 10**9
@@ -253,6 +254,28 @@ _RAN: Final = (
 )  # fmt: skip
 _CTEST: Final = re.compile(r"\b(\d+) tests failed out of (\d+)")
 _GO_PASS: Final = re.compile(r"^[ \t]*--- PASS:", re.MULTILINE)
+# Lines by which runners say that something failed; what a test itself prints should hardly look like one of them.
+_FAILED: Final = re.compile(
+    r"^[ \t=]*+(?:"
+    r"(?:\d+ \w+,? ){0,4}[1-9]\d* (?:failed|errors?)(?:,| in |$| out of |[ \t=]*$)[^\n]{0,200}"  # pytest, playwright, gradle
+    r"|(?:Tests|Test Files|Test Suites):?[ \t][^\n]{0,80}?\b[1-9]\d* failed[^\n]{0,200}"  # jest, vitest, pest
+    r"|[1-9]\d* failing\b[^\n]{0,80}"  # mocha
+    r"|test result: FAILED[^\n]{0,200}"  # cargo
+    r"|Summary [^\n]{0,120}\b[1-9]\d* failed[^\n]{0,80}"  # cargo nextest
+    r"|(?:--- FAIL: |FAIL(?:[! \t]|$))[^\n]{0,200}"  # go, jest
+    r"|FAILED \((?:failures|errors)=[^\n]{0,80}"  # unittest
+    r"|FAILED \| [^\n]{0,80}"  # deno
+    r"|FAILURES!|BUILD FAIL(?:ED|URE)\b[^\n]{0,80}"  # phpunit, gradle, maven
+    r"|(?:#|ℹ) fail +[1-9]\d*|[1-9]\d* fail$|not ok \d[^\n]{0,200}"  # TAP, node, bun
+    r"|\d+ (?:examples?|tests?|runs|scenarios?|doctests?)\b[^\n]{0,120}?\b[1-9]\d* (?:failures?|errors?|failed)\b[^\n]{0,80}"  # rspec, mix, minitest, cucumber
+    r"|(?:\[\w+\] )?Tests run: [^\n]{0,80}?(?:Failures|Errors): [1-9][^\n]{0,80}"  # maven
+    r"|Failed!? [^\n]{0,20}- Failed: +[1-9][^\n]{0,120}|Failed: +[1-9]\d*$"  # dotnet
+    r"|\d+% tests passed, [1-9]\d* tests failed[^\n]{0,80}"  # ctest
+    r"|Executed \d+ tests?, with [1-9]\d* failures?[^\n]{0,80}"  # xctest
+    r")",
+    re.MULTILINE,
+)
+_SUCCEEDED: Final = re.compile(r"^(?:ok[ \t]+\S{1,200}[ \t]|\[INFO\] BUILD SUCCESS$|BUILD SUCCESSFUL\b)", re.MULTILINE)
 _MARKS: Final = ("pass", "Pass", "PASS", "OK (", *dict.fromkeys(rule.mark for rule in _RAN))
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -279,6 +302,21 @@ def passed_count(output: str) -> int | None:
     if ctest is not None:
         return max(0, _number(ctest.group(2)) - _number(ctest.group(1)))
     return len(_GO_PASS.findall(text)) or None if "--- PASS:" in text else None
+
+
+def told_ending(output: str) -> tuple[Outcome, str | None]:
+    """How the tests ended by what a known runner says in its last words, with the line that says that some failed.
+    For those of which there is no exit code: a pipe, or what ran behind them, has hidden it.
+    """
+    text = output[-OUTPUT_CHARS_MAX:]
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    failures = [failure.group().strip(" \t=") for failure in _FAILED.finditer(text)]
+    if failures:
+        telling = [line for line in failures if len(line.split()) > 1]  # more than the bare FAIL that go ends with
+        return "failed", (telling or failures)[-1]
+    is_known = passed_count(text) is not None or _SUCCEEDED.search(text) is not None
+    return "ok" if is_known else "unknown", None
 
 
 def _texts(group: str | tuple[str, ...]) -> tuple[str, ...]:
