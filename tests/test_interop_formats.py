@@ -148,3 +148,14 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= {"opencode"}
+
+
+def test_folders_that_are_told_as_urls_are_paths_in_the_trail(tmp_path):
+    url = "file:///home/ada/my%20shop"
+    said = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    thread = {"id": "T", "messages": [{**said, "messageId": 0}], "env": {"initial": {"trees": [{"uri": url}]}}}
+    session = {"sessionId": "s", "workspaceDirectory": url, "history": [{"message": {"role": "user", "content": "go"}}]}
+    for name, document in (("T-1.json", thread), ("one.json", session)):
+        (tmp_path / name).write_text(json.dumps(document))
+        (imported,) = import_transcripts(str(tmp_path / name), trail_key=bytes(32), put_object=lambda _: bytes(32))
+        assert imported.cwd == "/home/ada/my shop"

@@ -279,6 +279,46 @@ def test_folders_are_told_as_paths_and_as_urls(tmp_path):
     assert find_sessions(str(home), str(tmp_path / "a")) == []
 
 
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"type": "user", "message": {"content": "PICTURE"}, "uuid": "u", "sessionId": "s", "cwd": "HERE"}],
+        [
+            {"type": "file-history-snapshot", "snapshot": {"a": "PICTURE" * 3}},
+            {"type": "user", "uuid": "u", "cwd": "HERE"},
+        ],
+    ],
+)
+def test_a_session_is_found_that_begins_with_more_than_its_head(tmp_path, records):
+    """A picture that was pasted into the first prompt stands in front of the folder."""
+    folder, home = tmp_path / "shop", tmp_path / "home"
+    folder.mkdir()
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    path = home / ".claude/projects/x/s.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(text.replace("HERE", str(folder)).replace("PICTURE", "iVBORw0KGgo" * 100_000))
+    assert [one.path for one in find_sessions(str(home), str(folder))] == [str(path)]
+    assert find_sessions(str(home), str(home)) == []
+    path.write_text(text.replace("HERE", str(home)).replace("PICTURE", "iVBORw0KGgo" * 110_000))
+    assert find_sessions(str(home), str(folder)) == []
+
+
+def test_the_folder_of_a_thread_stands_behind_all_that_was_said(tmp_path):
+    """And what tools gave back names other files: they are no folder of the session."""
+    folder, other, home = tmp_path / "my shop", tmp_path / "other", tmp_path / "home"
+    folder.mkdir()
+    other.mkdir()
+    said = [{"messageId": n, "role": "user", "content": [{"type": "tool_result", "run": {"result": {"uri": other.as_uri(), "text": "x" * 3000}}}]}
+            for n in range(50)]  # fmt: skip
+    thread = {"id": "T-1", "messages": said, "env": {"initial": {"trees": [{"uri": folder.as_uri()}]}}}
+    path = home / ".local/share/amp/threads/T-1.json"
+    write(path, thread)
+    assert [one.cwd for one in find_sessions(str(home), str(folder))] == [str(folder)]
+    assert find_sessions(str(home), str(other)) == []
+    write(path, {**thread, "env": {"initial": {"trees": [{"uri": other.as_uri()}]}}, "title": "moved"})
+    assert find_sessions(str(home), str(folder)) == []
+
+
 def make_database(path, folders) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as database, database:

@@ -25,6 +25,7 @@ from periplus.interop.values import (
     list_of,
     natural_of,
     optional_text,
+    path_of_url,
     table_of,
     text_of,
 )
@@ -85,7 +86,7 @@ class AmpImporter:
             for item in list_of(initial.get("trees"))[:1]:
                 tree = table_of(item)
                 uri = text_of(tree.get("uri"))
-                intake.cwd = uri.removeprefix("file://") or None if uri.startswith("file://") else None
+                intake.cwd = path_of_url(uri) if uri.startswith("file://") else None
                 commit = text_of(table_of(tree.get("repository")).get("sha"))
                 if _COMMIT.fullmatch(commit):
                     self.base = Digest("git-sha1", bytes.fromhex(commit))

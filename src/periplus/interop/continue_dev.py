@@ -16,7 +16,7 @@ from periplus.interop.intake import Intake
 from periplus.interop.json_stream import JsonReader
 from periplus.interop.model import Imported
 from periplus.interop.source import Head, Source, status_of
-from periplus.interop.values import decode_table, list_of, natural_of, optional_text, table_of, text_of
+from periplus.interop.values import decode_table, list_of, natural_of, optional_text, path_of_url, table_of, text_of
 from periplus.trail.model import Outcome, Status
 
 _OUTCOMES: Final[dict[str, Outcome]] = {"done": "ok", "errored": "failed", "canceled": "cancelled"}
@@ -56,7 +56,7 @@ class ContinueImporter:
         if name == "sessionId":
             intake.session_id = optional_text(value)
         elif name == "workspaceDirectory":
-            intake.cwd = (text_of(value).removeprefix("file://")) or None
+            intake.cwd = path_of_url(value)
         elif name == "usage":
             self._usage(table_of(value))
         elif name == "chatModelTitle":

@@ -27,7 +27,8 @@ class Place(NamedTuple):
 
     ``held_in`` is the JSON member in the beginning of a file that names the folder in which the session was held;
     ``projectHash`` is the SHA-256 of its path. Empty: the file holds sessions of many folders, and the importer leaves
-    out what is of another one. ``card`` replaces the end of the file's name where another file beside it says so.
+    out what is of another one. ``card`` replaces the end of the file's name where another file beside it says so. What
+    stands in front of it in a file may be of any length where it ``is_far``.
     """
 
     folder: tuple[str, ...]
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     held_in: str = "cwd"
     card: tuple[str, str] = ("", "")
     in_project: bool = False
+    is_far: bool = False
 
 
 class Format(NamedTuple):
@@ -73,7 +75,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format(
         "claude-code", "Claude Code", "a session of Claude Code", "claude_files", "lines", grows=True,
-        places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*"),),
+        places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*", is_far=True),),
     ),
     Format(
         "qwen-code", "Qwen Code", "a session of Qwen Code", "qwen", "lines", grows=True,
@@ -108,7 +110,8 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".continue", "sessions"), 0, "*.json", "sessions.json", held_in="workspaceDirectory"),),
     ),
     Format("openhands", "OpenHands", "events of OpenHands", "openhands", "lines", grows=True,
-           places=(Place((".openhands", "conversations"), 1, "base_state.json", held_in="working_dir"),)),
+           places=(Place((".openhands", "conversations"), 1, "base_state.json", held_in="working_dir",
+                         is_far=True),)),
     Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "mini_swe", "document", grows=False,
            places=(Place((".config", "mini-swe-agent"), 0, "*.traj.json"),)),
     Format("swe-agent-traj", "SWE-agent", "a trajectory of SWE-agent", "swe_agent", "document", grows=False),

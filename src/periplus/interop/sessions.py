@@ -9,18 +9,23 @@ import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from periplus.interop.formats import FORMATS, Place
+from periplus.base.errors import PeriplusError
+from periplus.interop.formats import FORMATS, Format, Place, Shape
 from periplus.interop.model import FoundSession, SourceFormat
 from periplus.interop.source import is_within
+from periplus.interop.values import path_of_url
 
 SESSIONS_MAX: Final = 1000
 _ENTRIES_MAX: Final = 200_000
 _HEADS_MAX: Final = 20_000
 _HEAD_BYTES: Final = 64 << 10
+_FAR_BYTES_MAX: Final = 64 << 20  # as far as a file is read for the folder that its beginning does not name
+_MEMBER_BYTES_MAX: Final = 32 << 10
+_FAR_FILES_MAX: Final = 4096
 _HASHED: Final = "projectHash"
-_FILE_URL: Final = "file://"
 
 
 class _File(NamedTuple):
@@ -29,6 +34,7 @@ class _File(NamedTuple):
     path: str
     format: SourceFormat
     place: Place
+    shape: Shape
 
 
 def find_sessions(home: str, folder: str | None = None) -> list[FoundSession]:
@@ -47,7 +53,7 @@ def find_sessions(home: str, folder: str | None = None) -> list[FoundSession]:
             root = folder if place.in_project and folder is not None else home
             for entry in _walk(os.path.join(root, *place.folder), place.depth, budget):
                 if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
-                    _note(entry, row.name, place, files)
+                    _note(entry, row, place, files)
     files.sort(key=lambda one: (-one.mtime_ms, one.path))
     found: list[FoundSession] = []
     for file in files[:_HEADS_MAX]:
@@ -79,35 +85,34 @@ def _walk(folder: str, depth: int, budget: list[int]) -> Iterator[os.DirEntry[st
             yield from _walk(entry.path, depth - 1, budget)
 
 
-def _note(entry: os.DirEntry[str], kind: SourceFormat, place: Place, files: list[_File]) -> None:
+def _note(entry: os.DirEntry[str], row: Format, place: Place, files: list[_File]) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
         return
     if status.st_size:
-        files.append(_File(status.st_mtime_ns // 1_000_000, status.st_size, entry.path, kind, place))
+        files.append(_File(status.st_mtime_ns // 1_000_000, status.st_size, entry.path, row.name, place, row.shape))
 
 
 def _cwd(file: _File, folder: str | None) -> str | None:
-    """The folder that the session says it was held in, read from the beginning of the file only."""
+    """The folder that the session says it was held in, read from the beginning of the file where that tells it."""
     place = file.place
     if place.in_project or not place.held_in:
         return folder
     path = file.path
     if place.card[0]:
         path = path.removesuffix(place.card[0]) + place.card[1]
-    named = _member(path, place.held_in)
+    if file.shape == "document":
+        named = _member_of_document(path, place.held_in, file.size, file.mtime_ms)
+    else:
+        named = _member(path, place.held_in)
+        if named is None and place.is_far and file.size > _HEAD_BYTES:
+            named = _far_member(path, place.held_in, file.size, file.mtime_ms)
     if place.held_in != _HASHED:
-        return _path_of(named) if named is not None and named.startswith(_FILE_URL) else named
+        return path_of_url(named)
     if folder is not None and named in _hashes(folder):
         return folder
     return None
-
-
-def _path_of(url: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(url.removeprefix(_FILE_URL))
 
 
 def _hashes(folder: str) -> set[str]:
@@ -117,14 +122,55 @@ def _hashes(folder: str) -> set[str]:
 
 def _member(path: str, name: str) -> str | None:
     """The text of the first member ``name`` in the beginning of the file. One within a text has its quotes escaped."""
-    import orjson
+    try:
+        with open(path, "rb") as file:
+            return _text_in(file.read(_HEAD_BYTES), name)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=_FAR_FILES_MAX)
+def _far_member(path: str, name: str, _size: int, _mtime_ms: int) -> str | None:
+    """The same from anywhere in the file: a picture in the first prompt may stand before the folder. A file that did not
+    change is read once, however often sessions are looked for.
+    """
+    try:
+        with open(path, "rb") as file:
+            end, left = b"", _FAR_BYTES_MAX
+            while left > 0 and (block := file.read(_MEMBER_BYTES_MAX * 32)):
+                named = _text_in(end + block, name)
+                if named is not None:
+                    return named
+                end, left = block[-_MEMBER_BYTES_MAX:], left - len(block)
+    except OSError:
+        pass
+    return None
+
+
+@lru_cache(maxsize=_FAR_FILES_MAX)
+def _member_of_document(path: str, name: str, _size: int, _mtime_ms: int) -> str | None:
+    """The text of the first member ``name`` that does not stand in a list of records: those hold what tools gave back, and the
+    facts of a session may stand behind all of them.
+    """
+    from periplus.interop.json_stream import JsonWalker
+    from periplus.interop.source import LISTS
 
     try:
         with open(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError:
-        return None
-    match = re.search(rb'"%s"\s*:\s*("(?:[^"\\]|\\.)*")' % name.encode(), head)
+            for element in JsonWalker(file.read, path, [(name,) for name in LISTS]):
+                if not element.path:
+                    named = _text_in(b'"%s":%s' % (element.name.encode("utf-8", "replace"), element.data), name)
+                    if named is not None:
+                        return named
+    except (OSError, PeriplusError):
+        pass
+    return None
+
+
+def _text_in(data: bytes, name: str) -> str | None:
+    import orjson
+
+    match = re.search(rb'"%s"\s*:\s*("(?:[^"\\]|\\.)*")' % name.encode(), data)
     try:
         value = orjson.loads(match.group(1)) if match is not None else None
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Head", "HeadOfDocument", "LineImporter", "Source", "is_within", "status_of"]
+__all__ = ["LISTS", "Head", "HeadOfDocument", "LineImporter", "Source", "is_within", "status_of"]
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LINES_PROBED_MAX: Final = 64
 _START_BYTES: Final = 8192
-_LISTS: Final = ("events", "history", "messages", "samples", "trajectory")  # of records, as formats call them
+LISTS: Final = ("events", "history", "messages", "samples", "trajectory")  # of records, as formats call them
 _COUNTED: Final = ("prompts", "says", "comments", "tools", "tools_paired", "model_calls", "duplicates", "labels")
 
 
@@ -68,7 +68,7 @@ class Head:
 
         from periplus.interop.json_stream import JsonWalker
 
-        walker = JsonWalker(io.BytesIO(self.data).read, self.path, [(name,) for name in _LISTS])
+        walker = JsonWalker(io.BytesIO(self.data).read, self.path, [(name,) for name in LISTS])
         members: dict[str, object] = {}
         lists: dict[str, list[object]] = {}
         elements: list[object] = []

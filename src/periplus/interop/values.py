@@ -12,6 +12,7 @@ __all__ = [
     "list_of",
     "natural_of",
     "optional_text",
+    "path_of_url",
     "table_of",
     "text_of",
 ]
@@ -27,6 +28,7 @@ _CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can carry: 
 _CLOCK_MS_MAX: Final = 253_402_300_799_999  # … to 9999
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _STAMP_CHARS: Final = 24
+_FILE_URL: Final = "file://"
 _TOO_DEEP: Final = "[nested too deep]"
 _NOTHING: Final[dict[str, object]] = {}
 _EMPTY: Final[list[object]] = []
@@ -47,6 +49,16 @@ def text_of(value: object) -> str:
 
 def optional_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def path_of_url(value: object) -> str | None:
+    """The path that a ``file:`` URL names; a text that is none is a path already."""
+    text = text_of(value)
+    if text.startswith(_FILE_URL):
+        from urllib.parse import unquote
+
+        text = unquote(text.removeprefix(_FILE_URL))
+    return text or None
 
 
 def integer_of(value: object) -> int | None:
