@@ -72,8 +72,15 @@ def read(source: Source) -> Iterator[Imported]:
             continue
         children.add(child, prompt)
         imported.append(child)
-    session, _ = _read_one(source, children, tuple(imported), None, lost)
+    session, _ = _read_one(source, children, tuple(imported), _kind_of(source.path), lost)
     yield session
+
+
+def _kind_of(path: str) -> str | None:
+    """The kind of agent where the file of a subagent is named alone: the same trail as with its session."""
+    if not os.path.basename(path).startswith("agent-"):
+        return None
+    return text_of(_read_meta(path.removesuffix(".jsonl") + ".meta.json").get("agentType")) or None
 
 
 def _read_one(

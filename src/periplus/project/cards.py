@@ -49,7 +49,7 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
     What hooks told of a session (it has no source) gives way to the agent's own record of it, and never the other way round.
     """
     if card["digest"] == held.get("digest"):
-        return False
+        return bool(card.get("parent")) and not held.get("parent")  # now it is known of which session it was part
     if bool(card["source_sha256"]) != bool(held.get("source_sha256")):
         return bool(card["source_sha256"])
     if ("unreadable_lines" in card) > ("unreadable_lines" in held) and str(card.get("ended", "")) <= str(
@@ -58,6 +58,8 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
         return False  # a damaged copy of what is held whole
     steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
     ends = [str(one.get("ended", "")) for one in (card, held)]
+    if card["source_sha256"] and card["source_sha256"] == held.get("source_sha256") and held.get("parent"):
+        return bool(card.get("parent"))  # the file of a subagent that was named alone says less of it
     return (ends[0], steps[0]) >= (ends[1], steps[1])
 
 

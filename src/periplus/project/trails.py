@@ -269,14 +269,19 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
     card = card_of(imported, parent)
     before = project.journal.get("trail", item_id)
+    if before is not None and _is_retold(project, imported, before):
+        is_new = any(child.changed for child in children)
+        return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]))
     withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
         settles = held is not None and held.is_in_conflict and card["digest"] == held.value.get("digest")
         if held is None or held.deleted or settles or is_later(card, held.value):
+            of_whom = held.value.get("parent") if held is not None and not held.deleted else None
+            content = {"parent": of_whom, **card} if of_whom else card  # also where its file was named alone
             summary = f"trail: {card['title'] or session}"
-            transaction.put("trail", item_id, card, action="import", summary=summary)
+            transaction.put("trail", item_id, content, action="import", summary=summary)
 
     changed = bool(project.journal.mutate(write, project.writer).versions)
     entity = project.journal.get("trail", item_id)
@@ -284,6 +289,28 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     gone = before if changed and before is not None and not before.deleted else None
     is_new = changed or any(child.changed for child in children)
     return ImportedTrail(entity, is_new, children, withheld, str(card["digest"]), gone)
+
+
+def _is_retold(project: Project, imported: Imported, held: Entity) -> bool:
+    """Whether the trail that is held says of the same source what ``imported`` says, sealed with the secret of another clone. Two
+    clones that import one session would else take each other's place for ever.
+    """
+    from periplus.trail import TrailReader
+    from periplus.trail.diff import says_the_same
+
+    facts = held.value
+    source = (imported.format, imported.source_sha256.hex())
+    if held.deleted or held.is_in_conflict or (facts.get("format"), facts.get("source_sha256")) != source:
+        return False
+    if facts.get("digest") == imported.trail_digest.hex():
+        return False  # this clone's own: what was lost of it is healed
+    try:
+        old = TrailReader(project.journal.objects.get(bytes.fromhex(str(facts.get("object", "")))))
+    except (PeriplusError, ValueError):
+        return False  # lost or damaged
+    if imported.format == "git":  # all of a history follows from its last commit, but for the name of its folder
+        return old.step_count == imported.counts["steps"]
+    return says_the_same(old, TrailReader(imported.trail))
 
 
 def _read_file(path: str) -> bytes:

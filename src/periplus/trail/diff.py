@@ -10,7 +10,7 @@ The steps of a long trail are never all in memory: two numbers are kept of each,
 
 from __future__ import annotations
 
-__all__ = ["Difference", "HeaderChange", "Line", "compare", "header_changes", "lines_of"]
+__all__ = ["Difference", "HeaderChange", "Line", "compare", "header_changes", "lines_of", "says_the_same"]
 
 import hashlib
 from array import array
@@ -159,6 +159,25 @@ def header_changes(first: Sequence[TrailReader], second: Sequence[TrailReader]) 
                 yield HeaderChange(part, name, value_a, value_b)
         if a.status != b.status:
             yield HeaderChange(part, "status", a.status, b.status)
+
+
+def says_the_same(first: TrailReader, second: TrailReader) -> bool:
+    """Whether two trails say the same in every step and in their headers, as far as neither withholds it."""
+    if first.step_count != second.step_count or next(header_changes([first], [second]), None) is not None:
+        return False
+    return all(_agree(a, b) for a, b in zip(first.steps(), second.steps(), strict=True))
+
+
+def _agree(a: Step, b: Step) -> bool:
+    if a.code != b.code or len(a.operands) != len(b.operands):
+        return False
+    does_a, does_b = list(a.operands), list(b.operands)
+    if a.code == _SPAWN.code:
+        del does_a[-1], does_b[-1]
+    said_a = (*does_a, a.outcome, a.exit_code, a.error, a.note, a.result, a.result_size)
+    said_b = (*does_b, b.outcome, b.exit_code, b.error, b.note, b.result, b.result_size)
+    return all(one == other or isinstance(one, Withheld) or isinstance(other, Withheld)
+               for one, other in zip(said_a, said_b, strict=True))  # fmt: skip
 
 
 def lines_of(
