@@ -388,6 +388,18 @@ def test_export_on_the_command_line(sh):
     assert json.loads(unsigned.out)["payloadType"] == PAYLOAD_TYPE
 
 
+@pytest.mark.parametrize("words", [(), ("--format", "jsonl"), ("--format", "otel", "--content")])
+def test_no_export_moves_the_terminal(sh, words):
+    """A JSON document may hold all but the lowest control characters as they are: those above them begin sequences, too."""
+    path = "cog\x1b[31m\x9b31m\u202e.py"
+    data, _ = built(("PROMPT", f"red \x9b31m \u202e {path}"), ("FILE_WRITE", path, "x\n"), title="\x9b31m")
+    sh("init")
+    (sh.folder / "run.pplt").write_bytes(data)
+    out = sh("trail", "export", "run.pplt", *words).out
+    assert all(one.isprintable() for one in out.splitlines())
+    assert "31m" in out
+
+
 def test_agent_trace_reads_the_files_of_the_commit(sh):
     def git(*words):
         settings = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")

@@ -5,7 +5,7 @@ This is the place that reads environment, working folder, terminal and user; eve
 
 from __future__ import annotations
 
-__all__ = ["Bar", "Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "visible"]
+__all__ = ["Bar", "Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "safe_json", "visible"]
 
 import os
 import sys
@@ -206,9 +206,7 @@ class Face:
                 import json
 
                 text = json.dumps(msgspec.to_builtins(result))
-            if not text.isprintable():
-                text = "".join(c if c.isprintable() else _json_escape(c) for c in text)
-            self.stdout.write(text + "\n")
+            self.stdout.write(safe_json(text) + "\n")
             return code
         for line in lines():
             self.out(line)
@@ -315,6 +313,11 @@ def _shown(character: str, *, lines: bool) -> str:
 
 
 _HARMLESS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and the joiner within an emoji
+
+
+def safe_json(text: str) -> str:
+    """JSON made safe for a terminal: the same document, in which what a terminal obeys is escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _json_escape(c) for c in text)
 
 
 def _json_escape(character: str) -> str:

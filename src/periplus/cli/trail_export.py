@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, safe_json, visible
 from periplus.cli.trail_inputs import guarded, named_trail, trail_readers
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
                          mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
     lines = guarded(_exported(face, arguments, found, source, store), found)
     if arguments.out is None:
+        is_json = arguments.format != "markdown"
         for line in lines:
-            face.out(line)
+            face.out(safe_json(line) if is_json else line)
         return 0
     data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
     path = face.path(arguments.out)
