@@ -54,6 +54,11 @@ def given_file(tmp_path, data: bytes) -> Path:
         (b'{"trajectory": []}', "SWE-agent"),
         (b'{"type":"session.start","data":{}}', "Copilot"),
         (b'{"uuid":"1","parentUuid":null,"type":"user","message":{"role":"user","parts":[]}}', "Qwen"),
+        (
+            json.dumps([{"parentUuid": None, "sessionId": "s", **PROMPT}], indent=2).encode(),
+            "Claude Code that was written anew",
+        ),
+        (b'{"session_id": "s", "session_start": "2026", "message_count": 2, "messages": []}', "Hermes"),
         (b'{"a": 1}', "another program"),
         (b"[1, 2, 3]", "another program"),
         (b'"text"', "no JSON records"),

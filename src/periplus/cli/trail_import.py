@@ -38,7 +38,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.follow and arguments.git is not None:
         raise UsageError("--follow is for session files, not for --git", safe="Nothing was changed.")
     with face.open() as project:
-        named = [os.path.join(face.cwd, path) for path in arguments.files]
+        named = [face.path(path) for path in arguments.files]
         if arguments.follow and (named or arguments.all):
             return _follow(face, project, arguments, named)
         found = _found(face, project) if arguments.all else []
@@ -66,7 +66,7 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
     done: list[tuple[str, list[ImportedTrail]]] = []
     failed: list[tuple[str, PeriplusError]] = []
     if arguments.git is not None:
-        repository = os.path.join(face.cwd, arguments.git)
+        repository = face.path(arguments.git)
         progress = face.progress("git history")
         done.append(
             (repository, [project.import_git(repository, commits_max=arguments.max_commits, progress=progress)])
@@ -143,7 +143,7 @@ def _is_of_the_file(error: PeriplusError, path: str) -> bool:
 
 
 def _tell(face: Face, trouble: PeriplusError) -> None:
-    rest = f"{trouble.safe} {trouble.mend}".strip()
+    rest = f"{trouble.safe} {trouble.mend}".strip() or "See `periplus trail import --help`."
     face.stderr.write(f"periplus: {visible(str(trouble))}\n{visible(rest)}\n")
 
 

@@ -95,7 +95,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     ):
         if given and not needs:
             raise UsageError(what, safe="Nothing was replayed.", mend="See `periplus trail replay --help`.")
-    folder = os.path.join(face.cwd, arguments.folder) if arguments.folder else ""
+    folder = face.path(arguments.folder) if arguments.folder else ""
     if arguments.resume and not os.path.isfile(os.path.join(folder, _LOG)):
         raise NotFoundError(f"there is no replay to go on with in {folder}", safe="Nothing was changed.",
                             mend="Leave --resume out to begin one.")  # fmt: skip
@@ -309,7 +309,7 @@ def _written(
         original.readers, original.digest, replay, report, world=world, secret=os.urandom(32), put_text=put
     )  # fmt: skip
     kept, withheld = keeper.keep(data) if arguments.keep else ("", 0)
-    out = os.path.join(face.cwd, arguments.out) if arguments.out else ""
+    out = face.path(arguments.out) if arguments.out else ""
     if out:
         write_atomic(Files(), out, data)
     return out, kept, withheld
