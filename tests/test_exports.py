@@ -64,7 +64,7 @@ def built(*steps, title="A run", base=None):
     objects = []
     builder = TrailBuilder(SECRET, lambda data: objects.append(data) or hashlib.sha256(data).digest())
     for number, (op, *operands) in enumerate(steps):
-        outcome = operands.pop() if operands and operands[-1] in ("failed", "denied") else "ok"
+        outcome = operands.pop() if operands and operands[-1] in ("failed", "denied", "unknown") else "ok"
         if op == "FILE_WRITE":
             objects.append(operands[1].encode())
             operands[1] = sha(operands[1])
@@ -168,6 +168,44 @@ def test_the_report_tells_what_a_reviewer_asks():
         "periplus trail verify --effects run.pplt",
     ):
         assert part in text, part
+
+
+def test_a_report_shows_what_was_asked_for_where_nobody_knows_how_it_ended():
+    """Some agents keep no results: a report that left their edits out said that nothing had been changed."""
+    data, objects = built(
+        ("PROMPT", "go"), ("FILE_WRITE", "a.py", "one\ntwo\n", "unknown"), ("FILE_EDIT", "b.py", "x", "y", "denied")
+    )
+    text = report(source_of(data, objects), data)
+    assert "| changed | 1 file, +2 −0 lines |" in text
+    assert "Step 1: `written whole; whether that was done is not known`" in text
+    assert "+two" in text
+    assert "changed `a.py`, 1 step did not succeed" in text
+
+
+def test_a_report_says_of_what_it_has_not_seen_that_it_has_not():
+    data, objects = built(("FILE_WRITE", "a.py", "one\n"), ("FILE_WRITE", "b.py", "two\n"))
+    assert "| changed | 2 files, +1 −0 lines; the content of 1 write is not at hand |" in report(
+        source_of(data, objects[:1]), data
+    )
+    header = Header("git", "0" * 40, "git", "unknown", source=sha("git"), title="history of shop", started_ms=START_MS)
+    builder = TrailBuilder(SECRET, lambda data: hashlib.sha256(data).digest())
+    builder.add("FILE_WRITE", "a.py", Digest("git-sha1", bytes(20)), at_ms=START_MS)
+    data = builder.finish(header)
+    text = report(source_of(data), data)
+    assert "+0 −0 lines; the content of 1 write is not at hand |" in text
+    assert "Made of the history of a git repository" in text
+    assert "session file" not in text
+
+
+def test_an_edit_of_every_occurrence_is_one_of_all_of_them():
+    builder = TrailBuilder(SECRET, lambda data: hashlib.sha256(data).digest())
+    contents = ["a\na\n", "b\nb\n"]
+    builder.add("FILE_WRITE", "x", sha(contents[0]), at_ms=START_MS)
+    builder.add("FILE_EDIT", "x", "a", "b", at_ms=START_MS, note="every occurrence")
+    builder.add("FILE_WRITE", "x", sha(contents[1]), at_ms=START_MS)
+    data = builder.finish(Header("claude-code", "run-1", started_ms=START_MS))
+    text = report(source_of(data, [one.encode() for one in contents]), data)
+    assert text.split("Step 2")[1].split("</details>")[0].count("+b") == 0  # it was written as it stood
 
 
 def test_a_report_of_a_damaged_trail_says_so_first():

@@ -38,6 +38,9 @@ _HEADING_CHARS_MAX: Final = 100
 _COMPARED_CHARS_MAX: Final = 200_000
 _READS: Final = frozenset({"FILE_READ", "FILE_LIST", "SEARCH_CODE"})
 _CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOVE"})
+_DONE: Final = frozenset(
+    {"ok", "unknown"}
+)  # some agents do not tell how a call ended: what it asked for is shown all the same
 _WRONG: Final = frozenset({"failed", "denied", "cancelled"})
 _NAMES: Final = (
     ("FILE_READ", "file read", "files read"),
@@ -90,6 +93,7 @@ class _Run:
         self.trouble_count = 0
         self.tests: Counter[str] = Counter()
         self.last_test = ""
+        self.unseen = 0  # changes whose content is not at hand: they have no lines to count
         self.fresh = self.cached = self.out = self.cost = 0
         self.begin_ms = self.end_ms = 0
         self.plan = ""
@@ -131,7 +135,7 @@ class _Run:
             turn.commits.append(
                 (commit.value.hex() if isinstance(commit, Digest) else "", source.text(moment.operand(1)))
             )
-        elif op in _CHANGES and step.outcome == "ok":
+        elif op in _CHANGES and step.outcome in _DONE:
             self._change(source, moment, turn)
 
     def _change(self, source: ExportSource, moment: Moment, turn: _Turn) -> None:
@@ -145,12 +149,15 @@ class _Run:
             old, new = source.text(moment.operand(1)), source.text(moment.operand(2))
             known = self._known.get(path)
             if known is not None and old:
-                self._known[path] = known.replace(old, new, 1)
+                is_every = "every occurrence" in source.text(moment.step.note)
+                self._known[path] = known.replace(old, new, -1 if is_every else 1)
         elif moment.op == "FILE_WRITE":
             what, old = "written whole", self._known.get(path, "")
             data = source.content(moment.operand(1))
             new = data.decode("utf-8", "replace") if data is not None else ""
-            what = "written whole" if data is not None else "written whole; its content is not at hand"
+            if data is None:
+                what += "; its content is not at hand"
+                self.unseen += 1
             if data is not None and len(new) <= _COMPARED_CHARS_MAX:
                 self._known[path] = new
         elif moment.op == "FILE_DELETE":
@@ -160,6 +167,8 @@ class _Run:
             what = change.fate = f"moved to {source.path(moment.operand(1))}"
             if (moved := self._known.pop(path, None)) is not None:
                 self._known[source.path(moment.operand(1))] = moved
+        if moment.step.outcome != "ok":
+            what += "; whether that was done is not known"
         added, removed = _line_counts(old, new)
         change.added += added
         change.removed += removed
@@ -198,7 +207,8 @@ def _facts(source: ExportSource, run: _Run) -> Iterator[str]:
     if run.changes:
         added, removed = (sum(getattr(one, name) for one in run.changes.values()) for name in ("added", "removed"))
         files = len(run.changes)
-        yield f"| changed | {files:,} file{'s' * (files != 1)}, +{added:,} −{removed:,} lines |"
+        unseen = f"; the content of {run.unseen:,} write{'s' * (run.unseen != 1)} is not at hand" if run.unseen else ""
+        yield f"| changed | {files:,} file{'s' * (files != 1)}, +{added:,} −{removed:,} lines{unseen} |"
     if run.tests:
         tested = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(run.tests.items()))
         yield f"| tests | {tested}; the last one: **{run.last_test}** |"
@@ -229,7 +239,9 @@ def _belief(source: ExportSource, report: Report) -> Iterator[str]:
             yield f"- Signature: {visible(check.detail)}."
     for reader in source.readers:
         header = reader.header
-        if header.source is not None:
+        if source.text(header.tool) == "git":
+            yield "- Made of the history of a git repository: the id of a commit says what it holds."
+        elif header.source is not None:
             yield f"- Made from an agent's own session file, {_span(source.text(header.source))}: it says what that file says."
         elif source.text(header.tool) == "periplus":
             yield "- Recorded while the agent ran, step by step."
