@@ -212,3 +212,13 @@ def test_the_page_has_the_table():
 def test_the_version_written_is_that_of_the_package():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'\nversion = "{TOOL_VERSION}"\n' in project
+
+
+def test_a_run_without_times_did_not_begin_in_1970():
+    builder = TrailBuilder(SECRET)
+    builder.add("SAY", "hello")
+    data = builder.finish(HEADER)
+    for form in ("text", "verbose", "compact"):
+        assert "1970" not in "\n".join(lines(data, form))
+    assert "began      not known" in "\n".join(lines(data, "verbose"))
+    assert "; started" in "\n".join(lines(said("x", HEADER._replace(started_ms=START_MS))))

@@ -151,7 +151,8 @@ def _facts(one: _Listing) -> Iterator[tuple[str, str]]:
         yield "parent", shown(parent, view, is_quoted=False)
     tool = shown(header.tool, view, is_quoted=False)
     yield "tool", f"{tool} {shown(header.tool_version, view, is_quoted=False)}"
-    yield "started", format_ms(header.started_ms)
+    if header.started_ms:  # some agents write no times at all
+        yield "started", format_ms(header.started_ms)
     yield "digest", reader.digest.hex()
     redacted = ", redacted" if reader.is_redacted else ""
     signed = ", signed" if reader.signature is not None else ""
@@ -170,8 +171,9 @@ def _verbose(one: _Listing) -> Iterator[str]:
     for index, elapsed, step in one.steps():
         yield ""
         yield from step_lines(index, step, view)
+        began = format_ms(started_ms + elapsed) if started_ms or elapsed else "not known"
         took = "" if step.duration_ms is None else f", took {step.duration_ms:,} ms"
-        yield _part("began", format_ms(started_ms + elapsed) + took, view)
+        yield _part("began", began + took, view)
         if step.source is not None:
             yield _part("source", f"record {step.source:,}", view)
     if not one.is_bare:
