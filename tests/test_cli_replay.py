@@ -52,6 +52,21 @@ def test_dry_is_the_default_and_touches_nothing(shell):
     assert git(shell.folder, "status", "--porcelain", "--", "engine.py") == ""
 
 
+def test_what_a_dry_replay_did_not_do_it_does_not_call_done(shell):
+    trail = recorded(shell, ("COMMENT", "thinking"), ("LABEL", "here"), EDIT)
+    assert shell("trail", "replay", trail).lines[-1] == "nothing was done: 3 of 3 steps (2 with nothing to do, 1 would)"
+
+
+def test_a_history_is_carried_out_in_memory_with_what_its_repository_holds(shell):
+    git(shell.folder, "mv", "engine.py", "motor.py")
+    git(shell.folder, "commit", "-q", "-m", "rename")
+    name = shell.json("trail", "import", "--git").trails[0].id
+    result = shell.json("trail", "replay", name, "--world", "memory")
+    assert (result.verdict, result.states.get("skipped", 0)) == ("same", 0)
+    outside = shell.json("trail", "replay", name, "--world", "memory", "--repository", "/", code=1)
+    assert outside.states["skipped"] >= 1
+
+
 def test_a_folder_of_its_own_is_compared_and_kept(shell, tmp_path):
     trail = recorded(shell, EDIT, ("FILE_WRITE", "new/a.txt", "new\n"), ("PROMPT", "go on"))
     done = shell(

@@ -227,6 +227,8 @@ def _world(face: Face, arguments: argparse.Namespace, original: _Original, folde
     if arguments.world == "dry":
         return DryWorld(read)
     repository = os.path.join(face.cwd, arguments.repository)
+    if not arguments.base and not _is_repository(repository):
+        repository = ""
     copied = os.path.join(face.cwd, arguments.copied) if arguments.copied else ""
     path = face.environment.get("PATH", "")
     if arguments.world == "memory":
@@ -236,7 +238,7 @@ def _world(face: Face, arguments: argparse.Namespace, original: _Original, folde
     except ValueError as error:
         raise UsageError(f"--test-command: {error}", mend="Put its words in quotes.") from error
     plan = FolderPlan(
-        folder, path, base=arguments.base or "", repository=repository if _is_repository(repository) or arguments.base else "",
+        folder, path, base=arguments.base or "", repository=repository,
         copied=copied, allow_commands=arguments.allow_commands, allow_network=arguments.allow_network,
         test_command=test_command, limits=CommandLimits(seconds_max=float(arguments.timeout)),
     )  # fmt: skip
@@ -347,7 +349,9 @@ def _result(
 def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterator[str]:
     paint = face.palette
     colour = paint.good if result.verdict == "same" else paint.warn if result.verdict == "paused" else paint.bad
-    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(result.states.items()))
+    # Remarks, labels and the like come out as done in the dry world too, in which nothing is.
+    words = {"done": "with nothing to do"} if result.world == "dry" else {}
+    counts = ", ".join(f"{count:,} {words.get(state, state)}" for state, count in sorted(result.states.items()))
     word = {
         "same": "no difference",
         "diverged": "diverged",

@@ -45,27 +45,41 @@ class MemoryWorld(FileSteps):
     ) -> None:
         """``states`` are the files that stood at a checkpoint, by ``algorithm:hex`` of its digest."""
         memory = MemoryFolder(files)
-        super().__init__(memory, read_content)
+        super().__init__(memory, self._content)
         self.memory = memory
+        self._read_object = read_content
+        self._source: SourceRepository | None = None
         self.ran: list[str] = []
         self._canned = dict(canned or {})
         self._states = dict(states or {})
 
     @classmethod
     def filled(cls, read_content: ReadContent, *, path: str, base: str, repository: str, copied: str) -> Self:
-        """A world that begins with the files of a commit, or of a folder. Raises NotFoundError."""
+        """A world that begins with the files of a commit, or of a folder; where there is a ``repository``, what steps wrote by git's
+        ids is had from it. Close it. Raises NotFoundError.
+        """
         world = cls(read_content)
-        if copied:
-            with Confined(copied) as source:
-                copy_folder(source, world.memory, no_progress)
-        elif base:
-            source_repository = SourceRepository(repository, Runner("/", "/", path).environment)
-            try:
-                tree = source_repository.need_tree(base)
-                copy_tree(source_repository, tree, world.memory, no_progress)
-            finally:
-                source_repository.close()
+        if repository:
+            world._source = SourceRepository(repository, Runner("/", "/", path).environment)
+        try:
+            if copied:
+                with Confined(copied) as source:
+                    copy_folder(source, world.memory, no_progress)
+            elif base and world._source is not None:
+                copy_tree(world._source, world._source.need_tree(base), world.memory, no_progress)
+        except BaseException:  # whatever it was, git is not left running
+            world.close()
+            raise
         return world
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+    def _content(self, digest: Digest) -> bytes | None:
+        if digest.algorithm == "sha256" or self._source is None:
+            return self._read_object(digest)
+        return self._source.blob(digest)
 
     @property
     def files(self) -> dict[str, bytes]:
