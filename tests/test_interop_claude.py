@@ -9,6 +9,7 @@ import pytest
 
 from interop_support import FIXTURES, KEY, Objects, named, plain, read, steps_of, write_lines
 from periplus.interop import import_transcript, intake
+from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
 
 CWD = "/home/ada/harbour"
@@ -353,6 +354,25 @@ def test_tests_whose_exit_code_is_hidden_end_as_their_runner_says(tmp_path, comm
     ]
     (step,) = named(read(write_lines(tmp_path / "s.jsonl", records)), "TEST_RUN")
     assert (step.outcome, step.exit_code, step.error, step.operands[1]) == ended
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "ended"),
+    [
+        ("git commit -m x 2>&1 | tail -5", "ruff........Failed\n- hook id: ruff", [("GIT_COMMIT", "unknown")]),
+        ("git commit -m x 2>&1 | tail -5", "[main 0123456] x", [("GIT_COMMIT", "ok")]),
+        ("git commit -m x && git push 2>&1 | tail -3", " ! [rejected] main -> main", [("GIT_COMMIT", "ok"), ("GIT_PUSH", "failed")]),
+    ],
+)  # fmt: skip
+def test_a_commit_or_a_push_whose_exit_code_is_hidden_ends_as_git_says(tmp_path, command, said, ended):
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": said}
+    records = [
+        {"type": "assistant", "uuid": "a", "sessionId": "s", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "content": [result]}},
+    ]
+    found = named(read(write_lines(tmp_path / "s.jsonl", records)), "GIT_COMMIT", "GIT_PUSH")
+    assert [(opcode_name(step.code), step.outcome) for step in found] == ended
 
 
 def test_tests_that_were_only_begun_have_no_outcome_yet(tmp_path):

@@ -15,6 +15,7 @@ from periplus.interop.commands import (
     passed_count,
     recognise,
     told_ending,
+    told_git_ending,
 )
 from periplus.interop.shell_words import program_of, split_segments
 
@@ -299,7 +300,7 @@ def test_what_is_only_text_is_no_command(command):
         ("git commit -m \"$(cat <<'EOF'\none\n\ntwo && git push\nEOF\n)\"", [Action("commit", "one\n\ntwo && git push")]),
         ("git commit --amend --no-edit && git push --force-with-lease origin HEAD", [Action("commit", ""), Action("push", "origin")]),
         ("git push -u origin feature/a", [Action("push", "origin")]),
-        ("git push 2>&1 | tail -3", [Action("push", "")]),
+        ("git push 2>&1 | tail -3", [Action("push", "", is_hidden=True)]),
         ("make test && git push", [Action("test", "make test"), Action("push", "")]),
         ("bash -c \"git add . && git commit -m 'x y'\"", [Action("commit", "x y")]),
         ("git pull --rebase && git push", [Action("push", "")]),
@@ -402,6 +403,26 @@ def test_how_tests_ended_by_their_runners_last_words(output, ending):
     assert told_ending(output) == ending
 
 
+@pytest.mark.parametrize(
+    ("kind", "output", "ending"),
+    [
+        ("commit", "[main 0123456] Fix it\n 1 file changed, 2 insertions(+)", ("ok", None)),
+        ("commit", " 2 files changed, 2 insertions(+)", ("ok", None)),
+        ("commit", "[main 0123456] Fix it\nOn branch main\nnothing to commit, working tree clean", ("ok", None)),
+        ("commit", "On branch main\nnothing to commit, working tree clean", ("failed", "nothing to commit, working tree clean")),
+        ("commit", "ruff.....................................Failed\n- hook id: ruff", ("unknown", None)),
+        ("commit", "error: pathspec 'x' did not match", ("failed", "error: pathspec 'x' did not match")),
+        ("push", "To github.com:a/b\n   0123456..89abcde  main -> main", ("ok", None)),
+        ("push", "To github.com:a/b\n * [new branch]      x -> x", ("ok", None)),
+        ("push", "Everything up-to-date", ("ok", None)),
+        ("push", "To github.com:a/b\n ! [rejected]        main -> main (fetch first)\nerror: failed to push", ("failed", "! [rejected]        main -> main (fetch first)")),
+        ("push", "", ("unknown", None)),
+    ],
+)  # fmt: skip
+def test_how_a_commit_or_a_push_ended_by_what_git_said(kind, output, ending):
+    assert told_git_ending(kind, output) == ending
+
+
 def test_the_commit_that_a_log_shows():
     name = "0123456789abcdef0123456789abcdef01234567"
     output = f"[main 0123456] Fix\n 1 file changed\n{name}\n"
@@ -456,4 +477,5 @@ def test_hostile_outputs_take_linear_time(piece):
     started = time.process_time()
     passed_count(piece * 200_000)
     told_ending("\n" + piece * 200_000)
+    told_git_ending("push", "\n" + piece * 200_000)
     assert time.process_time() - started < 3

@@ -55,8 +55,8 @@ def _action(intake: Intake, action: Action, raw: str, cwd: str | None) -> Planne
     folder = action.where if action.where and action.where.startswith("/") else (cwd or action.where or "")
     repo = intake.mask(folder.rstrip("/").rsplit("/", 1)[-1])
     if action.kind == "push":
-        return Planned("GIT_PUSH", [repo, what or None], raw)
-    return Planned("GIT_COMMIT", [repo, what, None], raw)
+        return Planned("GIT_PUSH", [repo, what or None], raw, is_hidden=action.is_hidden)
+    return Planned("GIT_COMMIT", [repo, what, None], raw, is_hidden=action.is_hidden)
 
 
 def _read(intake: Intake, arguments: dict[str, object], _cwd: str | None) -> list[Planned]:

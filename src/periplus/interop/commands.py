@@ -6,7 +6,15 @@ stays a command, and the raw text of one that is stays in the note of its step.
 
 from __future__ import annotations
 
-__all__ = ["COMMAND_CHARS_MAX", "Action", "commit_digest", "passed_count", "recognise", "told_ending"]
+__all__ = [
+    "COMMAND_CHARS_MAX",
+    "Action",
+    "commit_digest",
+    "passed_count",
+    "recognise",
+    "told_ending",
+    "told_git_ending",
+]
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -20,7 +28,7 @@ from periplus.interop.shell_words import (
     without_heredocs,
 )
 from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count, told_ending
-from periplus.trail.model import Digest
+from periplus.trail.model import Digest, Outcome
 
 COMMAND_CHARS_MAX: Final = 64 << 10
 SEARCHES_MAX: Final = 16
@@ -81,9 +89,10 @@ def recognise(command: str) -> list[Action]:
         words = program_of(segment.words)
         if not words:
             continue
-        action = _test(words, segment) or _git(words, bodies)
+        action = _test(words) or _git(words, bodies)
         if action is not None and all(action.kind != other.kind for other in found):
-            found.append(action)
+            what = _KEYWORD.sub("", segment.text) if action.kind == "test" else action.what
+            found.append(action._replace(what=what, is_hidden=segment.is_hidden))
     return found or _searches(segments)
 
 
@@ -101,8 +110,8 @@ def _flat(segments: list[Segment], depth: int) -> list[Segment]:
     return flat
 
 
-def _test(words: list[str], segment: Segment) -> Action | None:
-    return Action("test", _KEYWORD.sub("", segment.text), None, segment.is_hidden) if is_test(words) else None
+def _test(words: list[str]) -> Action | None:
+    return Action("test", "") if is_test(words) else None
 
 
 def _git(words: list[str], bodies: list[str]) -> Action | None:
@@ -264,6 +273,25 @@ def _pattern(arguments: list[str], valued: frozenset[str]) -> tuple[str | None, 
 
 _FULL_ID: Final = re.compile(r"^(\[[^\]\n]{0,200} )?([0-9a-f]{64}|[0-9a-f]{40})(?(1)\][^\n]*|)$", re.MULTILINE)
 _SHOWS_AN_ID: Final = ("rev-parse", "%H")
+
+
+_COMMITTED: Final = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,64}\]|^ ?\d{1,9} files? changed\b", re.MULTILINE)
+_PUSHED: Final = re.compile(r"^[ *+=-]? ?.{0,200} -> \S|^Everything up-to-date", re.MULTILINE)
+_GIT_FAILED: Final = re.compile(
+    r"^(?:fatal: |error: | ! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit|Aborting commit)[^\n]{0,200}",
+    re.MULTILINE,
+)
+
+
+def told_git_ending(kind: str, output: str) -> tuple[Outcome, str | None]:
+    """How a commit or a push ended whose exit code a pipe, or what ran behind it, has hidden: by what git said."""
+    text = output[-OUTPUT_CHARS_MAX:]
+    failure = _GIT_FAILED.search(text)
+    if kind == "commit" and _COMMITTED.search(text):
+        return "ok", None  # a status behind it may well say that there is nothing to commit
+    if failure is not None:
+        return "failed", failure.group().strip()
+    return "ok" if kind == "push" and _PUSHED.search(text) else "unknown", None
 
 
 def commit_digest(output: str, command: str) -> Digest | None:

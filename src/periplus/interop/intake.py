@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.container import KIND_TRAIL, unpack
-from periplus.interop.commands import commit_digest, passed_count, told_ending
+from periplus.interop.commands import commit_digest, passed_count, told_ending, told_git_ending
 from periplus.interop.model import Imported, SourceFormat, Tokens
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import TAG_RECEIPTS
@@ -37,8 +37,8 @@ _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FIL
 
 
 class Planned(NamedTuple):
-    """A step but for its outcome, which is that of its call. Tests that are hidden in a command may have failed where it
-    ended well: they have an ``ending`` of their own then, an outcome and a line that says why.
+    """A step but for its outcome, which is that of its call. What is hidden in a command may have failed where it
+    ended well: it has an ``ending`` of its own then, an outcome and a line that says why.
     """
 
     op: str
@@ -270,12 +270,18 @@ class Intake:
     def _refine(self, call: Call, text: str) -> None:
         """Fill in what only the result says: how many tests passed, which commit was made."""
         for at, step in enumerate(call.steps):
+            ending: tuple[Outcome, str | None] | None = None
+            is_open = step.is_hidden and call.outcome == "ok"
             if step.op == "TEST_RUN" and step.operands[1] is None:
                 step.operands[1] = passed_count(text)
-                if step.is_hidden and call.outcome == "ok":
-                    call.steps[at] = step._replace(ending=told_ending(text))
+                ending = told_ending(text) if is_open else None
             elif step.op == "GIT_COMMIT" and step.operands[2] is None:
                 step.operands[2] = commit_digest(text, step.note or "")
+                ending = told_git_ending("commit", text) if is_open else None
+            elif step.op == "GIT_PUSH" and is_open:
+                ending = told_git_ending("push", text)
+            if ending is not None:
+                call.steps[at] = step._replace(ending=ending)
 
     def _wait(self, steps: list[Planned]) -> Call:
         call = Call(steps, self.at_ms, self.source)
