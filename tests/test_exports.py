@@ -182,6 +182,15 @@ def test_a_report_shows_what_was_asked_for_where_nobody_knows_how_it_ended():
     assert "changed `a.py`, 1 step did not succeed" in text
 
 
+def test_a_report_says_where_a_session_was_taken_back():
+    data, objects = built(
+        ("PROMPT", "first"), ("SAY", "one"), ("PROMPT", "wrong way"), ("LABEL", "branch from step 1"), ("PROMPT", "the other way"), ("SAY", "two")
+    )  # fmt: skip
+    text = report(source_of(data, objects), data)
+    assert "### 3. `the other way`\n\nStep 4 · `branch from step 1` · 1 s, nothing was done." in text
+    assert text.count("branch from step 1") == 2  # there, and in the list of the steps
+
+
 def test_a_report_says_of_what_it_has_not_seen_that_it_has_not():
     data, objects = built(("FILE_WRITE", "a.py", "one\n"), ("FILE_WRITE", "b.py", "two\n"))
     assert "| changed | 2 files, +1 −0 lines; the content of 1 write is not at hand |" in report(

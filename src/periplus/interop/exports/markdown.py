@@ -79,7 +79,7 @@ class _Turn:
         self.tests: list[tuple[str, str]] = []
         self.commits: list[tuple[str, str]] = []
         self.wrong = 0
-        self.said = ""
+        self.said = self.label = ""
 
 
 class _Run:
@@ -97,6 +97,7 @@ class _Run:
         self.fresh = self.cached = self.out = self.cost = 0
         self.begin_ms = self.end_ms = 0
         self.plan = ""
+        self._label = ""  # of the branch that the next prompt is in, where a session was taken back
         self._known: dict[str, str] = {}  # contents that the trail itself tells
         for moment in source.moments():
             self._take(source, moment)
@@ -108,6 +109,7 @@ class _Run:
         if op == "PROMPT" or not self.turns:
             text = source.text(moment.operand(0)) if op == "PROMPT" else ""
             self.turns.append(_Turn(text, moment.number, moment.at_ms))
+            self.turns[-1].label, self._label = self._label, ""
         turn = self.turns[-1]
         turn.end_ms = max(turn.end_ms, moment.at_ms + (step.duration_ms or 0))
         self.ops[op] += 1
@@ -117,7 +119,9 @@ class _Run:
             turn.wrong += 1
             if len(self.troubles) < TROUBLES_MAX:
                 self.troubles.append(moment)
-        if op == "SAY":
+        if op == "LABEL":
+            self._label = source.text(moment.operand(0))
+        elif op == "SAY":
             turn.said = source.text(moment.operand(0))
         elif op == "PLAN_UPDATE":
             self.plan = source.text(moment.operand(0))
@@ -266,7 +270,8 @@ def _turns(run: _Run) -> Iterator[str]:
             yield from _fenced(_shortened(turn.prompt), "text")
             yield ""
         done = ", ".join(_done(turn))
-        yield f"Step {turn.index:,}{when}{': ' if done else ', nothing was done'}{done}."
+        where = f" · {_span(turn.label, 80)}" if turn.label else ""
+        yield f"Step {turn.index:,}{where}{when}{': ' if done else ', nothing was done'}{done}."
         yield ""
         if turn.said:
             yield "The agent's last words:"
