@@ -262,11 +262,11 @@ _FAILED: Final = re.compile(
     r"|[1-9]\d* failing\b[^\n]{0,80}"  # mocha
     r"|test result: FAILED[^\n]{0,200}"  # cargo
     r"|Summary [^\n]{0,120}\b[1-9]\d* failed[^\n]{0,80}"  # cargo nextest
-    r"|(?:--- FAIL: |FAIL(?:[! \t]|$))[^\n]{0,200}"  # go, jest
+    r"|(?:--- FAIL: |FAIL\t|FAIL! )[^\n]{0,200}"  # go, ginkgo
     r"|FAILED \((?:failures|errors)=[^\n]{0,80}"  # unittest
     r"|FAILED \| [^\n]{0,80}"  # deno
     r"|FAILURES!|BUILD FAIL(?:ED|URE)\b[^\n]{0,80}"  # phpunit, gradle, maven
-    r"|(?:#|ℹ) fail +[1-9]\d*|[1-9]\d* fail$|not ok \d[^\n]{0,200}"  # TAP, node, bun
+    r"|(?:#|ℹ) fail +[1-9]\d*|[1-9]\d* fail$"  # TAP, node, bun
     r"|\d+ (?:examples?|tests?|runs|scenarios?|doctests?)\b[^\n]{0,120}?\b[1-9]\d* (?:failures?|errors?|failed)\b[^\n]{0,80}"  # rspec, mix, minitest, cucumber
     r"|(?:\[\w+\] )?Tests run: [^\n]{0,80}?(?:Failures|Errors): [1-9][^\n]{0,80}"  # maven
     r"|Failed!? [^\n]{0,20}- Failed: +[1-9][^\n]{0,120}|Failed: +[1-9]\d*$"  # dotnet
@@ -275,6 +275,8 @@ _FAILED: Final = re.compile(
     r")",
     re.MULTILINE,
 )
+# These a test may print as well: they count where no summary says how many passed.
+_FAILED_PERHAPS: Final = re.compile(r"^[ \t]*+(?:FAIL(?: [^\n]{1,200}|$)|not ok \d[^\n]{0,200})", re.MULTILINE)
 _SUCCEEDED: Final = re.compile(r"^(?:ok[ \t]+\S{1,200}[ \t]|\[INFO\] BUILD SUCCESS$|BUILD SUCCESSFUL\b)", re.MULTILINE)
 _MARKS: Final = ("pass", "Pass", "PASS", "OK (", *dict.fromkeys(rule.mark for rule in _RAN))
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -311,12 +313,13 @@ def told_ending(output: str) -> tuple[Outcome, str | None]:
     text = output[-OUTPUT_CHARS_MAX:]
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
-    failures = [failure.group().strip(" \t=") for failure in _FAILED.finditer(text)]
+    has_passed = passed_count(text) is not None
+    patterns = (_FAILED,) if has_passed else (_FAILED, _FAILED_PERHAPS)
+    failures = [failure.group().strip(" \t=") for pattern in patterns for failure in pattern.finditer(text)]
     if failures:
         telling = [line for line in failures if len(line.split()) > 1]  # more than the bare FAIL that go ends with
         return "failed", (telling or failures)[-1]
-    is_known = passed_count(text) is not None or _SUCCEEDED.search(text) is not None
-    return "ok" if is_known else "unknown", None
+    return "ok" if has_passed or _SUCCEEDED.search(text) is not None else "unknown", None
 
 
 def _texts(group: str | tuple[str, ...]) -> tuple[str, ...]:
