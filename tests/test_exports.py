@@ -301,6 +301,19 @@ def test_lines_are_followed_from_step_to_step():
     assert record["vcs"] == {"type": "git", "revision": "a" * 40}
 
 
+def test_lines_of_steps_that_may_not_have_taken_effect_are_those_that_the_file_has():
+    """Some agents keep no results; what the file holds at the revision says whether they wrote it."""
+    data, objects = built(
+        ("FILE_WRITE", "a.py", "one\ntwo\n", "unknown"), ("FILE_EDIT", "b.py", "x", "fresh = 1", "unknown"), ("FILE_WRITE", "c.py", "gone\n", "unknown"),
+        ("FILE_WRITE", "d.py", "denied\n", "denied"),
+    )  # fmt: skip
+    record = trace(data, objects, {"a.py": b"one\nours\ntwo\n", "b.py": b"head\nfresh = 1\n", "d.py": b"denied\n"})
+    assert [file["path"] for file in record["files"]] == ["a.py", "b.py"]
+    assert ranges_of(record, "a.py") == [(1, 1), (3, 3)]
+    assert ranges_of(record, "b.py") == [(2, 2)]
+    assert record["metadata"]["periplus"]["edits_not_placed"] == 1
+
+
 def test_edits_of_unknown_files_are_looked_up_and_not_guessed():
     data, objects = built(
         ("FILE_EDIT", "x.py", "old", "fresh = 1\nnew = 2"), ("FILE_EDIT", "x.py", "old", "twice"), ("FILE_EDIT", "gone.py", "a", "b"),

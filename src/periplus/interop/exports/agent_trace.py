@@ -28,6 +28,8 @@ _COMPARED_LINES_MAX: Final = 5_000
 _PROVIDERS: Final = (("claude", "anthropic"), ("gpt", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"),
                      ("gemini", "google"), ("grok", "xai"), ("deepseek", "deepseek"), ("mistral", "mistral"))  # fmt: skip
 
+_PUTTING: Final = frozenset({"FILE_WRITE", "FILE_EDIT"})
+
 ReadFile = Callable[[str], bytes | None]
 
 
@@ -41,6 +43,7 @@ class _File:
         self.lines: list[_Line] | None = None  # as far as the trail alone tells
         self.put: list[tuple[str, int]] = []  # what edits put in, where the lines are not known
         self.parts: set[int] = set()
+        self.is_doubtful = False  # of a step of which nobody knows how it ended
 
 
 def agent_trace(source: ExportSource, read_file: ReadFile, revision: str = "") -> bytes:
@@ -49,12 +52,15 @@ def agent_trace(source: ExportSource, read_file: ReadFile, revision: str = "") -
     last_ms = source.readers[0].header.started_ms
     for moment in source.moments():
         last_ms = max(last_ms, moment.at_ms)
-        if moment.step.outcome != "ok":
-            continue
-        _follow(source, moment, files)
+        if moment.step.outcome == "ok" or (moment.step.outcome == "unknown" and moment.op in _PUTTING):
+            _follow(source, moment, files)
     found, unplaced = [], 0
     for path in sorted(files)[:FILES_MAX]:
-        lines, missed = _settled(files[path], read_file(path))
+        data = read_file(path)
+        if data is None and files[path].is_doubtful:
+            unplaced += 1  # some agents do not tell how a call ended: only the file itself shows that it took effect
+            continue
+        lines, missed = _settled(files[path], data)
         unplaced += missed
         conversations = [one for part in sorted(files[path].parts) if (one := _conversation(source, part, lines))]
         if conversations:
@@ -112,12 +118,14 @@ def _follow(source: ExportSource, moment: Moment, files: dict[str, _File]) -> No
         content = source.content(step(1))
         file.put.clear()
         file.parts.add(part)
+        file.is_doubtful = moment.step.outcome != "ok"
         file.lines = None
         if content is not None and len(content) <= FILE_BYTES_MAX:
             file.lines = [_Line(text, part) for text in content.decode("utf-8", "replace").splitlines()]
     elif moment.op == "FILE_EDIT":
         file = files.setdefault(source.path(step(0)), _File())
         file.parts.add(part)
+        file.is_doubtful |= moment.step.outcome != "ok"
         _edit(file, source.text(step(1)), source.text(step(2)), part)
     elif moment.op == "FILE_DELETE":
         files.pop(source.path(step(0)), None)
