@@ -139,7 +139,10 @@ def test_a_run_that_may_go_on_is_named_by_who_seals_what_was_left(shell):
     shown = shell("trail", "seal").lines
     assert shown[0] == "No run was left."
     assert shown[1] == f"Open, and may go on: {run}. To end it: periplus trail seal {run} --status success"
+    shell.fails("trail", "show", run, code=1, wrong=f"run {run} has no trail yet")
     ended = shell("trail", "seal", run, "--status", "success").lines
+    assert shell("trail", "show", run).lines[0].split() == [";", "trail", run]
+    assert shell.json("trail", "verify", run).trails[0].ok
     assert len(ended) == 1
     assert "success, 1 step " in ended[0]
     assert shell("trail", "seal").lines == ["No run was left."]

@@ -240,17 +240,28 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
 
 
 def find_trail(project: Project, reference: str) -> Entity:
-    """A trail's entity by id or digest, each may be cut short. Raises NotFoundError."""
+    """A trail's entity by id or digest, each may be cut short, or by the run that it was recorded of. Raises NotFoundError."""
     if reference.startswith("trl_"):
         entity = project.journal.find(reference)
         if entity.item_type == "trail":
             return entity
+    if reference.startswith("run_"):
+        return _trail_of_run(project, project.journal.find(reference))
     found = [trail for trail in project.trails() if str(trail.value.get("digest", "")).startswith(reference.lower())]
     if len(found) == 1 and len(reference) >= 4:
         return found[0]
     if len(found) > 1:
         raise UsageError(f"{len(found)} trails have a digest that begins with {reference!r}", mend="Type more of it.")
     raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
+
+
+def _trail_of_run(project: Project, run: Entity) -> Entity:
+    trail_id = run.value.get("trail")
+    trail = project.journal.get("trail", trail_id) if isinstance(trail_id, str) and trail_id else None
+    if trail is not None and not trail.deleted:
+        return trail
+    raise NotFoundError(f"run {run.item_id} has no trail yet", safe="Its steps are durable.",
+                        mend=f"End it with `periplus trail seal {run.item_id}`.")  # fmt: skip
 
 
 def _trail_key(project: Project) -> bytes:
