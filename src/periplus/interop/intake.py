@@ -273,8 +273,8 @@ class Intake:
             ending: tuple[Outcome, str | None] | None = None
             is_open = step.is_hidden and call.outcome == "ok"
             if step.op == "TEST_RUN" and step.operands[1] is None:
-                step.operands[1] = passed_count(text)
-                ending = told_ending(text) if is_open else None
+                step.operands[1] = passed = passed_count(text)
+                ending = told_ending(text, passed) if is_open else None
             elif step.op == "GIT_COMMIT" and step.operands[2] is None:
                 step.operands[2] = commit_digest(text, step.note or "")
                 ending = told_git_ending("commit", text) if is_open else None

@@ -306,20 +306,19 @@ def passed_count(output: str) -> int | None:
     return len(_GO_PASS.findall(text)) or None if "--- PASS:" in text else None
 
 
-def told_ending(output: str) -> tuple[Outcome, str | None]:
+def told_ending(output: str, passed: int | None) -> tuple[Outcome, str | None]:
     """How the tests ended by what a known runner says in its last words, with the line that says that some failed.
-    For those of which there is no exit code: a pipe, or what ran behind them, has hidden it.
+    For those of which there is no exit code: a pipe, or what ran behind them, has hidden it. ``passed`` is their ``passed_count``.
     """
     text = output[-OUTPUT_CHARS_MAX:]
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
-    has_passed = passed_count(text) is not None
-    patterns = (_FAILED,) if has_passed else (_FAILED, _FAILED_PERHAPS)
+    patterns = (_FAILED,) if passed is not None else (_FAILED, _FAILED_PERHAPS)
     failures = [failure.group().strip(" \t=") for pattern in patterns for failure in pattern.finditer(text)]
     if failures:
         telling = [line for line in failures if len(line.split()) > 1]  # more than the bare FAIL that go ends with
         return "failed", (telling or failures)[-1]
-    return "ok" if has_passed or _SUCCEEDED.search(text) is not None else "unknown", None
+    return "ok" if passed is not None or _SUCCEEDED.search(text) is not None else "unknown", None
 
 
 def _texts(group: str | tuple[str, ...]) -> tuple[str, ...]:
