@@ -63,7 +63,14 @@ def test_two_clones_that_import_one_session_agree(tmp_path):
     """Each seals it with a secret of its own; what the other sealed of the same file says the same, and stays."""
     people = shared_project(tmp_path, "bob")
     ada, bob = people["ada"], people["bob"]
-    session, _ = session_with_subagent(tmp_path)
+    session, file = session_with_subagent(tmp_path)
+    ada("trail", "import", file)  # alone, before its session
+    for who in (ada, bob):
+        who("sync", "--with", "../stick")
+    assert [trail.changed for trail in bob.json("trail", "import", session).trails] == [True]
+    assert [bool(value.get("parent")) for value in trails_of(bob).values()].count(True) == 1
+    for who in (bob, ada):
+        who("sync", "--with", "../stick")
     ada("trail", "import", session, claude_session(tmp_path / "other.jsonl", prompt="Oil it", steps=2))
     ada("sync", "--with", "../stick")
     bob("sync", "--with", "../stick")

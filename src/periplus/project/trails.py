@@ -280,7 +280,8 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
     card = card_of(imported, parent)
     before = project.journal.get("trail", item_id)
-    if before is not None and _is_retold(project, imported, before):
+    is_placed = not parent or (before is not None and bool(before.value.get("parent")))
+    if before is not None and is_placed and _is_retold(project, imported, before):
         is_new = any(child.changed for child in children)
         return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]))
     withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
