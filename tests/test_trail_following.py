@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +14,7 @@ from contextlib import closing
 
 import pytest
 
-from cli_support import Shell, decoded
+from cli_support import Shell, claude_session, decoded, git, make_repository
 from periplus.base.errors import DamageError
 from periplus.interop import find_sessions
 from periplus.journal import Writer
@@ -317,6 +318,29 @@ def test_the_folder_of_a_thread_stands_behind_all_that_was_said(tmp_path):
     assert find_sessions(str(home), str(other)) == []
     write(path, {**thread, "env": {"initial": {"trees": [{"uri": other.as_uri()}]}}, "title": "moved"})
     assert find_sessions(str(home), str(folder)) == []
+
+
+def test_sessions_of_linked_worktrees_are_of_the_project(shell, tmp_path):
+    """They share the store; an agent is often set to work in one of them."""
+    main, feature = make_repository(tmp_path / "main"), tmp_path / "feature"
+    git(main, "worktree", "add", "-q", "../feature")
+    git(main, "worktree", "add", "-q", "../gone")
+    shutil.rmtree(tmp_path / "gone")
+    shell("init", cwd=main)
+    for name in ("main", "feature", "gone", "other"):
+        path = shell.home / f".claude/projects/x/{name}.jsonl"
+        claude_session(path, cwd=str(tmp_path / name), prompt=f"In {name}", session=name)
+    write(
+        feature / ".aider.chat.history.md",
+        "\n# aider chat started at 2026-01-01 10:00:00\n\n#### In aider  \n\nHello\n",
+    )
+    database = shell.home / ".local/share/opencode/opencode.db"
+    make_database(database, [(str(feature), "a"), (str(tmp_path / "other"), "b")])
+    for where in (main, feature):
+        found = [trail.value for trail in shell.json("trail", "import", "--all", cwd=where).trails]
+        titles = sorted(value["title"] for value in found if value["format"] != "opencode")
+        assert titles == ["In aider", "In feature", "In main"]
+        assert [value["cwd"] for value in found if value["format"] == "opencode"] == [str(feature)]
 
 
 def make_database(path, folders) -> None:

@@ -122,11 +122,14 @@ def read_past_time(text: str, option: str) -> str:
     return read_time(text, option, also=", or so long ago: 30m, 2h, 3d, 1w") if found is None else format_ms(found)
 
 
-def sessions_of(folder: str, home: str) -> list[FoundSession]:
-    """The agents' sessions under ``home`` that were held in ``folder`` or below it, the newest first."""
+def sessions_of(root: str, home: str) -> list[FoundSession]:
+    """The agents' sessions under ``home`` that were held in the project with the store ``root``, in any of its worktrees, the newest
+    first.
+    """
     from periplus.interop import find_sessions
+    from periplus.journal.gitstate import project_folders
 
-    return find_sessions(home, folder)
+    return find_sessions(home, *project_folders(root))
 
 
 def typed_rules(effect: str, typed: Sequence[str] | None) -> Iterator[str]:

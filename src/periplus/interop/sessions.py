@@ -37,9 +37,9 @@ class _File(NamedTuple):
     shape: Shape
 
 
-def find_sessions(home: str, folder: str | None = None) -> list[FoundSession]:
-    """The newest ``SESSIONS_MAX`` transcripts under ``home``, newest first; with ``folder`` only those of sessions that
-    were held in it or below it, and the ones that lie in it.
+def find_sessions(home: str, *folders: str) -> list[FoundSession]:
+    """The newest ``SESSIONS_MAX`` transcripts under ``home``, newest first; with ``folders`` only those of sessions that
+    were held in one of them or below it, and the ones that lie in them.
 
     What cannot be read is left out: a session of somebody else is none of this person's. A session of which it is not
     known where it was held is of no folder.
@@ -48,17 +48,15 @@ def find_sessions(home: str, folder: str | None = None) -> list[FoundSession]:
     budget = [_ENTRIES_MAX]
     for row in FORMATS:
         for place in row.places:
-            if place.in_project and folder is None:
-                continue
-            root = folder if place.in_project and folder is not None else home
-            for entry in _walk(os.path.join(root, *place.folder), place.depth, budget):
-                if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
-                    _note(entry, row, place, files)
+            for root in folders if place.in_project else (home,):
+                for entry in _walk(os.path.join(root, *place.folder), place.depth, budget):
+                    if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
+                        _note(entry, row, place, files)
     files.sort(key=lambda one: (-one.mtime_ms, one.path))
     found: list[FoundSession] = []
     for file in files[:_HEADS_MAX]:
-        cwd = _cwd(file, folder)
-        if folder is None or (cwd is not None and is_within(cwd, folder)):
+        cwd = _cwd(file, folders)
+        if not folders or (cwd is not None and any(is_within(cwd, folder) for folder in folders)):
             found.append(FoundSession(file.path, file.format, file.mtime_ms, file.size, cwd))
             if len(found) >= SESSIONS_MAX:
                 break
@@ -94,11 +92,11 @@ def _note(entry: os.DirEntry[str], row: Format, place: Place, files: list[_File]
         files.append(_File(status.st_mtime_ns // 1_000_000, status.st_size, entry.path, row.name, place, row.shape))
 
 
-def _cwd(file: _File, folder: str | None) -> str | None:
+def _cwd(file: _File, folders: tuple[str, ...]) -> str | None:
     """The folder that the session says it was held in, read from the beginning of the file where that tells it."""
     place = file.place
     if place.in_project or not place.held_in:
-        return folder
+        return next((folder for folder in folders if is_within(file.path, folder)), next(iter(folders), None))
     path = file.path
     if place.card[0]:
         path = path.removesuffix(place.card[0]) + place.card[1]
@@ -110,9 +108,7 @@ def _cwd(file: _File, folder: str | None) -> str | None:
             named = _far_member(path, place.held_in, file.size, file.mtime_ms)
     if place.held_in != _HASHED:
         return path_of_url(named)
-    if folder is not None and named in _hashes(folder):
-        return folder
-    return None
+    return next((folder for folder in folders if named in _hashes(folder)), None)
 
 
 def _hashes(folder: str) -> set[str]:

@@ -107,8 +107,8 @@ class LineImporter(Protocol):
 
 class Source:
     """A file to import, and what its trail needs: a key, a place for large texts. ``progress`` gets the bytes read and
-    the bytes in all. Of a file that holds the sessions of many folders, those outside of ``folder`` are left out before
-    anything of them is kept.
+    the bytes in all. Of a file that holds the sessions of many folders, those outside of ``folders`` are left out before
+    anything of them is kept, where any are given.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class Source:
         trail_key: bytes,
         put_object: Callable[[bytes], bytes],
         progress: Callable[[int, int], None] | None = None,
-        folder: str | None = None,
+        folders: tuple[str, ...] = (),
     ) -> None:
         self.path = path
-        self.folder = folder
+        self.folders = folders
         self.put_object = put_object
         self.progress = progress
         self._trail_key = trail_key
@@ -131,7 +131,9 @@ class Source:
 
     def is_elsewhere(self, folder: object) -> bool:
         """Whether a session that was held in ``folder`` is one to leave out; so is one of which that is not known."""
-        return self.folder is not None and not (isinstance(folder, str) and is_within(folder, self.folder))
+        if not self.folders:
+            return False
+        return not isinstance(folder, str) or not any(is_within(folder, outer) for outer in self.folders)
 
     def secret(self, digest: bytes) -> bytes:
         """The secret of the trail of a source with this SHA-256."""

@@ -21,15 +21,15 @@ def import_transcripts(
     put_object: Callable[[bytes], bytes],
     format: str | None = None,  # noqa: A002 - the word that the command line has
     progress: Callable[[int, int], None] | None = None,
-    folder: str | None = None,
+    folders: tuple[str, ...] = (),
 ) -> Iterator[Imported]:
     """The sessions in the file ``path`` as trails, one after the other as they are read: one, but of a database; with
     the subagents that have records of their own as children.
 
     ``trail_key`` makes the trail's secret (HMAC-SHA-256 of the source's SHA-256); ``put_object`` keeps a text over 4,096
     bytes, or the content of a file, and gives its SHA-256; ``format`` is a name of ``formats.FORMATS`` where the caller
-    knows; ``progress`` gets the bytes read and the bytes in all; ``folder`` leaves out, of a file that holds the sessions
-    of many folders, those that were held outside of it.
+    knows; ``progress`` gets the bytes read and the bytes in all; ``folders`` leave out, of a file that holds the sessions
+    of many folders, those that were held outside of them.
 
     Raises FormatError, naming file and line or offset, for what is no transcript; EnvironmentFailure for what cannot be
     read.
@@ -42,7 +42,7 @@ def import_transcripts(
     found = detect_format(Head.of(path))
     if format is not None and format != found.name:
         raise FormatError(f"a transcript of {found.name}, not of {format}", path=path, mend="Leave the format out.")
-    yield from importer_of(found).read(Source(path, trail_key, put_object, progress, folder))
+    yield from importer_of(found).read(Source(path, trail_key, put_object, progress, folders))
 
 
 def import_transcript(

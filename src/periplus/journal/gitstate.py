@@ -16,12 +16,14 @@ __all__ = [
     "is_busy",
     "is_in_bare",
     "newest_move",
+    "project_folders",
     "read_git",
     "sparse_checkout",
 ]
 
 import os
 import shlex
+from collections.abc import Iterator
 from typing import Final
 
 from periplus.base.gitfiles import Sparse, first_line, git_settings, is_on, pointed, sparse_state
@@ -66,6 +68,21 @@ def read_git(root: str) -> GitState | None:
     top, git_folder = place
     main = Worktree(top, git_folder, os.path.join(root, "entities"))
     return GitState(main, tuple(_linked(git_folder, top, os.path.relpath(root, top))))
+
+
+def project_folders(root: str) -> tuple[str, ...]:
+    """The folder that the store ``root`` is of, and the same one in each linked worktree that is there: they share the store."""
+    own = os.path.dirname(root)
+    place = _main(root)
+    if place is None:
+        return (own,)
+    top, git_folder = place
+    inside = (
+        "" if top == git_folder else os.path.relpath(own, top)
+    )  # of a bare repository the store is of all that is in it
+    tops = [worktree for worktree, _ in _linked_tops(git_folder) if worktree != top]
+    linked = (os.path.normpath(os.path.join(worktree, inside)) for worktree in tops)
+    return (own, *(folder for folder in linked if os.path.isdir(folder)))
 
 
 def checked_out(root: str) -> str:
@@ -172,17 +189,23 @@ def _git_folder(folder: str) -> str | None:
 
 
 def _linked(git_folder: str, main: str, inside: str) -> list[Worktree]:
+    found = []
+    for top, own in _linked_tops(git_folder):
+        store = os.path.join(top, inside)
+        if top != main and os.path.isdir(store) and not os.path.islink(store):
+            found.append(Worktree(top, own, os.path.join(store, "entities")))
+    return found
+
+
+def _linked_tops(git_folder: str) -> Iterator[tuple[str, str]]:
+    """The top of each linked worktree, and its own git folder."""
     folder = os.path.join(git_folder, "worktrees")
     try:
         names = sorted(os.listdir(folder))[:_WORKTREES_MAX]
     except OSError:
-        return []
-    found = []
+        return
     for name in names:
         own = os.path.join(folder, name)
         dot_git = first_line(os.path.join(own, "gitdir"))
-        top = os.path.dirname(os.path.normpath(os.path.join(own, dot_git))) if dot_git else ""
-        store = os.path.join(top, inside)
-        if top and top != main and os.path.isdir(store) and not os.path.islink(store):
-            found.append(Worktree(top, own, os.path.join(store, "entities")))
-    return found
+        if dot_git and (top := os.path.dirname(os.path.normpath(os.path.join(own, dot_git)))):
+            yield top, own

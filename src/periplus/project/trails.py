@@ -72,6 +72,7 @@ def import_sessions(
     that were ``told``.
     """
     from periplus.interop import import_transcripts
+    from periplus.journal.gitstate import project_folders
     from periplus.project.withholding import Withholding
 
     withholding = Withholding(project)
@@ -81,7 +82,7 @@ def import_sessions(
         put_object=withholding.put,
         format=source_format,
         progress=progress,
-        folder=project.folder if only_here else None,
+        folders=project_folders(project.root) if only_here else (),
     )
     wanted = [one for one in sessions if not session or one.session_id == session]
     for one in wanted if told is not None else ():
