@@ -11,8 +11,8 @@ what it is:
 
 A version counts as held once its record is on disk: until then the file may be the only copy.
 
-What is left of a write that a power cut ended (empty, NUL bytes, the beginning of something that we hold) says nothing
-and is no edit.
+What is left of a write that a power cut ended says nothing and is no edit: the beginning of a file that we wrote, none of its bytes,
+or NUL bytes in the place of some. NUL bytes alone prove nothing, for a text that an editor saved as UTF-16 is full of them.
 """
 
 from __future__ import annotations
@@ -128,14 +128,16 @@ def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, 
     """
     if len(data) > EDIT_BYTES_MAX:
         return Verdict("left", f"larger than {EDIT_BYTES_MAX:,} bytes", _LOOK_AGAIN)
-    if b"\0" in data or not data.strip():
+    if not data.strip(b"\0 \t\r\n") and _rows(journal, item_type, item_id):
         return Verdict("torn")
     is_marked = data.startswith(_BOM)
     try:
         document = read_document(data.removeprefix(_BOM), item_type, item_id)
     except FormatError as error:
-        if _is_beginning(journal, item_type, item_id, data):
+        if _is_cut_off(journal, item_type, item_id, data):
             return Verdict("torn")
+        if b"\0" in data:
+            return Verdict("left", "it has NUL bytes, as UTF-16 has", f"Save it as UTF-8. {_LOOK_AGAIN}")
         return Verdict("left", error.wrong, error.mend or _LOOK_AGAIN)
     verdict = _judge_document(journal, document, is_forward=is_forward)
     if is_marked and verdict.kind in ("adopt", "edit"):
@@ -165,7 +167,7 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
     else:
         parents = document.heads if document.is_view else (document.version,)
         of_one = {document.version, *parents} if len(parents) == 1 else {document.version}
-        if any(_has_payload(journal, one, document.payload) for one in of_one) or _is_shown(journal, document):
+        if any(_has_payload(journal, one, document) for one in of_one) or _is_shown(journal, document):
             return Verdict("held")  # only the lines about the versions were changed
         version = document._replace(parents=parents).content_version
         kind = "edit"
@@ -240,14 +242,16 @@ def _change_at(journal: JournalReader, row: IndexedRecord) -> Change | None:
         return None
 
 
-def _has_payload(journal: JournalReader, version: str, payload: bytes) -> bool:
-    rows = journal.index.records("version = ? AND version <> ''", (version,), 1)
+def _has_payload(journal: JournalReader, version: str, document: Document) -> bool:
+    """Whether that version of the same entity says just this: a copy of the file under another id is another entity."""
+    where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
+    rows = journal.index.records(where, (version, document.item_type, document.item_id), 1)
     change = _change_at(journal, rows[0]) if rows else None
-    return change is not None and change.payload == payload
+    return change is not None and change.payload == document.payload
 
 
-def _is_beginning(journal: JournalReader, item_type: str, item_id: str, data: bytes) -> bool:
-    """Whether it is the beginning of a file that we wrote or would write: what a cut-off write leaves."""
+def _is_cut_off(journal: JournalReader, item_type: str, item_id: str, data: bytes) -> bool:
+    """Whether it is what a cut-off write leaves of a file that we wrote or would write: its beginning, some of it as NUL bytes."""
     from periplus.journal.projection import render_entity
 
     shown = journal.get(item_type, item_id)
@@ -256,7 +260,11 @@ def _is_beginning(journal: JournalReader, item_type: str, item_id: str, data: by
         change = _change_at(journal, row)
         if change is not None and change.payload:
             whole.append(render_entity(entity_of_head(head_of(change, 0))))
-    return any(text.startswith(data) for text in whole)
+    left = data.rstrip(b"\0")
+    return any(
+        len(left) <= len(text) and all(byte in (0, meant) for byte, meant in zip(left, text, strict=False))
+        for text in whole
+    )
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
