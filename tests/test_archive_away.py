@@ -365,6 +365,88 @@ def test_a_repair_keeps_what_only_the_index_says(history):
     assert "What nobody has said since" in ada("recall", "nobody has said since").out
 
 
+@pytest.mark.parametrize("is_folder_there", [True, False])
+def test_all_records_of_a_lineage_are_gone(history, is_folder_there):
+    """With its folder, nothing was restored by a repair, not from a copy either; without, the index was made anew of what was left."""
+    ada, one, texts, archive, away = history
+    ada("remember", "What nobody has said since", "--type", "note")
+    folder = archive.parent
+    folder.rename(away)
+    if is_folder_there:
+        folder.mkdir()
+    assert "--from PATH" in ada("doctor", code=3).out
+    for _ in range(2):
+        assert "--archive-lost" in ada("doctor", "--repair", code=3).out
+        assert texts[-1] in ada("show", one).out
+        assert "What nobody has said since" in ada("recall", "nobody has said since").out
+    ada("doctor", "--repair", "--archive-lost")
+    ada("doctor")
+    assert texts[-1] in ada("show", one).out
+    assert "What nobody has said since" in ada("recall", "nobody has said since").out
+    ada("doctor", "--repair", "--from", os.fspath(away))
+    assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
+    ada("doctor")
+
+
+@pytest.mark.parametrize("owner", ["ada", "bob"])
+def test_a_lineage_whose_folder_is_gone_is_restored_from_a_copy(tmp_path, owner):
+    shells = shared_project(tmp_path, "bob")
+    ada, bob = shells.values()
+    for name, shell in shells.items():
+        shell("remember", f"This is the word of {name}", "--type", "note")
+    for _ in range(2):
+        bob("sync", "--with", "../ada")
+    [mine] = {record.lineage for record in ada.json("log").records}
+    [theirs] = {record.lineage for record in bob.json("log").records}
+    shutil.rmtree(ada.folder / ".periplus" / "journal" / {"ada": mine, "bob": theirs}[owner])
+    assert "doctor --repair" in ada("doctor", code=3).out
+    assert "restored from a copy" in ada("doctor", "--repair", "--from", os.fspath(bob.folder)).out
+    ada("doctor")
+    said = ada("recall", "the word of").out
+    assert all(f"the word of {name}" in said for name in shells)
+    ada("remember", "It goes on", "--type", "note")
+
+
+def put_a_file_for(place, away):
+    if place.exists():
+        place.rename(away)
+    place.write_text("somebody's")
+
+
+def parked(ada):
+    found = [path for path in ada.folder.glob(".periplus/parked/**/*") if path.is_file()]
+    return [path.name for path in found if path.read_text() == "somebody's"]
+
+
+@pytest.mark.parametrize("name", ["journal", "journal/keys", "journal/{}"])
+def test_a_file_in_place_of_a_folder_of_the_journal_is_told_and_parked(history, name):
+    """It was told as 'Not a directory', and no repair did anything about it."""
+    ada, one, texts, archive, away = history
+    place = ada.folder / ".periplus" / name.format(archive.parent.name)
+    put_a_file_for(place, away)
+    for words in (("show", one), ("doctor",), ("set", one, "text=The boiler is green")):
+        said = ada.fails(*words, code=3, wrong="something else stands where a folder belongs").err
+        assert "doctor --repair" in said
+    ada("doctor", "--repair", "--from", os.fspath(away), code=3 if name == "journal" else 0)
+    assert parked(ada) == [place.name]
+    if name == "journal":  # nobody takes a whole journal for a part of another
+        away.rename(place)
+    assert texts[-1] in ada("show", one).out
+    ada("set", one, "text=The boiler is green")
+
+
+@pytest.mark.parametrize("name", ["entities", "entities/decision", "objects"])
+def test_a_file_in_place_of_a_folder_keeps_nobody_from_reading_and_is_parked(history, name):
+    ada, one, texts, _, away = history
+    put_a_file_for(ada.folder / ".periplus" / name, away)
+    assert texts[-1] in ada("show", one).out
+    assert "a file where a folder belongs" in ada("doctor", code=1).out
+    assert "owner" not in ada("status").out
+    ada("doctor", "--repair")
+    assert parked(ada) == [name.rpartition("/")[2]]
+    ada("doctor")
+
+
 def test_a_repair_that_finds_nothing_of_anothers_records_leaves_them_to_the_index(tmp_path):
     shells = shared_project(tmp_path, "bob")
     ada, bob = shells.values()

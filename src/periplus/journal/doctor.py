@@ -31,7 +31,7 @@ from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import is_temporary, open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
-from periplus.journal.away import away_in, begins_at, is_gap, twins
+from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
@@ -86,6 +86,10 @@ _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backu
 _AWAY: Final = (
     "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
     " a backup or another clone; or, if they are lost for good, `periplus doctor --repair --archive-lost`."
+)
+_GONE: Final = (
+    "Put the folder back; or `periplus doctor --repair --from PATH` with a backup or another clone; or, if they are lost for good,"
+    " `periplus doctor --repair --archive-lost` writes again what index and checkpoints know."
 )
 _COPY: Final = "Repeat the copy, or run `periplus sync --with` the original, or with a clone that has more."
 _TWIN: Final = "`periplus doctor --repair` takes what was lost here out of it, and parks it."
@@ -233,7 +237,8 @@ def _check_lineage(
     is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
     segments = reader.segments()
     if not segments and durable_seq:
-        yield Problem("error", "every segment is missing", reader.folder, 0, 1, _REPAIR)
+        is_stood_for = lineage == journal.lineage and stood_for(journal) > 0
+        yield Problem("error", "every segment is missing", reader.folder, 0, 1, _GONE if is_stood_for else _REPAIR)
     if segments and segments[0] != 1:
         found.gaps.add(lineage)
         is_away = lineage == journal.lineage and begins_at(journal) > 0
@@ -298,7 +303,7 @@ def _with_damage(journal: Journal, problems: list[Problem]) -> list[Problem]:
     damage = journal.damage
     if damage is None or any(problem.severity == "error" for problem in problems):
         return problems
-    mend = _REPAIR if damage.mend == "Run `periplus doctor`." else damage.mend
+    mend = _REPAIR if damage.mend.startswith("Run `periplus doctor`") else damage.mend  # that is what was run
     told = Problem("error", damage.wrong, damage.path or "", _offset_of(damage), damage.seq or 0, mend)
     return [*(one for one in problems if (one.what, one.path) != (told.what, told.path)), told]
 
@@ -391,7 +396,9 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
             continue  # the last one is here: nothing was cut off, and what cannot be read on the way is told already
         for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
             severity: Severity = "error" if one.is_error else "warning"
-            yield Problem(severity, one.what, one.path, one.offset, mend=one.mend)
+            yield Problem(
+                severity, one.what, one.path, one.offset, mend=one.mend if lineage in found.leaves else _REPAIR
+            )
 
 
 def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:

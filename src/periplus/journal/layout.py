@@ -15,6 +15,7 @@ __all__ = [
 ]
 
 import os
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from periplus.base.errors import DamageError
@@ -25,6 +26,8 @@ PARKED_FOLDER: Final = "parked"  # what had to give way to a repair; nobody read
 COPIES_FOLDER: Final = "files"  # of each backup in archive/: what somebody else wrote, whatever it is called
 HOOKS_FOLDER: Final = "hooks"  # what hooks left: events to take in, and notes of what went wrong
 FORMAT_VERSION: Final = 2
+_FOLDERS_IN_ROOT: Final = ("journal",)
+_FOLDERS_IN_JOURNAL: Final = ("keys", "checkpoints", "tree", "peers")
 
 
 class Layout:
@@ -71,9 +74,10 @@ class Layout:
         ):
             try:
                 with os.scandir(folder) as entries:
-                    link = next((entry.path for entry in entries if entry.is_symlink()), None)
+                    found = list(entries)
             except OSError:
                 continue  # not there yet, or whoever reads it will say what is wrong
+            link = next((entry.path for entry in found if entry.is_symlink()), None)
             if link is not None:
                 raise DamageError(
                     "a symbolic link; nothing within a store is one",
@@ -81,6 +85,9 @@ class Layout:
                     safe="It was not followed and nothing was changed.",
                     mend="See where it leads; remove it, or put in its place what belongs there.",
                 )
+
+            if folder in (self.root, self.journal):
+                _refuse_no_folders(found, _FOLDERS_IN_JOURNAL if folder == self.journal else _FOLDERS_IN_ROOT)
 
     def lineage_folder(self, lineage: str) -> str:
         return os.path.join(self.journal, lineage)
@@ -97,3 +104,15 @@ class Layout:
 
     def entity_file(self, item_type: str, item_id: str) -> str:
         return os.path.join(self.entities, item_type, f"{item_id}.json")
+
+
+def _refuse_no_folders(found: Iterable[os.DirEntry[str]], needed: Collection[str]) -> None:
+    """Raise DamageError where what the journal needs as a folder is none. What else should be one is told by whoever misses it."""
+    for entry in found:
+        if (entry.name in needed or entry.name.startswith("lin_")) and not entry.is_dir(follow_symlinks=False):
+            raise DamageError(
+                "something else stands where a folder belongs",
+                path=entry.path,
+                safe="Nothing was changed.",
+                mend="See what it is and remove it; `periplus doctor --repair` parks it.",
+            )

@@ -52,11 +52,10 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, read_plain, write_all
 from periplus.base.tuples import NamedTuple
-from periplus.journal.heads import awaited
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, damage_of, is_unreadable
-from periplus.journal.partial import Gaps, Missing, known_last
+from periplus.journal.partial import Gaps, Missing, known_last, lost_lineages
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.transaction import Writer
 from periplus.journal.yard import read_whole
@@ -170,7 +169,7 @@ def export_store(
         _vouch(journal)
     else:
         rest = check()
-        rest = rest if rest or journal.damage is not None or _lost_lineages(journal) else None
+        rest = rest if rest or journal.damage is not None or lost_lineages(journal) else None
     files = journal.files
     temporary = f"{path}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
     try:
@@ -231,17 +230,6 @@ def _refuse_damaged(journal: Journal, check: Callable[[], list[Flaw]]) -> None:
         damage = DamageError(flaws[0].what, path=place, offset=offset)
     damage.safe, damage.mend = "Nothing was written.", _SAVE_REST
     raise damage
-
-
-def _lost_lineages(journal: Journal) -> list[str]:
-    """Lineages that something in the store knows of, and of which there is no folder."""
-    rows = IndexRows(journal.layout.index)
-    try:
-        known = {*awaited(journal), *rows.lineages(), *([journal.lineage] if journal.lineage else [])}
-        lost = sorted(known.difference(journal.lineages()))
-        return [one for one in lost if known_last(journal.layout, one, rows)]
-    finally:
-        rows.close()
 
 
 class _Sink(io.RawIOBase):
@@ -329,7 +317,7 @@ class _Writing:
         journal = self._journal
         rows = IndexRows(journal.layout.index)
         try:
-            for lineage in [*journal.lineages(), *_lost_lineages(journal)]:
+            for lineage in [*journal.lineages(), *lost_lineages(journal)]:
                 reader, tree = journal.reader(lineage), Tree()
                 last = known_last(journal.layout, lineage, rows)
                 gaps, is_sound = Gaps(journal.layout, reader, last), True

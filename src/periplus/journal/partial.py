@@ -12,6 +12,7 @@ __all__ = [
     "Gaps",
     "Missing",
     "known_last",
+    "lost_lineages",
     "missing_ranges",
     "missing_size",
     "parse_missing",
@@ -33,6 +34,7 @@ from periplus.journal.lineage import START, Chunk, LineageReader, read_durable
 from periplus.journal.segment import Damage
 
 if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
     from periplus.journal.reader import JournalReader
 
 MISSING_FILE: Final = "missing.json"
@@ -106,6 +108,19 @@ def known_last(layout: Layout, lineage: str, rows: IndexRows) -> int:
     mark = read_durable(layout.durable)
     marked = mark.seq if mark is not None and mark.lineage == lineage else 0
     return max(marked, seen_size(layout, lineage), rows.last(lineage))
+
+
+def lost_lineages(journal: Journal) -> list[str]:
+    """Lineages that something in the store knows of, and of which there is no folder."""
+    from periplus.journal.heads import awaited
+
+    rows = IndexRows(journal.layout.index)
+    try:
+        known = {*awaited(journal), *rows.lineages(), *([journal.lineage] if journal.lineage else [])}
+        lost = sorted(known.difference(journal.lineages()))
+        return [one for one in lost if known_last(journal.layout, one, rows)]
+    finally:
+        rows.close()
 
 
 class _Statement(msgspec.Struct, forbid_unknown_fields=True):

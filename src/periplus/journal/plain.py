@@ -43,7 +43,11 @@ _FILE_NAME: Final = re.compile(
     r"|objects/[0-9a-f]{2}/[^/]+|cursors/[^/]+|entities/[^/]+/[^/]+\.json|migration/[^/]+"
 )
 # A name that only a folder has.
-_FOLDER_NAME: Final = re.compile(r"hooks(/spool(/aside)?)?")
+_FOLDER_NAME: Final = re.compile(
+    r"hooks(/spool(/aside)?)?|entities(/[a-z][a-z0-9_]*)?|objects(/[0-9a-f]{2})?|cursors|remotes"
+    rf"|journal(/(keys|peers|checkpoints|tree(/{_LINEAGE})?|{_LINEAGE}(/archive)?))?"
+)
+_UNTOLD: Final = ": nothing that hooks are told is kept"
 _RESTORE: Final = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
 
 
@@ -91,7 +95,8 @@ def odd_places(root: str) -> Iterator[tuple[str, str]]:
                     folders.remove(name)
                     yield within, "a folder where a file belongs"
             elif stat.S_ISREG(mode) and _FOLDER_NAME.fullmatch(within):
-                yield within, "a file where a folder belongs: nothing that hooks are told is kept"
+                is_of_hooks = within.startswith("hooks")
+                yield within, f"a file where a folder belongs{_UNTOLD if is_of_hooks else ''}"
             elif not stat.S_ISREG(mode) and not (within == CONTEXT_SOCKET and stat.S_ISSOCK(mode)):
                 yield within, "neither a file nor a folder"
 

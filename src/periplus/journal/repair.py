@@ -54,7 +54,7 @@ from periplus.journal.lost_payloads import (
 )
 from periplus.journal.lost_plans import LostContent, LostPlan, counted_records, lost_plans, park_checkpoints
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
-from periplus.journal.partial import MISSING_FILE, Gaps
+from periplus.journal.partial import MISSING_FILE, Gaps, lost_lineages
 from periplus.journal.plain import PlainFiles, seen_size
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
@@ -111,7 +111,7 @@ def repair(
     unnamed = journal.unnamed_store()
     if unnamed is not None:
         raise unnamed
-    if journal.damage is not None and not journal.lineages():
+    if journal.damage is not None and journal.own is None and not journal.lineages():
         raise journal.damage  # the journal was taken out of its store
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
@@ -120,6 +120,8 @@ def repair(
     away = 0 if archive_lost else stood_for(journal)
     try:
         with journal.writing():
+            for lineage in lost_lineages(journal):  # a copy may have it, and the index the places
+                journal.files.make_folder(journal.layout.lineage_folder(lineage))
             for lineage in journal.lineages():
                 mended = list(_restore_lineage(journal, lineage, copies, rows, yard, progress, away))
                 if mended and lineage == journal.lineage:  # what is known now may place the others
@@ -233,6 +235,7 @@ def _restore_lineage(
         yield payload_in_file(journal, known.item_type, known.item_id)
         yield payload_in_remains(remains)
 
+    is_left = False  # one before it was: places alone would cost the index, which knows what was said
     for number, first in enumerate(segments):
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
@@ -242,7 +245,7 @@ def _restore_lineage(
         last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
         look = _look(data, header if before is not None else b"", first, last)
         if look.is_damaged:
-            may_be_away = data is None and first < away
+            may_be_away = data is None and (first < away or is_left)
             restored = restore_segment(
                 data or b"",
                 first=first,
@@ -259,6 +262,7 @@ def _restore_lineage(
                 plan = _plan(journal, lineage, restored.mended, contents)
                 yield from _write_restored(journal, path, data, restored, plan, yard)
                 look = _look(restored.data, b"", first, last)
+            is_left |= may_be_away and look.last != last
         before = look.sum if look.last == last or not following else None
 
 

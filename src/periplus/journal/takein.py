@@ -17,6 +17,7 @@ from __future__ import annotations
 
 __all__ = ["ADOPTED", "EDITED", "Taken", "TakenIn", "take_in"]
 
+import errno
 import os
 import stat
 import time
@@ -214,8 +215,10 @@ def _unwritten(journal: Journal, look: _Look) -> Iterator[LeftAlone]:
         path = journal.layout.entity_file(*key)
         reason = journal.unwritten.get(path)
         if reason is not None and path not in told:
-            yield LeftAlone(path, f"cannot be written: {reason}",
-                            "Check owner and mode of it and of its folder; the next command writes it.")  # fmt: skip
+            mend = "Check owner and mode of it and of its folder; the next command writes it."
+            if reason == os.strerror(errno.ENOTDIR):
+                mend = "Remove what stands where its folder belongs, or have `periplus doctor --repair` park it."
+            yield LeftAlone(path, f"cannot be written: {reason}", mend)
 
 
 def _only_told(journal: Journal) -> TakenIn:
