@@ -64,15 +64,15 @@ def room(disk):
     return found.f_bavail * found.f_frsize
 
 
-@pytest.fixture
-def disk(tmp_path, request):
-    """A small Btrfs of its own, where that is permitted; in MiB, how large."""
-    if os.getuid() != 0 or shutil.which("mkfs.btrfs") is None:
-        pytest.skip("needs root and mkfs.btrfs")
+@contextlib.contextmanager
+def mounted(tmp_path, size_mib, *make):
+    """A small disk of its own that ``make`` makes, where that is permitted."""
+    if os.getuid() != 0 or shutil.which(make[0]) is None:
+        pytest.skip(f"needs root and {make[0]}")
     image, folder = tmp_path / "image", tmp_path / "disk"
     with image.open("wb") as file:
-        file.truncate(getattr(request, "param", 640) * MEBIBYTE)
-    subprocess.run(["mkfs.btrfs", "-q", os.fspath(image)], check=True, capture_output=True)
+        file.truncate(size_mib * MEBIBYTE)
+    subprocess.run([*make, os.fspath(image)], check=True, capture_output=True)
     folder.mkdir()
     done = subprocess.run(["mount", "-o", "loop", os.fspath(image), os.fspath(folder)], capture_output=True, text=True)
     if done.returncode:
@@ -81,6 +81,33 @@ def disk(tmp_path, request):
         yield folder
     finally:
         subprocess.run(["umount", os.fspath(folder)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path, request):
+    """A Btrfs; in MiB, how large."""
+    with mounted(tmp_path, getattr(request, "param", 640), "mkfs.btrfs", "-q") as folder:
+        yield folder
+
+
+@pytest.mark.rig
+def test_every_command_answers_on_a_full_disk_whose_blocks_are_smaller_than_a_page(tmp_path):
+    (tmp_path / "home").mkdir()
+    with mounted(tmp_path, 12, "mkfs.ext4", "-q", "-b", "1024") as folder:
+        shell = Shell(folder, tmp_path / "home")
+        shell("init")
+        for number in range(3):
+            shell("remember", f"Before the flood {number}")
+        fill(folder)
+        for words in (["log"], ["recall", "flood"], ["status"], ["doctor"]):
+            done = shell(*words)
+            assert "flood" in done.out or words[0] in ("status", "doctor")
+        assert "is nearly full" in done.out
+        shell.fails("remember", "x" * 7_000, code=3, wrong="Free some space")
+        for path in folder.glob("ballast*"):
+            path.unlink()
+        shell("remember", "After the flood")
+        shell("doctor")
 
 
 @pytest.mark.rig
@@ -207,7 +234,7 @@ def test_nearly_full_is_no_reason_not_to_write_and_full_is_none_to_be_ended(disk
 class Full:
     """What ``os.statvfs`` says of a disk of 4 GiB with 400 KiB left."""
 
-    f_blocks, f_frsize, f_bavail = 1 << 20, 4096, 100
+    f_blocks, f_frsize, f_bavail, f_bsize = 1 << 20, 4096, 100, 1 << 16
 
     def __init__(self, path, asked=os.statvfs):
         self.f_fsid = asked(path).f_fsid

@@ -2,8 +2,9 @@
 
 Theory of operation
 -------------------
-Some file systems (Btrfs, ZFS, bcachefs, APFS) write a changed page elsewhere than it was. Where nothing is left to
-write it to, a process that changes memory mapped from a file gets no error from any call: it is ended by SIGBUS, in
+Some file systems (Btrfs, ZFS, bcachefs, APFS) write a changed page elsewhere than it was. Others have blocks smaller than
+a page of memory (ext4 on a small disk, or where pages are larger than 4 KiB): of a page that was written to, some may have
+no place yet. Where nothing is left to write it to, a process that changes memory mapped from a file gets no error from any call: it is ended by SIGBUS, in
 the middle of a store. That is so of our own map (``journal/flush``) and of the one that SQLite keeps beside a database
 in WAL mode. So nobody maps files for writing on such a disk once it is nearly full, and says sooner than the disk
 would that there is no map; what does without one is slower, and right.
@@ -46,7 +47,7 @@ class MapRoom:
         if not _is_nearly_full(self._folder):
             return True
         if self._is_in_place is None:
-            self._is_in_place = file_system_of(self._folder) in _IN_PLACE
+            self._is_in_place = file_system_of(self._folder) in _IN_PLACE and _has_whole_pages(self._folder)
         return self._is_in_place
 
 
@@ -87,6 +88,14 @@ def file_system_in(mountinfo: str, path: str) -> str:
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
             best = (point, fields[fields.index("-") + 1])
     return best[1]
+
+
+def _has_whole_pages(folder: str) -> bool:
+    """Whether a page of memory that has a place at all has one for all of its bytes."""
+    try:
+        return os.statvfs(folder).f_bsize >= os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return False
 
 
 def _is_nearly_full(folder: str) -> bool:
