@@ -265,6 +265,14 @@ def test_a_clone_whose_settings_git_took_is_no_git_remote(people, tmp_path, wher
     assert bob.json("recall", "ports").hits
 
 
+def test_a_remote_whose_folder_is_gone_is_told_with_where_it_leads(people, tmp_path):
+    """A disk that is not mounted; it was said that there is no such remote."""
+    git(people["ada"].folder, "remote", "add", "stick", os.fspath(tmp_path / "unmounted"))
+    people["ada"].fails(
+        "sync", "--with", "stick", code=2, wrong=f"leads to {tmp_path / 'unmounted'}, where no folder is"
+    )
+
+
 def test_without_git_it_is_said(people, tmp_path):
     people["ada"].fails("sync", "--with", "../hub.git", code=3, wrong="git is not installed",
                         env={"PATH": os.fspath(tmp_path)})  # fmt: skip

@@ -355,9 +355,12 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
         if os.path.isdir(near):
             url = os.path.abspath(near)
         elif ":" not in url or os.path.isabs(url):
-            raise UsageError(
-                f"{name} is no folder, remote or URL", safe="Nothing was changed.", mend="See `git remote -v`."
+            wrong = (
+                f"the remote {name} leads to {near}, where no folder is"
+                if url != name
+                else f"{name} is no folder, remote or URL"
             )
+            raise UsageError(wrong, safe="Nothing was changed.", mend="See `git remote -v`.")
     return url, settings
 
 
