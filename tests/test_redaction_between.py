@@ -25,6 +25,37 @@ def exchange(root, place):
         return sync(journal, open_folder(os.fspath(place), Files())).refusals
 
 
+class WritingMeanwhile(Files):
+    """Another process writes the secret while the first file of an entity is made anew."""
+
+    def __init__(self, root):
+        super().__init__()
+        self.root = root
+        self.is_armed = False
+
+    def replace(self, source, target):
+        if self.is_armed and f"{os.sep}entities{os.sep}" in target:
+            self.is_armed = False
+            with open_journal(self.root) as other:
+                other.mutate(put(8, f"once more {SECRET}"), WRITER, project=False)
+        super().replace(source, target)
+
+
+def test_what_somebody_writes_meanwhile_is_told_and_the_same_command_takes_it_out(tmp_path):
+    """It was said that nothing takes it out, and of the entity's file that it is to be edited or removed."""
+    root = make_store(tmp_path)
+    files = WritingMeanwhile(root)
+    with open_journal(root, files) as journal:
+        journal.mutate(put(1, f"first {SECRET}"), WRITER)
+        files.is_armed = True
+        left = redact(journal, WRITER, secret=SECRET, reason="a secret").remaining
+        assert not files.is_armed
+        told = {one.mend for one in left if not one.where.startswith(journal.layout.index)}
+        assert told == {"Somebody wrote it meanwhile: repeat the same command."}
+        assert redact(journal, WRITER, secret=SECRET, reason="a secret").remaining == []
+    assert not [path for path in Path(root).rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["store", "folder"])
 def test_others_take_what_is_there_in_between(tmp_path, way):

@@ -88,6 +88,9 @@ _LEFT: Final = "Written here before this store was copied, moved, restored or ga
 _KEPT: Final = "It is part of what a record was taken out of keeps: an id, or what stood there when its content was taken out before. Nothing takes that out."
 
 
+_AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
+
+
 class Remaining(NamedTuple):
     """Where the secret still is, and what a person can do about it."""
 
@@ -503,6 +506,7 @@ def _elsewhere(
     left = {*journal.own.left, journal.own.previous} - {""} if journal.own is not None else set[str]()
     rewritten = _rewritten(journal, _left_with_keys(journal), ())
     foreign = {layout.lineage_folder(name): name for name in journal.lineages() if name != journal.lineage}
+    came_since: bool | None = None
     for path in sorted(files_below(layout.root)):
         if path.startswith((layout.objects + os.sep, *planned)):
             continue
@@ -510,9 +514,14 @@ def _elsewhere(
             continue
         owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
         is_index = path.startswith(layout.index)
+        if path.startswith((*rewritten, layout.entities + os.sep)) and not is_index and came_since is None:
+            came = [] if planned else _find(journal, journal.lineage, needle, (), doomed, no_progress, [])
+            came_since = any(not needle.is_in(one.entry.record.item_id.encode()) for one in came)
         mend = (
             "Made from the records: what it has goes with theirs."
             if is_index
+            else _AGAIN
+            if came_since and path.startswith((*rewritten, layout.entities + os.sep))
             else _KEPT
             if path.startswith(rewritten)
             else f"{_LEFT} `periplus redact` where lineage {owner} is still written, if anywhere, then `periplus sync` here."
