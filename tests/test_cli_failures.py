@@ -339,14 +339,19 @@ def test_hardly_a_descriptor_is_left(store):
     assert store.json("doctor").sound
 
 
-def test_output_that_cannot_be_written(store):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["log"], ["remember", "Said to a full disk"]])
+def test_output_that_cannot_be_written(store, words, unbuffered):
+    """That nothing acknowledged is lost did not say that it was written: who repeated the command wrote it twice."""
     with open("/dev/full", "wb") as full:
-        process = store.start("log", stdout=full, stderr=subprocess.PIPE)
+        process = store.start(*words, env={"PYTHONUNBUFFERED": unbuffered}, stdout=full, stderr=subprocess.PIPE)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert err.decode().splitlines() == [
-        "periplus: the system refused: No space left on device", "Nothing that was acknowledged is lost.",
-    ]  # fmt: skip
+        "periplus: what it says cannot be written to standard output: No space left on device",
+        "What the command did is done. See `periplus log` before you repeat it.",
+    ]
+    assert texts(store).count(words[-1]) == (words[0] == "remember")
 
 
 @pytest.mark.slow

@@ -5,7 +5,19 @@ This is the place that reads environment, working folder, terminal and user; eve
 
 from __future__ import annotations
 
-__all__ = ["Bar", "Face", "Palette", "columns", "counted", "give_up_output", "number", "plain", "safe_json", "visible"]
+__all__ = [
+    "Bar",
+    "Face",
+    "Palette",
+    "columns",
+    "counted",
+    "give_up_output",
+    "number",
+    "plain",
+    "safe_json",
+    "unwritable",
+    "visible",
+]
 
 import os
 import sys
@@ -18,6 +30,7 @@ from periplus.base.tuples import NamedTuple
 if TYPE_CHECKING:
     import msgspec
 
+    from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import RecordOut
     from periplus.journal import Journal, Writer
     from periplus.project import Project
@@ -189,7 +202,17 @@ class Face:
         return Writer.named(name, session=_whole(self.environment.get("PERIPLUS_SESSION", "")))
 
     def out(self, text: str = "") -> None:
-        self.stdout.write(text + "\n")
+        try:
+            self.stdout.write(text + "\n")
+        except OSError as error:
+            raise unwritable(error) from error
+
+    def flush(self) -> None:
+        """What was said is with whoever reads it. Raises BrokenPipeError, EnvironmentFailure."""
+        try:
+            self.stdout.flush()
+        except OSError as error:
+            raise unwritable(error) from error
 
     def emit(self, result: msgspec.Struct, lines: Callable[[], Iterable[str]], code: int = 0) -> int:
         """The result as one JSON document, or as the lines that people read.
@@ -206,7 +229,7 @@ class Face:
                 import json
 
                 text = json.dumps(msgspec.to_builtins(result))
-            self.stdout.write(safe_json(text) + "\n")
+            self.out(safe_json(text))
             return code
         for line in lines():
             self.out(line)
@@ -324,6 +347,16 @@ def _json_escape(character: str) -> str:
     # Only strings of JSON hold such characters, and there an escape means the same.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def unwritable(error: OSError) -> OSError | PeriplusError:
+    """What is raised where standard output does not take what a command says: what it was to do was done before."""
+    from periplus.base.errors import EnvironmentFailure
+
+    if isinstance(error, BrokenPipeError):
+        return error
+    return EnvironmentFailure(f"what it says cannot be written to standard output: {error.strerror or error}",
+                              safe="What the command did is done.", mend="See `periplus log` before you repeat it.")  # fmt: skip
 
 
 def give_up_output() -> None:

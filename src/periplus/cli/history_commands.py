@@ -297,7 +297,7 @@ def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: Re
                               f"periplus log --since-seq {_seqs(found.seen)}") + _said_again(arguments)  # fmt: skip
 
     face.emit(result, lines)
-    face.stdout.flush()  # the cursor must not move before the records are out
+    face.flush()  # the cursor must not move before the records are out
     if reader is not None:
         reader.advance(found)
     return 0
@@ -371,7 +371,7 @@ def _show_more(face: Face, project: Project, records: Sequence[IndexedRecord], g
     else:
         for line in (*_gap_lines(face, gaps), *_record_lines(face, out, project.journal.lineage)):
             face.out(line)
-    face.stdout.flush()  # a cursor must not move before the records are out
+    face.flush()  # a cursor must not move before the records are out
 
 
 def _gap_lines(face: Face, gaps: Sequence[Gap]) -> Iterator[str]:

@@ -223,7 +223,7 @@ def main(argv: Sequence[str]) -> int:
     code = 0
     try:
         code = _execute(_parse(argv))
-        sys.stdout.flush()
+        _flush_output()
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does: no error by itself. Nothing more can be written there.
         from periplus.cli.face import give_up_output
@@ -240,6 +240,16 @@ def main(argv: Sequence[str]) -> int:
             told.mend = help_of(argv)
         return _report(told, as_json=as_json)
     return code
+
+
+def _flush_output() -> None:
+    """Raises BrokenPipeError, EnvironmentFailure."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        from periplus.cli.face import unwritable
+
+        raise unwritable(error) from error
 
 
 def _is_for_talk() -> bool:
