@@ -188,6 +188,26 @@ def test_a_segment_that_may_not_be_read(public):
     assert texts(public) == ["Thing number 1", "Thing number 2", "Thing number 3"]
 
 
+def test_settings_that_this_user_may_not_read_are_not_made_anew(public):
+    """They say what nothing else does: which stores were joined, what types the project has."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    config = public.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "live_segments = 7\n")
+    before = config.read_bytes()
+    for place, _, names in os.walk(public.folder / ".periplus"):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            os.chown(path, NOBODY, NOBODY)
+    config.chmod(0o000)
+    refused = as_nobody(public, "doctor", "--repair", code=3)
+    assert refused.err.startswith(
+        f"periplus: {config} may not be read by this user: nobody can tell whether it is sound"
+    )
+    config.chmod(0o644)
+    assert config.read_bytes() == before
+    as_nobody(public, "doctor", "--repair", code=0)
+
+
 def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
     """A store is one user's. Who may read it, or even write there, is told what he may not read, and mends nothing."""
     if os.getuid() != 0:

@@ -274,6 +274,8 @@ def _told(error: Exception) -> PeriplusError:
         place = f" ({error.filename})" if error.filename else ""
         wrong = f"the system refused: {error.strerror or error}{place}"
         mend = _MEND_FILES if error.errno in (errno.EMFILE, errno.ENFILE) else ""
+        if place and error.errno in (errno.EACCES, errno.EPERM):
+            mend = "Check the owner and the mode of that path, then repeat the command."
         return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
     if os.environ.get("PERIPLUS_TRACEBACK"):
         raise error

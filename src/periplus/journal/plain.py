@@ -133,8 +133,8 @@ class PlainFiles:
                 yield Suspect(name, what)
 
     def denied(self) -> list[str]:
-        """The files that this user may not read, though they are there, or in place of its files the folder of the keys."""
-        return [name for name in ("journal/keys", *self.names()) if self._is_denied(name)]
+        """The files that this user may not read, though they are there, settings too, or in place of its files the folder of the keys."""
+        return [name for name in ("config.toml", "journal/keys", *self.names()) if self._is_denied(name)]
 
     def read(self, name: str) -> bytes | None:
         """None where there is no such plain file."""

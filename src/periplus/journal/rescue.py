@@ -57,7 +57,7 @@ def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()
 
 
 def _refuse_denied(layout: Layout) -> None:
-    """Raises EnvironmentFailure where this user may not read keys: they would be taken for lost, and others made in their place."""
+    """Raises EnvironmentFailure where this user may not read settings or keys: they would be taken for lost, and others made in their place."""
     for name in PlainFiles(layout.root, ()).denied():
         path = os.path.join(layout.root, name)
         user = user_of(path)
