@@ -41,7 +41,7 @@ from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
-from periplus.journal.projection import has_file, read_stamped, render_entity
+from periplus.journal.projection import has_file, is_same_text, read_stamped, render_entity
 from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
@@ -566,7 +566,7 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity], read
         except OSError as error:
             yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
             continue
-        if found != render_entity(entity):
+        if not is_same_text(found, render_entity(entity)):
             yield _differing(journal, path, found, read, is_waiting=is_waiting)
     for folder, _, names in os.walk(layout.entities):
         for name in sorted(names):

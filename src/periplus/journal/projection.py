@@ -15,6 +15,7 @@ __all__ = [
     "Looked",
     "Projector",
     "has_file",
+    "is_same_text",
     "is_settled",
     "read_stamped",
     "render_entity",
@@ -326,10 +327,13 @@ class Projector:
             self.untaken.add((item_type, item_id))
             index.set_file(item_type, item_id, FileRow(b"", b"", ""))
             return False
-        if found == wanted:
-            is_known = row is not None and wanted is not None and row.sha256 == sha256(wanted)
-            if not is_known:  # else its stamp and boot stay true
-                index.set_file(item_type, item_id, None if wanted is None else FileRow(sha256(wanted), b"", boot))
+        if found is None and wanted is None:
+            index.set_file(item_type, item_id, None)
+            return False
+        if found is not None and wanted is not None and is_same_text(found, wanted):
+            digest = sha256(found)
+            if row is None or row.sha256 != digest:  # else its stamp and boot stay true
+                index.set_file(item_type, item_id, FileRow(digest, b"", boot))
             return False
         if found is not None and stamp_of(path) != stamp:
             self.untaken.add((item_type, item_id))  # it was changed while we looked
@@ -343,6 +347,14 @@ class Projector:
         write_atomic(journal.files, path, wanted, durable=False)
         index.set_file(item_type, item_id, FileRow(sha256(wanted), b"", boot))
         return True
+
+
+def is_same_text(found: bytes, wanted: bytes) -> bool:
+    """Whether a file is what we would write, but for its line ends: git writes its own where it is told to (``core.autocrlf``).
+
+    Who put ours back would have every file look changed to git, and each pull refused.
+    """
+    return found == wanted or found.replace(b"\r\n", b"\n") == wanted
 
 
 def _after(entry: Entry, segment: int) -> Position:

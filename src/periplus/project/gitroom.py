@@ -50,8 +50,11 @@ def _is_in_the_way(path: bytes, blob: bytes | None) -> bool:
             data = file.read()
     except OSError:
         return False
-    digest = hashlib.sha256 if blob is not None and len(blob) > 40 else _sha1
-    return blob is None or digest(b"blob %d\0" % len(data) + data).hexdigest().encode() != blob
+    if blob is None:
+        return True
+    digest = hashlib.sha256 if len(blob) > 40 else _sha1
+    forms = (data, data.replace(b"\r\n", b"\n"))  # git keeps the latter of a file to which it gave line ends of its own
+    return blob not in (digest(b"blob %d\0" % len(form) + form).hexdigest().encode() for form in forms)
 
 
 def _sha1(data: bytes) -> hashlib._Hash:
