@@ -72,6 +72,7 @@ def test_what_came_behind_a_seq(sh):
     [
         (["--since-seq", "9"], 1, "there is no record 9: the newest of lin_"),
         (["--reader", "../x"], 2, "'../x' is no name of a reader"),
+        (["--reader", ""], 2, "'' is no name of a reader"),
         (["--reader", "me", "--before", "2"], 2, "--before goes back"),
         (["--follow", "--before", "2"], 2, "--before goes back"),
         (["--since-seq", "x"], 2, "'x' is not a whole number"),

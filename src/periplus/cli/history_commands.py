@@ -72,7 +72,7 @@ def _configure_log(parser: argparse.ArgumentParser) -> None:
     add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
     add("--until", default="", metavar="TIME", help="only what is older: a date, RFC 3339, or 2h, 3d, 1w ago")
     add("--lineage", default="", metavar="ID|all", help="of another lineage, or of all side by side (default: our own)")
-    add("--reader", default="", metavar="NAME",
+    add("--reader", metavar="NAME",
         help="what is new since this reader's last look, oldest first, of all lineages")  # fmt: skip
     add("--since-seq", type=_places, metavar="SEQ", help="what came behind SEQ, oldest first")
     add("--follow", action="store_true", help="go on with new records as they come, until Ctrl-C; --json: one a line")
@@ -135,11 +135,16 @@ def _range(text: str) -> range:
 
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
+    from periplus.journal.cursors import check_reader_name
     from periplus.memory.sessions import session_named
     from periplus.project.types import check_logged_type
 
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
+    if arguments.reader is None:
+        arguments.reader = ""
+    else:
+        check_reader_name(arguments.reader)  # an empty one, too, as of a variable that is not set
     is_new = bool(arguments.reader or arguments.since_seq is not None)
     if arguments.before is not None and (is_new or arguments.follow):
         raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
