@@ -66,8 +66,12 @@ def test_settings_that_are_gone(shell, content):
     else:
         path.write_bytes(content)
     shell("doctor", code=2)
-    assert "the settings are made anew" in shell("doctor", "--repair").out
+    told = shell("doctor", "--repair").out
+    assert "the settings are made anew" in told
     assert path.read_bytes() == good
+    if content is not None:
+        parked = re.search(r"; take over from (parked/\S+) what they said besides", told)[1]
+        assert (path.parent / parked).read_bytes() == content
     assert "note number 3" in shell("recall", "engine").out
 
 

@@ -96,15 +96,15 @@ def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]
             f"{layout.root} has no settings that can be read, and no segment that names the store",
             safe="Nothing was changed.",
         ) from error
-    if os.path.lexists(layout.config):
-        yard.move(layout.config)
+    parked = yard.move(layout.config) if os.path.lexists(layout.config) else ""
     copied = next((copy for copy in copies if PlainFiles(copy, found).is_of(found)), None)
     if copied is not None:
         write_atomic(files, layout.config, read_plain(Layout(copied).config, 1 << 20))
         yield Repair("the settings are restored from a copy", layout.config)
     else:
         write_atomic(files, layout.config, new_settings_text(*found).encode())
-        yield Repair("the settings are made anew, with the store's id as its segments have it", layout.config)
+        besides = f"; take over from {parked} what they said besides" if parked else ""
+        yield Repair(f"the settings are made anew, with the store's id as its segments have it{besides}", layout.config)
 
 
 class _Plain:

@@ -54,13 +54,15 @@ class Yard:
         except OSError as error:
             raise environment_failure(error, "park", path) from error
 
-    def move(self, path: str) -> None:
+    def move(self, path: str) -> str:
+        """Gives where it lies now, as a path within the store."""
         target = self._place(path)
         try:
             self._files.make_folder(os.path.dirname(target))
             self._files.replace(path, target)
         except OSError as error:
             raise environment_failure(error, "park", path) from error
+        return os.path.relpath(target, self._root)
 
     def write(self, name: str, data: bytes) -> None:
         self._plans += 1
