@@ -195,9 +195,7 @@ def test_settings_that_this_user_may_not_read_are_not_made_anew(public):
     config = public.folder / ".periplus" / "config.toml"
     config.write_text(config.read_text() + "live_segments = 7\n")
     before = config.read_bytes()
-    for place, _, names in os.walk(public.folder / ".periplus"):
-        for path in (place, *(os.path.join(place, name) for name in names)):
-            os.chown(path, NOBODY, NOBODY)
+    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", config.parent], check=True)
     config.chmod(0o000)
     refused = as_nobody(public, "doctor", "--repair", code=3)
     assert refused.err.startswith(
@@ -205,7 +203,6 @@ def test_settings_that_this_user_may_not_read_are_not_made_anew(public):
     )
     config.chmod(0o644)
     assert config.read_bytes() == before
-    as_nobody(public, "doctor", "--repair", code=0)
 
 
 def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
@@ -435,7 +432,11 @@ def test_settings_that_are_gone_of_segments_of_two_stores(store):
         ("[hooks]\nclaimd = 'deny'\n", "[hooks] has no setting 'claimd'", "Did you mean claimed?"),
         ("[reflect]\nzeal = 1\n", "[reflect] has no setting 'zeal'", "It has accept_from."),
         ("[reflect]\naccept_from = 'all'\n", "reflect.accept_from: Expected `int`, got `str`", "Mend the file"),
-        ("[hooks]\nclaimed = 'no'\n", "hooks.claimed: Invalid enum value 'no'", "Mend the file"),
+        (
+            "[hooks]\nclaimed = 'no'\n",
+            "hooks.claimed: no such value 'no'",
+            'It is "tell" or "ask" or "deny". Mend the file',
+        ),
         (
             "[reflect]\naccept_from = 101\n",
             "accept_from is 101, not between 0 and 100",

@@ -24,7 +24,7 @@ __all__ = [
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -43,6 +43,11 @@ _LEFT_MAX: Final = 1_000
 _BOM: Final = b"\xef\xbb\xbf"  # which editors of Windows put before a text
 _MEND: Final = "Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew."
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
+ClaimedPolicy: TypeAlias = Literal["tell", "ask", "deny"]
+_WORDS: Final = {
+    name: tuple(f'"{word}"' for word in get_args(policy))
+    for name, policy in (("journal.sync", SyncPolicy), ("hooks.claimed", ClaimedPolicy))
+}
 
 
 class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +65,7 @@ class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``claimed``: what becomes of an agent's edit of a file that another one claims: it is told, its person is asked, or it is refused."""
 
-    claimed: Literal["tell", "ask", "deny"] = "tell"
+    claimed: ClaimedPolicy = "tell"
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -234,6 +239,9 @@ def _in_words(said: str) -> tuple[str, str]:
 
     at = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.DOTALL)
     assert at is not None
+    words = _WORDS.get(at[2] or "", ())
+    if words and at[1].startswith("Invalid enum value"):
+        return f"{at[2]}: no such value{at[1].removeprefix('Invalid enum value')}", f"It is {' or '.join(words)}. "
     field = re.fullmatch(r"Object contains unknown field `(.*)`", at[1], re.DOTALL)
     if field is None or not at[2]:
         return (f"{at[2]}: {at[1]}" if at[2] else said), ""
