@@ -444,6 +444,26 @@ def test_a_private_key_that_nobody_has_any_more_ends_its_lineage_and_nothing_els
     assert ada("head").out.split(":")[0] == "1"
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", b"nonsense"])
+def test_a_head_of_another_that_is_damaged_is_parked_and_the_next_sync_brings_it(people, damage):
+    """No repair did anything about it without a folder that has one, and no sync took anything from anywhere."""
+    ada, bob = people["ada"], people["bob"]
+    for shell in (ada, bob, ada):
+        shell("remember", f"Said at {shell.folder.name}", "--type", "note")
+        shell("sync", "--with", "origin")
+    (head,) = ada.folder.glob(".periplus/journal/lin_*/head.json")
+    good = head.read_bytes()
+    head.write_bytes(damage)
+    assert "not a signed head" in ada("doctor", code=1).out
+    assert "the next sync brings it" in ada("doctor", "--repair").out
+    bob("remember", "Said later", "--type", "note")
+    bob("sync", "--with", "origin")
+    ada("sync", "--with", "origin")
+    assert json.loads(head.read_bytes())["key"] == json.loads(good)["key"]
+    assert "Said later" in ada("recall", "said later").out
+    ada("doctor")
+
+
 def test_what_was_remembered_of_a_lineage_is_begun_anew_with_its_key(people):
     ada, bob = people["ada"], people["bob"]
     ada("remember", "Ports start at 8000")

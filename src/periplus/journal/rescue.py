@@ -163,6 +163,9 @@ class _Plain:
                     "the secret of imported trails is made anew: a session that is imported again gets another trail",
                     path,
                 )
+            elif os.path.basename(name) == "head.json" and data is not None:
+                self._give_way(path, data)
+                yield Repair("the signed head of what another clone wrote is parked: the next sync brings it", path)
             elif name.startswith("journal/peers/") and data is not None:
                 lineage = os.path.basename(name).removesuffix(".json")
                 own, key = held.own(), held.key_of(lineage)
