@@ -464,6 +464,38 @@ def test_a_head_of_another_that_is_damaged_is_parked_and_the_next_sync_brings_it
     ada("doctor")
 
 
+@pytest.mark.parametrize("name", ["head.json", "000000000001.jsonl", "exchange.json"])
+def test_damage_in_an_exchange_folder_is_told_with_what_mends_it(people, tmp_path, name):
+    """Our own doctor was named, which found nothing, or another's, where nobody can run one; for the head, our own store."""
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Said by Ada", "--type", "note")
+    ada("sync", "--with", "../stick")
+    (folder,) = (tmp_path / "stick" / "journal").glob("lin_*")
+    damaged = tmp_path / "stick" / name if name == "exchange.json" else folder / name
+    damaged.write_bytes(b"")
+    if name.endswith(".jsonl"):
+        (held,) = ada.folder.glob(f".periplus/journal/lin_*/{name}")
+        damaged.write_bytes(held.read_bytes().replace(b"Said", b"Sung"))
+    for shell in (
+        (bob,) if name.endswith(".jsonl") else (bob, ada)
+    ):  # whoever has the first record that is damaged, mends it
+        done = shell("sync", "--with", "../stick", code=3)
+        said = done.out + done.err
+        assert f"{tmp_path}/stick" in said
+        assert name in said
+        assert "doctor" not in said
+        assert str(shell.folder) not in said
+    if name == "exchange.json":
+        assert "remove that file" in said
+        damaged.unlink()
+    else:
+        assert f"remove {folder}" in said
+        shutil.rmtree(folder)
+    for shell in (ada, bob):
+        shell("sync", "--with", "../stick")
+    assert "Said by Ada" in bob("recall", "said by Ada").out
+
+
 def test_what_was_remembered_of_a_lineage_is_begun_anew_with_its_key(people):
     ada, bob = people["ada"], people["bob"]
     ada("remember", "Ports start at 8000")

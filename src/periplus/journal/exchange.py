@@ -197,6 +197,23 @@ def sync(
                       tuple(run.rebased), tuple(run.unsigned), run.emptied_there, returned, run.emptied_out)  # fmt: skip
 
 
+def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusError) -> PeriplusError:
+    """``error``; damage in an exchange folder as what it is: nobody can run a command in it, and whoever has the records mends it."""
+    if not isinstance(other, FolderCarrier) or other.is_store or type(error) is not DamageError:
+        return error
+    cause = error.__cause__
+    found = cause if error.path is None and isinstance(cause, DamageError) else error
+    folder = other.layout.lineage_folder(lineage)
+    is_of_folder = found.path is not None and found.path.startswith(folder + os.sep)
+    if not is_of_folder and not error.wrong.startswith(f"{other.place}: {lineage}"):
+        return error
+    if not is_of_folder:
+        found = error  # it was found in what had come from there
+    mend = f"Finish or repeat the copy there. Or remove {folder}: who has these records puts them there again at the next sync."
+    return DamageError(found.wrong, path=found.path, offset=found.offset, seq=found.seq,
+                       safe="Nothing of it was taken; what we hold is as it was.", mend=mend)  # fmt: skip
+
+
 def is_of_another(other: Carrier, journal: Journal) -> bool:
     """Whether what ``other`` holds is of no store that ``journal`` is."""
     return (
@@ -392,7 +409,7 @@ class _Run:
                     if is_emptying and direction == "in":
                         self._journal.renew_derived()
         except PeriplusError as error:
-            return Transfer(lineage, direction, refused=error)
+            return Transfer(lineage, direction, refused=_damage_there(self._other, lineage, error))
         last = arrival.end.next_seq - 1
         count = arrival.new_records
         return Transfer(lineage, direction, count, last - count + 1 if count else 0, last if count else 0,

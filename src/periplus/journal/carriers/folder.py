@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 EXCHANGE_FILE: Final = "exchange.json"
 HEAD_FILE: Final = "head.json"
+_ANEW: Final = "If the folder is this project's, remove that file: the next sync writes it anew."
 
 
 class ExchangeFile(msgspec.Struct, frozen=True):
@@ -265,9 +266,11 @@ def open_folder(path: str, files: Files, packing: Packing | None = None) -> Fold
     except NotFoundError:
         return FolderCarrier(_new_folder(path), files, store="", is_store=False, packing=packing)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamageError(f"not an exchange file: {error}", path=exchange, safe="Nothing was changed.") from error
+        raise DamageError(
+            f"not an exchange file: {error}", path=exchange, safe="Nothing was changed.", mend=_ANEW
+        ) from error
     if found.format != 1 or not is_id(found.store):
-        raise DamageError("not an exchange file of this format", path=exchange, safe="Nothing was changed.")
+        raise DamageError("not an exchange file of this format", path=exchange, safe="Nothing was changed.", mend=_ANEW)
     return FolderCarrier(path, files, store=found.store, is_store=False, packing=packing)
 
 
