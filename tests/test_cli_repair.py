@@ -79,7 +79,10 @@ def test_an_identity_that_cannot_be_read(shell):
     path = shell.folder / ".periplus/journal/lineage.json"
     path.write_bytes(b"{}")
     shell("remember", "cannot be written", "--type", "note", code=3)
-    assert "begins a new lineage" in shell("doctor", "--repair", code=1).out
+    told = shell("doctor", "--repair", code=1).out
+    assert "begins a new lineage" in told
+    assert "Go on: nothing is lost." in told
+    assert "--damaged" not in told
     shell("remember", "can be written", "--type", "note")
     found = shell("recall", "engine").out
     assert "note number 3" in found

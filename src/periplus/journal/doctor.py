@@ -91,6 +91,7 @@ _GONE: Final = (
     "Put the folder back; or `periplus doctor --repair --from PATH` with a backup or another clone; or, if they are lost for good,"
     " `periplus doctor --repair --archive-lost` writes again what index and checkpoints know."
 )
+_BEGINS: Final = "Go on: nothing is lost. For the lineage of before instead: `periplus doctor --repair --from PATH` with a backup of this very store."
 _COPY: Final = "Repeat the copy, or run `periplus sync --with` the original, or with a clone that has more."
 _TWIN: Final = "`periplus doctor --repair` takes what was lost here out of it, and parks it."
 _REPAIRED: Final = (
@@ -697,7 +698,10 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
             mend = (
                 f"`periplus log --reader {reader} --since-seq 0` begins it anew: all that is there counts as new then."
             )
-        yield Problem("warning", one.what, os.path.join(root, one.name), _byte_in(one.what), mend=mend)
+        path = os.path.join(root, one.name)
+        if path == journal.layout.lineage and not os.path.lexists(path):
+            mend = _BEGINS
+        yield Problem("warning", one.what, path, _byte_in(one.what), mend=mend)
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:
