@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from periplus.base.errors import EnvironmentFailure
 from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
+from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.redaction import redact
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
@@ -84,6 +85,26 @@ def test_a_key_from_before_the_checkpoint_is_known(tmp_path):
     with open_journal(root) as journal:
         assert put(journal, 3, "other", key="once") == before._replace(repeated=True)
         assert journal.index.has_floors, "the checkpoint knew it"
+
+
+def test_a_mutation_of_thousands_of_records_does_not_keep_checkpoints_from_being_made(tmp_path):
+    root, count = filled(tmp_path), 4_500
+
+    def write(transaction):
+        for number in range(100, 100 + count):
+            transaction.put("note", item(number, "not"), {"text": str(number)})
+
+    with open_journal(root) as journal:
+        done = journal.mutate(write, WRITER, key="very many")
+        made = make_checkpoint(journal, WRITER)
+    with open(made.path, "rb") as file:
+        assert max(map(len, file)) < 2 * LINE_BYTES_MAX
+    without_index(root)
+    with open_journal(root) as journal:
+        assert made.seq + 1 in journal.index.floors().values(), "it is read"
+        again = journal.mutate(write, WRITER, key="very many")
+        assert again == done._replace(repeated=True)
+        assert not [problem for problem in examine(journal).problems if problem.severity == "error"]
 
 
 def test_history_is_read_when_it_is_asked_for(tmp_path):

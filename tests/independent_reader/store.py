@@ -211,12 +211,14 @@ class Store:
         for r in covered:
             if "key" in r.body:
                 by_key.setdefault(r.body["key"], []).append([r.lineage, r.seq, r.version or "", r.body["ts"]])
-        need(len(rows) == min(len(by_key), _KEYS_MAX), f"{len(rows)} keys of {len(by_key)}")
+        held: dict[str, list[list[Any]]] = {}
         for row in rows:
-            need(
-                sorted(row["records"]) == sorted(by_key[row["key"]]),
-                f"the key {row['key']}: {row['records']}, {by_key[row['key']]}",
-            )
+            need(0 < len(row["records"]) <= 1_000, f"the key {row['key']}: {len(row['records'])} records in a line")
+            held.setdefault(row["key"], []).extend(row["records"])
+        need(list(held) == sorted(held), "keys in another order")
+        need(len(held) == min(len(by_key), _KEYS_MAX), f"{len(held)} keys of {len(by_key)}")
+        for key, records in held.items():
+            need(sorted(records) == sorted(by_key[key]), f"the key {key}: {records}, {by_key[key]}")
 
     def _check_peer(self, place: Path) -> None:
         data = place.read_bytes()

@@ -12,6 +12,7 @@ from __future__ import annotations
 __all__ = [
     "CHECKPOINT_VERSION",
     "KEYS_MAX",
+    "KEY_RECORDS_A_LINE",
     "Announcement",
     "CheckpointHeader",
     "KeyLine",
@@ -35,6 +36,7 @@ from periplus.journal.state import Head
 
 CHECKPOINT_VERSION: Final = 1
 KEYS_MAX: Final = 4_096
+KEY_RECORDS_A_LINE: Final = 1_000  # some 130 KB: readers give a line up at twice the length of a record
 _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 12
 _OBJECTS_A_LINE: Final = 1_000
@@ -71,7 +73,9 @@ class _HeadLine(msgspec.Struct, frozen=True, omit_defaults=True, tag="head", tag
 
 
 class KeyLine(msgspec.Struct, frozen=True, tag="key", tag_field="line"):
-    """An idempotency key with the records that it was written on: lineage, seq, version (empty if none), ts."""
+    """An idempotency key with the records that it was written on: lineage, seq, version (empty if none), ts; at most
+    KEY_RECORDS_A_LINE, the rest in further lines of the same key.
+    """
 
     key: str
     records: list[tuple[str, int, str, str]]

@@ -22,9 +22,10 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -37,6 +38,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.archive import move_to_archive
 from periplus.journal.checkpoint import (
     CHECKPOINT_VERSION,
+    KEY_RECORDS_A_LINE,
     KEYS_MAX,
     Announcement,
     CheckpointHeader,
@@ -211,10 +213,7 @@ def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
         2, CHECKPOINT_VERSION, journal.store_id, journal.lineage, seq, format_ms(journal.clock.now_ms()),
         {lineage: (position.segment, position.offset, position.next_seq, position.sum) for lineage, position in positions.items()}, root,
     )  # fmt: skip
-    keys = (
-        KeyLine(key, [(row[1], row[2], row[3], row[4]) for row in rows])
-        for key, rows in groupby(scratch.newest_keys(KEYS_MAX), key=lambda row: row[0])
-    )
+    keys = _key_lines(scratch.newest_keys(KEYS_MAX))
     lines = encode_checkpoint(header, scratch.all_heads(), keys, lambda payload: journal.objects.put(payload).hex())
     folder = journal.layout.checkpoints
     path = os.path.join(folder, checkpoint_name(seq))
@@ -234,6 +233,13 @@ def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
     except OSError as error:
         raise environment_failure(error, "write the checkpoint", path) from error
     return path, Announcement(seq, digest, size, root)
+
+
+def _key_lines(rows: Iterable[tuple[str, str, int, str, str]]) -> Iterator[KeyLine]:
+    """The keys with their records; one that very many were written with has several lines, for a line is read whole."""
+    for key, of_key in groupby(rows, key=itemgetter(0)):
+        while some := [row[1:] for row in islice(of_key, KEY_RECORDS_A_LINE)]:
+            yield KeyLine(key, some)
 
 
 def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[str, int]:

@@ -535,7 +535,7 @@ class Index:
             "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
         ).fetchall()
 
-    def newest_keys(self, limit: int) -> list[tuple[str, str, int, str, str]]:
+    def newest_keys(self, limit: int) -> Iterator[tuple[str, str, int, str, str]]:
         """Rows of ``kept_keys`` for the keys that were used last, by key."""
         both = (
             "SELECT key, lineage, seq, version, ts FROM records WHERE key <> ''"
@@ -545,7 +545,7 @@ class Index:
         return self.db.execute(
             f"SELECT * FROM ({both}) WHERE key IN ({newest}) ORDER BY key, lineage, seq",  # noqa: S608 - constants
             (limit,),
-        ).fetchall()
+        )
 
     def all_heads(self) -> Iterator[Head]:
         """Every head, tombstones too, by type, id and version."""
