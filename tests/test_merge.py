@@ -23,7 +23,7 @@ from periplus.journal.overlay import Overlay
 from periplus.journal.projection import render_entity
 from periplus.journal.record import version_id
 from periplus.journal.state import Head, head_of
-from support import WRITER, check_nothing, item, make_store
+from support import WRITER, calls_made, check_nothing, item, make_store
 
 GROUP = frozenset({"object", "size"})
 DATED = frozenset({"phase", "until"})
@@ -428,3 +428,16 @@ def test_the_view_of_several_heads_is_named_like_a_write_of_it(clones):
         "decision", item(1), deleted=False, payload=entity.payload, parents=entity.heads
     )
     assert entity.parents == entity.heads == tuple(sorted(entity.heads))
+
+
+def test_the_merge_of_many_heads_costs_as_many_steps_and_not_their_square():
+    def cost(count):
+        heads = [{"tags": [f"t{number}", "same"], "text": str(number)} for number in range(count)]
+        return calls_made(lambda: merged({"tags": ["same"]}, *heads))
+
+    assert merged({"tags": ["a", "b"]}, {"tags": ["b", "x"]}, {"tags": ["a", "b", "y", "x"]})[0]["tags"] == [
+        "b",
+        "x",
+        "y",
+    ]
+    assert cost(1_000) < cost(100) * 10 * 1.3

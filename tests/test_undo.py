@@ -8,7 +8,9 @@ import pytest
 
 from cli_support import Shell
 from periplus.journal import Writer
+from periplus.memory import Memory
 from periplus.project import Project
+from support import WRITER, calls_made, item
 
 
 @pytest.fixture
@@ -237,3 +239,46 @@ def test_what_was_in_conflict_the_first_time_is_not_said_to_be_undone_the_second
     again = sh.json("undo", "--seq", "1-2", "--key", "k1", code=5)
     assert outcomes(again) == outcomes(first)
     assert "periplus undo --seq 2" in again.entities[1].reason
+
+
+# -- much at once ------------------------------------------------------------------------------------------------------
+
+
+def chain_of(folder, count):
+    """A project in which one mutation wrote ``count`` decisions, each in place of the one before; all but the newest have been
+    changed since. Gives it open, with the records' seqs.
+    """
+    folder.mkdir()
+    Project.init(str(folder))
+    project = Project.open(str(folder), WRITER)
+    first = project.remember(Memory("decision", "the first")).entity
+
+    def write(transaction):
+        for number in range(count):
+            before = item(number - 1) if number else first.item_id
+            payload = {
+                **first.value,
+                "text": f"number {number}",
+                "relations": [{"kind": "supersedes", "target": before}],
+            }
+            transaction.put("decision", item(number), payload)
+
+    def change(transaction):
+        for number in range(count - 1):
+            held = transaction.get("decision", item(number))
+            transaction.put("decision", item(number), {**held.value, "text": f"number {number}, changed"})
+
+    done = project.journal.mutate(write, WRITER)
+    project.journal.mutate(change, WRITER)
+    return project, range(done.first_seq, done.last_seq + 1)
+
+
+def test_what_a_large_change_costs_grows_with_it_and_not_with_its_square(tmp_path):
+    costs = []
+    for count in (40, 400):
+        project, seqs = chain_of(tmp_path / str(count), count)
+        with project:
+            plan = project.undo(seqs=seqs, dry_run=True)
+            assert [one.outcome for one in plan.entities] == ["conflict"] * count
+            costs.append(calls_made(lambda seqs=seqs, project=project: project.undo(seqs=seqs, dry_run=True)))
+    assert costs[1] < costs[0] * 10 * 1.3

@@ -53,9 +53,13 @@ def _families(journal: Journal, batch: Sequence[IndexedRecord]) -> list[list[Ind
     for record in batch:
         for other in ids & _named(journal, record):
             joined, more = family[record.item_id], family[other]
-            if joined is not more:
-                joined |= more
-                family |= dict.fromkeys(more, joined)
+            if joined is more:
+                continue
+            if len(joined) < len(more):  # a chain of thousands would be moved again for each of its links
+                joined, more = more, joined
+            joined |= more
+            for item_id in more:
+                family[item_id] = joined
     together: dict[int, list[IndexedRecord]] = {}
     for record in batch:
         together.setdefault(id(family[record.item_id]), []).append(record)

@@ -156,7 +156,8 @@ class _Merger:
         if len({texts[number] for number in changed}) == 1 and path:
             return values[changed[0]]
         rivals = changed or list(range(len(values)))
-        others = [value for number, value in enumerate(values) if number not in rivals]
+        among = set(rivals)
+        others = [value for number, value in enumerate(values) if number not in among]
         if all(_is_map(values[number]) for number in rivals) and all(
             _is_map(value, or_absent=True) for value in others
         ):
@@ -227,14 +228,17 @@ def _merge_sets(values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
     """
     arrays = [_elements(value) for value in values]
     grounds = [_elements(base) for base in bases]
-    merged: list[JSONValue] = []
-    for number, elements in enumerate(arrays):
+    counts: dict[bytes, int] = {}  # how many heads have it, in the order of the first that does
+    first: dict[bytes, JSONValue] = {}
+    for elements in arrays:
         for text, element in elements.items():
-            if any(text in other for other in arrays[:number]):
-                continue
-            was_there = all(text in ground for ground in grounds)
-            if not was_there or all(text in other for other in arrays):
-                merged.append(element)
+            counts[text] = counts.get(text, 0) + 1
+            first.setdefault(text, element)
+    merged: list[JSONValue] = []
+    for text, count in counts.items():
+        was_there = all(text in ground for ground in grounds)
+        if not was_there or count == len(arrays):
+            merged.append(first[text])
     if not merged and any(isinstance(value, _Absent) for value in values):
         return _ABSENT
     return merged

@@ -195,20 +195,22 @@ def _in_conflict(one: Undone, reason: str) -> Undone:
     return one._replace(outcome="conflict", fields=(), kept=(), reason=reason, content=None)
 
 
-def _keep_together(entities: dict[Key, Undone], families: Iterable[Sequence[IndexedRecord]]) -> None:
+def _keep_together(entities: dict[Key, Undone], families: Sequence[Sequence[IndexedRecord]]) -> None:
     """Let what belongs to an entity that stays as it is stay as well."""
-    of_entity: dict[Key, list[Sequence[IndexedRecord]]] = {}
-    for family in families:
-        for record in family:
-            of_entity.setdefault((record.item_type, record.item_id), []).append(family)
+    members = [{(record.item_type, record.item_id) for record in family} for family in families]
+    of_entity: dict[Key, list[set[Key]]] = {}
+    for family in members:
+        for key in family:
+            of_entity.setdefault(key, []).append(family)
     waiting = [key for key, one in entities.items() if one.outcome == "conflict"]
     while waiting:
         key = waiting.pop()
-        for record in (record for family in of_entity[key] for record in family):
-            other = (record.item_type, record.item_id)
-            if entities[other].outcome in _WRITTEN:
-                entities[other] = _in_conflict(entities[other], f"it belongs to {key[1]}, which stays as it is")
-                waiting.append(other)
+        for family in of_entity[key]:
+            for other in family:
+                if entities[other].outcome in _WRITTEN:
+                    entities[other] = _in_conflict(entities[other], f"it belongs to {key[1]}, which stays as it is")
+                    waiting.append(other)
+            family.clear()  # all of it stays; a whole mutation may be one family, and is not looked at for each of it
 
 
 def _write(
