@@ -180,6 +180,32 @@ def test_a_process_that_was_open_meanwhile_goes_on(root, is_read):
         assert examine(journal).exit_code == 0
 
 
+def test_others_write_while_segments_are_rewritten(root):
+    with open_journal(root) as journal:
+        for number in range(20, 26):
+            put(journal, number, f"of segment {number}")
+            journal.roll()
+    written = []
+
+    def write(_done, _total):
+        """As another process does at any time: where the lock were held it would not get it."""
+        with open_journal(root) as other:
+            number = 100 + len(written)
+            other.mutate(lambda t: t.put("note", item(number, "not"), {"text": "meanwhile"}), WRITER, patience_s=0.0)
+            written.append(item(number, "not"))
+
+    with open_journal(root) as journal:
+        done = redact(journal, WRITER, secret=SECRET, reason="it was pasted by mistake", progress=write)
+        assert (sorted(one.seq for one in done.records), done.remaining) == ([2, 4, 5], [])
+        assert len(written) > 2 * len(journal.reader(journal.lineage).segments()) - 2, (
+            "while it looked, and while it rewrote"
+        )
+        assert all(journal.get("note", one) for one in written)
+    assert holders(root) == []
+    with open_journal(root) as journal:
+        assert examine(journal).exit_code == 0
+
+
 def test_a_dry_run_changes_nothing(root):
     with open_journal(root) as journal:
         journal.project()

@@ -439,11 +439,20 @@ def _count(part: Sequence[AuditedRecord]) -> str:
 def _rewrite_segments(
     journal: Journal, lineage: str, targets: dict[int, _Found], needle: Needle | None, progress: Progress
 ) -> None:
-    """Every file of a lineage, live and archived; under the writers' lock, so that none is begun meanwhile."""
-    with journal.writing():
-        paths = sorted(files_below(journal.layout.lineage_folder(lineage)))
-        for number, path in enumerate(paths):
-            progress(number, len(paths))
+    """Every file of a lineage, live and archived; each under the writers' lock, so that nobody appends to it meanwhile.
+
+    One at a time, for a history has more of them than others can wait for: whoever writes in between does so in the newest, of
+    which no target is.
+    """
+    folder, done = journal.layout.lineage_folder(lineage), set[str]()
+    paths = list(files_below(folder))
+    while True:
+        progress(len(done), len(paths))
+        with journal.writing():
+            paths = sorted(files_below(folder))
+            path = next((path for path in paths if path not in done), None)
+            if path is None:
+                return
             data = read_plain(path, SEGMENT_READ_MAX + 1)
             if len(data) > SEGMENT_READ_MAX:
                 raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
@@ -451,11 +460,15 @@ def _rewrite_segments(
             changed = _stubbed(data, targets, needle) if is_segment else needle.blotted(data) if needle else data
             if changed != data:
                 write_atomic(journal.files, path, changed)
+        done.add(path)
 
 
 def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> bytes:
     """The bytes of a segment with the targets' lines as stubs, and what lies between the records blotted."""
     header, start = decode_header(data)
+    seqs = range(header.first_seq, header.first_seq + data.count(b"\n"))  # it holds no other
+    if not (needle is not None and needle.is_in(data)) and not any(seq in seqs for seq in targets):
+        return data
     read = scan(data[start:], base=start, next_seq=header.first_seq, salvage=True)
     parts = [data[:start]]
     at = start
