@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, decoded, fill
+from periplus.base.ids import new_id
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -571,3 +572,45 @@ def test_log_says_where_a_store_that_was_copied_goes_on(tmp_path, sh):
     assert "before it was copied" not in sh("log", "--lineage", "all", cwd=copied).out
     assert "before it was copied" not in sh("log").out
     assert "one" in sh("log", "--lineage", lineage, cwd=copied).out
+
+
+# -- much at once ------------------------------------------------------------------------------------------------------
+
+
+def test_of_a_long_history_show_tells_the_newest_and_where_the_rest_is(sh):
+    ada = Writer.named("ada")
+    with Project.open(str(sh.folder), ada) as project:
+        note = next(iter(project.journal.entities()))
+        for _ in range(2):  # several records of one entity in one mutation, twice
+
+            def write(transaction):
+                for number in range(30):
+                    transaction.put(note.item_type, note.item_id, {**note.value, "text": f"said {number}"})
+
+            project.journal.mutate(write, ada)
+    out = sh("show", note.item_id)
+    told = out.lines[out.lines.index("history") + 1 :]
+    assert told[-1] == f"  … and 11 older: periplus log --id {note.item_id} --lineage all, or --json"
+    assert [int(line.split()[0]) for line in told[:-1]] == list(range(63, 13, -1))
+    assert len(sh.json("show", note.item_id).history) == 61
+    assert "older" not in sh("show", note.item_id, "--at", "50").out
+
+
+def test_of_a_large_undo_what_is_in_conflict_stands_first_and_the_rest_is_counted(sh):
+    worker, ada = Writer.named("worker", session="large"), Writer.named("ada")
+    with Project.open(str(sh.folder), worker) as project:
+        value = next(iter(project.journal.entities())).value
+        ids = [new_id("not") for _ in range(150)]
+        project.journal.mutate(lambda t: [t.put("note", one, {**value, "text": one}) for one in ids], worker)
+        project.journal.mutate(lambda t: [t.put("note", one, {**value, "text": "mine"}) for one in ids[-3:]], ada)
+    out = sh("undo", "--session", "large", code=5)
+    assert [line.split()[:2] for line in out.lines[:4]] == [
+        *(["conflict", one] for one in ids[-3:]),
+        ["deleted", ids[0]],
+    ]
+    assert out.lines[100:] == [
+        "… and 50 more (50 deleted); each of them: --dry-run --json",
+        "3 in conflict: left as they are. See `periplus blame ID`.",
+        "Undone by record 157-303. To take that back: periplus undo --seq 157-303",
+    ]
+    assert len(sh.json("undo", "--session", "large", "--dry-run", code=5).entities) == 150

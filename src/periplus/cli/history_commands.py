@@ -12,7 +12,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import RecordOut, UndoOut
+    from periplus.cli.schemas import RecordOut, UndoneOut, UndoOut
     from periplus.journal import IndexedRecord
     from periplus.journal.cursors import Reader
     from periplus.journal.history import Gap, Page, RecordFilter
@@ -24,6 +24,7 @@ _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
 _UNDONE_MAX: Final = 20_000
+_UNDONE_TOLD: Final = 100  # of more a person reads no line
 _ALONG_MAX: Final = 12
 
 
@@ -481,7 +482,8 @@ def _undo(face: Face, arguments: argparse.Namespace) -> int:
         lineage = _lineages(project, arguments.lineage, all_by_default=False)[0] if arguments.lineage else ""
         session = session_named(project.journal, arguments.session) if arguments.session else ""
         done = project.undo(seqs=seqs, session=session, lineage=lineage, key=arguments.key,
-                            dry_run=arguments.dry_run)  # fmt: skip
+                            dry_run=arguments.dry_run, progress=face.progress("looking at entities"))  # fmt: skip
+    face.clear_progress()
     entities = [
         UndoneOut(one.item_type, one.item_id, one.outcome, list(one.seqs), list(one.fields), list(one.kept), one.reason)
         for one in done.entities
@@ -498,11 +500,16 @@ def _undo(face: Face, arguments: argparse.Namespace) -> int:
 def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
     paint, width = face.palette, face.width
     colours = {"restored": paint.good, "deleted": paint.good, "unchanged": paint.dim, "conflict": paint.bad}
-    for one in result.entities:
+    told = result.entities
+    if len(told) > _UNDONE_TOLD:  # those that a person has to look at, then a part of the others
+        told = sorted(told, key=lambda one: one.outcome != "conflict")[:_UNDONE_TOLD]
+    for one in told:
         said = one.reason or ", ".join(one.fields if one.outcome == "restored" else ())
         said += f" (changed since and kept: {', '.join(one.kept)})" if one.kept else ""
         room = max(1, width - 12 - len(visible(one.id))) if width else None
         yield f"{colours[one.outcome]}{one.outcome:9}{paint.end} {paint.name}{visible(one.id)}{paint.end}  {visible(said, room)}".rstrip()
+    if len(told) < len(result.entities):
+        yield _untold(result.entities, told)
     if result.along:
         named = ", ".join(f"{seq}" for seq in result.along[:_ALONG_MAX]) + (
             " …" if len(result.along) > _ALONG_MAX else ""
@@ -518,3 +525,14 @@ def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
         yield f"Undone by record {span}. To take that back: periplus undo --seq {span}"
     else:
         yield "Nothing was written."
+
+
+def _untold(entities: Sequence[UndoneOut], told: Sequence[UndoneOut]) -> str:
+    left: dict[str, int] = {}
+    for one in entities:
+        left[one.outcome] = left.get(one.outcome, 0) + 1
+    for one in told:
+        left[one.outcome] -= 1
+    counts = {"conflict": "in conflict"}
+    said = ", ".join(f"{count:,} {counts.get(outcome, outcome)}" for outcome, count in sorted(left.items()) if count)
+    return f"… and {len(entities) - len(told):,} more ({said}); each of them: --dry-run --json"

@@ -19,6 +19,8 @@ _KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
 _POSITIONALS: Final = ("text", "question", "task", "reference")
 _NAMES_MAX: Final = 2_000
 _INPUT_BYTES_MAX: Final = 1 << 20
+_HISTORY_TOLD: Final = 50
+_RIVALS_TOLD: Final = 10
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
 
@@ -376,9 +378,11 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}  version {entity.version[:12]}"
         for conflict, name, end in zip(result.entity.conflicts, entity.conflict_names, ends, strict=True):
             yield f"{paint.warn}in conflict{paint.end}: {visible(name)}; the first is shown, {visible(end)}"
-            for rival in conflict.values:
+            for rival in conflict.values[:_RIVALS_TOLD]:
                 text = json.dumps(rival.value, ensure_ascii=False) if rival.present else "(not there)"
                 yield visible(f"  {rival.version[:12]}  by {rival.writer}  {rival.ts[:19]}  {text}", face.width)
+            if len(conflict.values) > _RIVALS_TOLD:
+                yield f"  … and {len(conflict.values) - _RIVALS_TOLD:,} more: --json"
         for name, value in entity.value.items():
             if name == "v":
                 continue
@@ -394,11 +398,14 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         if rivals:
             yield f"  {paint.warn}apart from{paint.end}  {', '.join(map(visible, rivals))}: periplus review"
         yield "history"
-        width = max((len(seq_shown(record, own)) for record in records), default=0)
-        for record in records:
+        told = records[:_HISTORY_TOLD]
+        width = max((len(seq_shown(record, own)) for record in told), default=0)
+        for record in told:
             yield visible(
                 f"  {seq_shown(record, own):>{max(6, width)}}  {record.ts}  {record.action}  by {record.writer}"
             )
+        if len(told) < len(records):
+            yield f"  … and {len(records) - len(told):,} older: periplus log --id {entity.item_id} --lineage all, or --json"
         if is_cut:
             yield f"  {paint.bad}older records are not here{paint.end}: periplus doctor"
 

@@ -33,6 +33,7 @@ from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal.families import families_of
 from periplus.journal.history import versions_of_session
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.receipt import key_used, records_of
 from periplus.journal.record import action_class
 from periplus.journal.state import MergeRules
@@ -102,13 +103,14 @@ def undo(
     lineage: str = "",
     key: str = "",
     judge: Judge | None = None,
+    progress: Progress = no_progress,
 ) -> Undoing:
     """Undo the records ``seqs`` of ``lineage`` (our own by default), or all that a ``session`` wrote there; one mutation.
 
     Entities in conflict are left out and told. Raises as ``plan_undo`` and as ``Journal.mutate``.
     """
     for attempt in range(_ATTEMPTS):
-        plan = plan_undo(journal, seqs=seqs, session=session, lineage=lineage, judge=judge)
+        plan = plan_undo(journal, seqs=seqs, session=session, lineage=lineage, judge=judge, progress=progress)
         changed = [one for one in plan.entities if one.outcome in _WRITTEN]
         if not changed and not key:
             return plan
@@ -157,9 +159,10 @@ def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
 
 
 def plan_undo(
-    journal: Journal, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", judge: Judge | None = None
-) -> Undoing:
-    """What ``undo`` would do now.
+    journal: Journal, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", judge: Judge | None = None,
+    progress: Progress = no_progress,
+) -> Undoing:  # fmt: skip
+    """What ``undo`` would do now. ``progress`` is told how many entities were looked at, of how many.
 
     Raises UsageError for a seq that there is not or whose record is no change of an entity, NotFoundError for a session that
     wrote none, DamageError where a record that is needed cannot be read.
@@ -175,7 +178,10 @@ def plan_undo(
     by_entity: dict[Key, list[IndexedRecord]] = {}
     for record in records:
         by_entity.setdefault((record.item_type, record.item_id), []).append(record)
-    entities = {key: _plan_entity(journal, key, found, is_named=not session) for key, found in by_entity.items()}
+    entities: dict[Key, Undone] = {}
+    for key, of_it in by_entity.items():
+        progress(len(entities), len(by_entity))
+        entities[key] = _plan_entity(journal, key, of_it, is_named=not session)
     if judge is not None:
         would = {key: one.content for key, one in entities.items() if one.outcome in _WRITTEN}
         entities |= {key: _in_conflict(entities[key], why) for key, why in judge(would).items()}

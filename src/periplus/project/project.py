@@ -375,12 +375,14 @@ class Project:
         return entity, blame(self.journal, entity)
 
     def undo(
-        self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False
-    ) -> Undoing:
+        self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Undoing:  # fmt: skip
         """Take back what records or a session changed; see ``journal.undo``."""
         from periplus.project.undoing import undo_in_project
 
-        return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run)
+        return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run,
+                               progress=progress)  # fmt: skip
 
     def history(self, entity: Entity) -> list[IndexedRecord]:
         """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""

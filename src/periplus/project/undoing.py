@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.undo import Content, Undoing, plan_undo, undo
 from periplus.memory.types import CONTEXT_REF
 from periplus.memory.undoing import claims_in_the_way
@@ -20,17 +21,18 @@ _Key = tuple[str, str]
 
 
 def undo_in_project(
-    project: Project, *, seqs: Sequence[int], session: str, lineage: str, key: str, dry_run: bool
-) -> Undoing:
+    project: Project, *, seqs: Sequence[int], session: str, lineage: str, key: str, dry_run: bool, progress: Progress | None
+) -> Undoing:  # fmt: skip
     """See ``journal.undo``. With ``dry_run`` nothing is written."""
 
     def judge(would: Mapping[_Key, Content]) -> dict[_Key, str]:
         return claims_in_the_way(project.journal, would) | _refs_to_nothing(project, would)
 
+    told = progress or no_progress
     if dry_run:
-        return plan_undo(project.journal, seqs=seqs, session=session, lineage=lineage, judge=judge)
+        return plan_undo(project.journal, seqs=seqs, session=session, lineage=lineage, judge=judge, progress=told)
     return undo(
-        project.journal, project.writer, seqs=seqs, session=session, lineage=lineage, key=key, judge=judge
+        project.journal, project.writer, seqs=seqs, session=session, lineage=lineage, key=key, judge=judge, progress=told
     )  # fmt: skip
 
 
