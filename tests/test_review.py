@@ -234,3 +234,23 @@ def test_as_a_person_types_it(project, tmp_path):
     assert "  exit 1\n" in shell("probe", "--allow-commands", "--allow-network", code=1).out
     assert "\n  check failed: exit 1, 20" in shell("recall", "stay small").out
     assert "  check failed: exit 1, 20" in shell("review", code=1).out
+
+
+def test_of_very_much_the_weightiest_is_told_and_the_rest_counted(tmp_path):
+    (tmp_path / "home").mkdir()
+    sh = Shell(tmp_path, tmp_path / "home")
+    (tmp_path / "a.py").write_text("x = 1\n" * 40)
+    Project.init(str(tmp_path))
+    with Project.open(str(tmp_path), WRITER) as project:
+        for number in range(54):
+            project.remember(Memory("note" if number else "trap", f"number {number}", about=("a.py",)))
+    (tmp_path / "a.py").write_text("y = 2\n" * 40)
+    out = sh("review", code=1)
+    ids = [line.split()[1] for line in out.lines if line.startswith(("note ", "trap "))]
+    assert (len(ids), out.lines[0].split()[0]) == (50, "trap")
+    assert out.lines[-1] == "… and 4 more: periplus review --limit 54, or --json"
+    assert "more" not in sh("review", "--limit", "54", code=1).lines[-1]
+    everything = sh.json("review", code=1).due
+    assert [one.id for one in everything][:50] == ids
+    assert len(everything) == 54
+    assert [one.id for one in sh.json("review", "--limit", "2", code=1).due] == ids[:2]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from periplus.project.reviewing import CheckRun
 
 _TIMEOUT_S: Final = 300
+_TOLD: Final = 50
 _OUTPUT_LINES: Final = 10
 _OUTPUT_CHARACTERS: Final = 4_000
 
@@ -32,6 +33,9 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             metavar="KEY",
             help="repeat a write whose outcome is unknown: it is never written twice",
         )
+    elif command == "review":
+        add("--limit", type=number(1), metavar="N",
+            help=f"at most N, the weightiest first (default: {_TOLD}; all with --json)")  # fmt: skip
     elif command == "probe":
         add("ids", nargs="*", metavar="ID", help="only these constraints and traps (default: all in force)")
         add("--allow-commands", action="store_true", help="run them, in the project's folder, as you, with no network")
@@ -48,10 +52,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _review(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.review_schemas import DueOut, ReviewOut
 
-    del arguments
     with face.open() as project:
-        due = project.reviewing.due()
+        due = project.reviewing.due(face.progress("looking at what holds"))
         face.warn(project.journal.damage)
+    face.clear_progress()
+    count = len(due)
+    if arguments.limit or not face.as_json:
+        due = due[: arguments.limit or _TOLD]
     result = ReviewOut(
         [
             DueOut(one.entity.item_type, one.entity.item_id, str(one.entity.value.get("text", "")), list(one.stale),
@@ -99,6 +106,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.dim}to leave it so: periplus state {one.id} {visible(one.unreplaced)}{paint.end}"
             if one.rivals:
                 yield f"  {paint.dim}where both hold: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
+        if len(due) < count:
+            yield f"… and {count - len(due):,} more: periplus review --limit {count}, or --json"
         if not result.due:
             yield "Nothing is stale, expired or fails its check."
 

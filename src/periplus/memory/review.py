@@ -16,6 +16,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
+from periplus.journal.reading import Progress, no_progress
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
@@ -65,13 +66,18 @@ class Due(NamedTuple):
         return f"periplus confirm {self.entity.item_id}"
 
 
-def review(journal: Journal, ground: Ground) -> list[Due]:
+def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -> list[Due]:
     """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; what clones said apart; what was
     replaced by what is not there any more; weightiest first.
     """
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
-    found = [due for entity in in_force(journal) if (due := _due(journal, ground, entity, now_ms)) is not None]
+    entities_in_force = in_force(journal)
+    found: list[Due] = []
+    for number, entity in enumerate(entities_in_force):
+        progress(number, len(entities_in_force))
+        due = _due(journal, ground, entity, now_ms)
+        found += [due] if due is not None else []
     apart: dict[tuple[str, str], list[Rivalry]] = {}
     entities: dict[tuple[str, str], Entity] = {}
     for rivalry in rivalries(journal):

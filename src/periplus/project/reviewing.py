@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError, RefusedError
 from periplus.base.tuples import NamedTuple
+from periplus.journal.reading import Progress, no_progress
 from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
 from periplus.memory.checks import Check, record_check
 from periplus.memory.review import Due, checks_of, confirm, review
@@ -113,10 +114,10 @@ class ProjectReview:
     def __init__(self, project: Project) -> None:
         self._project = project
 
-    def due(self) -> list[Due]:
+    def due(self, progress: Progress = no_progress) -> list[Due]:
         """What is stale, moved, expired or fails its check; see ``memory.review``."""
         self._project.look()
-        return review(self._project.journal, self._ground())
+        return review(self._project.journal, self._ground(), progress)
 
     def confirm(
         self, item_ids: Sequence[str], *, about: Sequence[str] = (), expires: str = "", key: str = ""
