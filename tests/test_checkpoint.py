@@ -107,6 +107,14 @@ def test_a_mutation_of_thousands_of_records_does_not_keep_checkpoints_from_being
         assert not [problem for problem in examine(journal).problems if problem.severity == "error"]
 
 
+def test_making_one_tells_how_far_it_is(tmp_path):
+    root, told = filled(tmp_path), list[tuple[int, int]]()
+    with open_journal(root) as journal:
+        made = make_checkpoint(journal, WRITER, lambda done, total: told.append((done, total)))
+        assert told == sorted(told)
+        assert told[-1] == (made.seq, made.seq)
+
+
 def test_history_is_read_when_it_is_asked_for(tmp_path):
     root = filled(tmp_path)
     with open_journal(root) as journal:

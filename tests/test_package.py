@@ -14,7 +14,7 @@ from cli_support import claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files
-from periplus.journal.package import MANIFEST
+from periplus.journal.package import MANIFEST, export_store
 from periplus.journal.unpacking import import_store
 from periplus.project import Project
 from support import Stop, StoppingFiles
@@ -53,6 +53,15 @@ def test_there_and_back(shell, tmp_path):
     assert len(lineages) == 2
     old = {path.name for path in (shell.folder / ".periplus/journal").glob("lin_*")}
     assert old < lineages
+
+
+def test_writing_the_file_tells_how_far_it_is(shell):
+    told = []
+    with Project.open(os.fspath(shell.folder), writer()) as project:
+        segments = len(project.journal.reader(project.journal.lineage).segments())
+        export_store(project.journal, os.fspath(shell.folder / "a.zip"), progress=lambda *one: told.append(one))
+    assert segments > 1
+    assert told[:segments] == [(number, segments) for number in range(segments)]
 
 
 def test_the_same_store_gives_the_same_bytes(shell):

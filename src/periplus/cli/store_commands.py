@@ -298,7 +298,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
             repaired = project.repair(
                 sources=sources, archive_lost=arguments.archive_lost, progress=face.progress("repairing")
             )
-        made = project.compact() if arguments.compact else None
+        made = project.compact(face.progress("making a checkpoint")) if arguments.compact else None
         found = project.examine(face.progress("checking"))
         root = project.root
     face.clear_progress()

@@ -52,6 +52,7 @@ from periplus.journal.checkpoint import (
 )
 from periplus.journal.index import Index
 from periplus.journal.lineage import Position
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Block
 from periplus.journal.state import Head
@@ -143,7 +144,7 @@ def work_due(journal: Journal) -> int:
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0
 
 
-def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
+def make_checkpoint(journal: Journal, writer: Writer, progress: Progress = no_progress) -> Made | None:
     """Make one at the durable end of the journal; None where there is nothing new to put into one.
 
     Raises LockTimeoutError where another process makes one, DamageError where the journal is not sound, and
@@ -164,7 +165,7 @@ def make_checkpoint(journal: Journal, writer: Writer) -> Made | None:
         scratch = Index.scratch(journal.store_id, journal.view)
         try:
             scratch.begin_write()
-            load_journal(journal, scratch, {journal.lineage: limit}, is_for_heads=True)
+            load_journal(journal, scratch, {journal.lineage: limit}, is_for_heads=True, progress=progress)
             path, announcement = _write(journal, scratch)
         finally:
             scratch.close()

@@ -19,6 +19,7 @@ from periplus.journal.checkpoint import decode_checkpoint
 from periplus.journal.fold import Fold, LinesAt, without_collector
 from periplus.journal.index import HistoryNeededError, Index
 from periplus.journal.lineage import START, LineageReader, Position
+from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Block
 from periplus.journal.state import Head
@@ -37,6 +38,7 @@ def load_journal(
     *,
     is_whole: bool = False,
     is_for_heads: bool = False,
+    progress: Progress = no_progress,
 ) -> set[tuple[str, str]]:
     """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
 
@@ -53,10 +55,10 @@ def load_journal(
             if usable.header.seq > limits.get(usable.header.lineage, usable.header.seq):
                 continue
             try:
-                return _load(journal, index, limits, usable, is_for_heads=is_for_heads)
+                return _load(journal, index, limits, usable, is_for_heads=is_for_heads, progress=progress)
             except (DamageError, FormatError, EnvironmentFailure, HistoryNeededError):
                 index.clear()  # the one before it, or at last all records; what is wrong with these will be told
-    return _load(journal, index, limits, None)
+    return _load(journal, index, limits, None, progress=progress)
 
 
 def _load(
@@ -66,6 +68,7 @@ def _load(
     usable: UsableCheckpoint | None,
     *,
     is_for_heads: bool = False,
+    progress: Progress = no_progress,
 ) -> set[tuple[str, str]]:
     loader = _Loader(index, journal.load_object, lambda lineage, *places: journal.reader(lineage).lines_at(*places))
     if usable is not None:
@@ -73,7 +76,7 @@ def _load(
     with without_collector():
         for lineage in journal.lineages():
             position = None if usable is None else usable.position(lineage)
-            loader.load(journal.reader(lineage), limits.get(lineage), position or START)
+            loader.load(journal.reader(lineage), limits.get(lineage), position or START, progress)
         found = loader.finish()
     if usable is not None and not is_for_heads:
         index.check_heads(2 if index.contested() else 1)
@@ -114,7 +117,7 @@ class _Loader:
             self._index.set_watermark(lineage, position)
             self._index.set_floor(lineage, position.next_seq)
 
-    def load(self, reader: LineageReader, limit: int | None, position: Position) -> None:
+    def load(self, reader: LineageReader, limit: int | None, position: Position, progress: Progress) -> None:
         """Take in the records of a lineage from ``position`` on, to seq ``limit`` where given. Raises DamageError."""
         at: Position | None = None
 
@@ -124,6 +127,7 @@ class _Loader:
                 block = block.before(limit + 1)
             if block.records:
                 self._take(block, reader.lineage, segment)
+                progress(block.records[-1].seq, limit or 0)
                 at = Position(segment, block.offsets[-1] + block.lengths[-1], block.records[-1].seq + 1,
                               block.leaves[-1][:8].hex())  # fmt: skip
 

@@ -285,7 +285,7 @@ class _Writing:
         yield from _settings_of(journal, is_rest=self._rest is not None)
         if self._rest is None:
             for lineage in journal.lineages():
-                yield from self._whole(lineage)
+                yield from self._whole(lineage, progress)
         else:
             yield from self._left()
         held = list(journal.objects.digests())
@@ -302,10 +302,13 @@ class _Writing:
             self._objects += 1
             yield _name_of(journal, place), _read(place, OBJECT_BYTES_MAX + _SMALL)
 
-    def _whole(self, lineage: str) -> Iterator[tuple[str, bytes]]:
+    def _whole(self, lineage: str, progress: Progress) -> Iterator[tuple[str, bytes]]:
         tree = Tree()
         journal = self._journal
-        for chunk in journal.reader(lineage).read_from(START):
+        reader = journal.reader(lineage)
+        segments = len(reader.segments())
+        for number, chunk in enumerate(reader.read_from(START)):
+            progress(number, segments)
             leaves, data = _durable_part(journal, lineage, chunk)
             tree.extend(leaves)
             yield _name_of(journal, chunk.path), data

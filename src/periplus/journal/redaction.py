@@ -198,7 +198,7 @@ def redact(
     )  # one made while segments were rewritten
     journal.renew_derived()
     if had_checkpoints:
-        make_checkpoint(journal, writer)
+        make_checkpoint(journal, writer, progress)
     return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, frozenset()))
 
 

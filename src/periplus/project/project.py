@@ -660,11 +660,11 @@ class Project:
 
         return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
-    def compact(self) -> Made | None:
+    def compact(self, progress: Progress | None = None) -> Made | None:
         """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""
         from periplus.journal.checkpointing import make_checkpoint
 
-        return make_checkpoint(self.journal, self.writer)
+        return make_checkpoint(self.journal, self.writer, progress or no_progress)
 
     def examine(self, progress: Progress | None = None) -> Examination:
         """Check the whole store, trails included; see ``periplus.journal.doctor``."""
