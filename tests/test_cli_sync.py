@@ -16,7 +16,7 @@ import pytest
 from cli_support import SECRET, Shell, claude_session, git, shared_project
 from periplus.journal import Writer
 from periplus.project import Project
-from support import settle
+from support import item, settle
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
 
@@ -210,6 +210,39 @@ def test_conflicts_are_named(people):
     done = bob("sync", "--with", "origin")
     assert f"conflict  decision {item}" in done.out
     assert ada.json("sync", "--with", "origin").conflicts == [f"decision/{item}"]
+
+
+def test_of_very_many_conflicts_and_candidates_some_are_told_and_the_rest_counted(people):
+    ada, bob, eve = people["ada"], people["bob"], people["eve"]
+
+    def put(shell, ids, text):
+        writer = Writer.named(text)
+        with Project.open(str(shell.folder), writer) as project:
+            value = {"v": 1, "author": "ada", "created": "2026-01-01T00:00:00.000Z", "updated": "2026-01-01T00:00:00.000Z",
+                     "provenance": {"kind": "person", "name": "ada"}, "confidence": 100}  # fmt: skip
+            project.journal.mutate(
+                lambda t: [t.put("note", one, {**value, "text": f"{text} of {one}"}) for one in ids], writer
+            )
+
+    ids = [item(number, "not") for number in range(60)]
+    put(ada, ids, "first")
+    ada("sync", "--with", "origin")
+    bob("sync", "--with", "origin")
+    put(ada, ids[:23], "ada")
+    put(bob, ids[:23], "bob")
+    ada("sync", "--with", "origin")
+    told = [line for line in bob("sync", "--with", "origin").lines if line.startswith("conflict")]
+    assert told == [
+        *(f"conflict  note {one}: periplus show {one}" for one in ids[:20]),
+        "conflict  … and 3 more: periplus status --json names them",
+    ]
+    assert bob.json("status").conflicts == ids[:23]
+    eve("sync", "--with", "../bob", "--candidates")
+    listed = eve("inbox", "list").lines
+    assert (len(listed), listed[100:]) == (102, [
+        "… and 10 more: periplus inbox list --limit 60, or --json", "Next: periplus inbox accept ID, or refuse ID",
+    ])  # fmt: skip
+    assert (len(eve("inbox", "list", "--limit", "60").lines), len(eve.json("inbox", "list").candidates)) == (121, 60)
 
 
 def test_a_fork_is_refused_with_code_5(people, tmp_path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 __all__ = ["configure", "configure_inbox", "execute"]
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING, Any, Final
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import SyncOut
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _SEQS_TOLD_MAX: Final = 20
+_TOLD_MAX: Final = 20  # of each kind that a sync tells; of more a person reads no line
+_LISTED: Final = 50
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -38,6 +40,9 @@ def configure_inbox(parser: argparse.ArgumentParser, command: str) -> argparse._
     assert command == "inbox"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
+    listing.add_argument(
+        "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
+    )
     listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
     for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
         sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
@@ -50,7 +55,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         return _sync(face, arguments)
     if arguments.action in ("accept", "refuse"):
         return _decide(face, arguments.action, arguments.id)
-    return _list(face, with_decided=arguments.all)
+    return _list(face, with_decided=arguments.all, limit=arguments.limit)
 
 
 def _sync(face: Face, arguments: argparse.Namespace) -> int:
@@ -81,25 +86,30 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         if recorded is not None:
             count = len(recorded.written)
             yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
-            for skipped in recorded.skipped:
+            for skipped in recorded.skipped[:_TOLD_MAX]:
                 yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
+            yield from _more("  skipped", recorded.skipped, "the same with --json names them")
             if count and not report.dry_run:
                 yield "Next: periplus inbox list"
         elif not moved and not refusals and not report.waiting and not report.rebased:
             yield f"Nothing new on either side ({visible(report.place)})"
-        for kind, item in report.conflicts:
+        for kind, item in report.conflicts[:_TOLD_MAX]:
             see = "context refs" if kind == "context_ref" else f"show {visible(item)}"
             yield f"{paint.warn}conflict{paint.end}  {visible(kind)} {visible(item)}: periplus {see}"
-        for rivalry in done.rivalries:
+        yield from _more(f"{paint.warn}conflict{paint.end} ", report.conflicts, "periplus status --json names them")
+        for rivalry in done.rivalries[:_TOLD_MAX]:
             ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
             both = "both" if len(rivalry.rivals) == 2 else "all"
             yield f"{paint.warn}apart{paint.end}     {ids} {both} stand in place of {visible(rivalry.old)}"
             yield f"          {visible(rivalry.command)}"
-        for late in done.late:
+        yield from _more(f"{paint.warn}apart{paint.end}    ", done.rivalries, "periplus review")
+        for late in done.late[:_TOLD_MAX]:
             what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
             yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and superseded apart: periplus review"
-        for stuck in done.stuck:
+        yield from _more(f"{paint.warn}late{paint.end}     ", done.late, "periplus review")
+        for stuck in done.stuck[:_TOLD_MAX]:
             yield f"{paint.warn}stuck{paint.end}     {visible(stuck.words())}: periplus review"
+        yield from _more(f"{paint.warn}stuck{paint.end}    ", done.stuck, "periplus review")
         for left in report.unsigned:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
             yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
@@ -120,6 +130,12 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"          {visible(rest)}"
 
     return face.emit(result, lines, max((error.exit_code for error in report.refusals), default=0))
+
+
+def _more(label: str, told: Sized, where: str) -> Iterator[str]:
+    """A line for those of one kind that have none."""
+    if len(told) > _TOLD_MAX:
+        yield f"{label} … and {len(told) - _TOLD_MAX:,} more: {where}"
 
 
 def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
@@ -217,12 +233,15 @@ def _told(one: Transfer, place: str, would: str) -> str:
     return f"{visible(one.lineage)}: {record} {way} {visible(place)} ({one.size:,} bytes{objects}{missing})"
 
 
-def _list(face: Face, *, with_decided: bool) -> int:
+def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
     from periplus.cli.convert import candidate_out
     from periplus.cli.inbox_schemas import InboxOut
 
     with face.open() as project:
         found = project.inbox(with_decided=with_decided)
+    count = len(found)
+    if limit or not face.as_json:
+        found = found[: limit or _LISTED]
     result = InboxOut([candidate_out(one) for one in found])
 
     def lines() -> Iterator[str]:
@@ -230,6 +249,9 @@ def _list(face: Face, *, with_decided: bool) -> int:
             state = "" if one.state == "pending" else f" ({one.state})"
             yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}"
             yield f"  {visible(one.text, face.width and face.width - 2)}"
+        if len(found) < count:
+            every = " --all" if with_decided else ""
+            yield f"… and {count - len(found):,} more: periplus inbox list{every} --limit {count}, or --json"
         if not result.candidates:
             yield "Nothing waits."
         elif not with_decided:
