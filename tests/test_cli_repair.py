@@ -57,6 +57,24 @@ def test_a_backup_brings_records_back(shell, tmp_path):
     assert path.read_bytes() == good
 
 
+def test_records_in_a_row_and_files_alike_are_told_as_one(shell, tmp_path):
+    shutil.copytree(shell.folder / ".periplus", tmp_path / "backup")
+    path = segment(shell)
+    path.write_bytes(path.read_bytes()[:500])
+    (shell.folder / ".periplus/index.sqlite").unlink()
+    done = shell("doctor", "--repair", "--from", tmp_path / "backup")
+    at = done.lines.index("mended   restored from a copy")
+    assert re.fullmatch(r" {9}journal/lin_\w+/000000000001\.jsonl, seq 1 to 5", done.lines[at + 1])
+    assert done.out.count("restored from a copy") == 1
+    for number in range(13):
+        shell("remember", f"lesson number {number}", "--type", "lesson")
+    shutil.rmtree(shell.folder / ".periplus/entities/lesson")
+    out = shell("doctor", code=1)
+    assert out.out.count("entities/lesson/les_") == 10
+    assert out.lines[-1] == "warning  the entity's file is missing: 3 more of these, which --json names"
+    assert len(shell.json("doctor", code=1).problems) == 13
+
+
 @pytest.mark.parametrize("content", [None, b"[store\n", b'[store]\nid = "nonsense"\nformat = 2\n'])
 def test_settings_that_are_gone(shell, content):
     path = shell.folder / ".periplus/config.toml"

@@ -7,7 +7,7 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.face import Face, visible
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from periplus.base.errors import PeriplusError
-    from periplus.cli.schemas import StatusOut
+    from periplus.cli.schemas import MendedOut, StatusOut
     from periplus.journal.joining import Joined
     from periplus.journal.yard import Repair
 
 _FILES_SHOWN_MAX: Final = 10
+_ALIKE_MAX: Final = 10
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -320,14 +321,20 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
             yield f"{paint.good}checkpoint{paint.end} at seq {checkpoint.seq:,}, {checkpoint.bytes:,} bytes{moved}"
         elif arguments.compact:
             yield "checkpoint: nothing came since the last one"
-        for one in mended:
+        for one, last in _runs(mended):
             place = visible(os.path.relpath(one.path, root)) if one.path else ""
-            place += f"{', ' if place else ''}seq {one.seq}" if one.seq else ""
+            seqs = f"seq {one.seq}" if last == one.seq else f"seq {one.seq} to {last}"
+            place += f"{', ' if place else ''}{seqs}" if one.seq else ""
             yield f"{paint.good}mended{paint.end}   {visible(one.what)}"
             if place:
                 yield f"         {place}"
         colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
+        alike: dict[tuple[str, str, str], int] = {}
         for problem in problems:
+            kind = (problem.severity, problem.what, problem.next)
+            alike[kind] = alike.get(kind, 0) + 1
+            if alike[kind] > _ALIKE_MAX:  # a checkout that took all entity files away
+                continue
             place = visible(_place_of(problem.path, root))
             place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
             place += f", seq {problem.seq}" if problem.seq else ""
@@ -336,10 +343,29 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
                 yield f"         {place}"
             if problem.next:
                 yield f"         {visible(problem.next)}"
+        for (severity, what, _), count in alike.items():
+            if count > _ALIKE_MAX:
+                more = f"{count - _ALIKE_MAX:,} more of these, which --json names"
+                yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
         if found.exit_code == 0:
             yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
 
     return face.emit(result, lines, found.exit_code)
+
+
+def _runs(mended: Iterable[MendedOut]) -> Iterator[tuple[MendedOut, int]]:
+    """What was done alike to records that follow each other, as one, with the seq of the last: a segment has ten thousand."""
+    first: MendedOut | None = None
+    last = 0
+    for one in mended:
+        if first is not None and one.seq and (one.what, one.path, one.seq) == (first.what, first.path, last + 1):
+            last = one.seq
+            continue
+        if first is not None:
+            yield first, last
+        first, last = one, one.seq
+    if first is not None:
+        yield first, last
 
 
 def _place_of(path: str, root: str) -> str:
