@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from hashlib import sha256
+from pathlib import Path
 
 import orjson
 import pytest
@@ -106,3 +107,19 @@ def test_typing_extensions_is_there_for_who_asks_later():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "refused\n"
+
+
+def test_the_package_is_run_as_the_command(tmp_path):
+    def run(*words):
+        return subprocess.run([sys.executable, "-m", "periplus", *words], cwd=tmp_path, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+                              input="", capture_output=True, text=True, timeout=60)  # fmt: skip
+
+    assert run("--version").stdout.startswith("periplus ")
+    assert run("init").returncode == 0
+    wrong = run("recal")
+    assert (wrong.returncode, "Did you mean `periplus recall`?" in wrong.stderr) == (2, True)
+    assert run("hook", "SessionStart", "--agent", "claude-code").returncode == 0
+    # What an agent is told to start is a program, not a file of the package.
+    assert run("connect", "claude-code", "--yes").returncode == 0
+    started = orjson.loads((tmp_path / ".mcp.json").read_bytes())["mcpServers"]["periplus"]
+    assert started["command"] == str(Path(sys.executable).with_name("periplus"))
