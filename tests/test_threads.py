@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from periplus.base.errors import UsageError
+from periplus.base.errors import LockTimeoutError, PeriplusError, UsageError
+from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.connection import ClosedError, WrongThreadError
 from periplus.journal.cursors import Reader
 from periplus.journal.doctor import examine
@@ -172,3 +175,86 @@ def test_a_mark_that_lags_keeps_no_record_from_who_reads(tmp_path):
     mark.write_bytes(lagging)
     with open_journal(root) as journal:
         assert journal.durable_end() == 1
+
+
+@pytest.fixture
+def bounded():
+    """Who waits for himself is woken by an exception."""
+
+    def late(*_):
+        raise AssertionError("it waits for itself")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def within(journal, call):
+    """What ``call`` raises in the function of a mutation, which goes on; as a signal's handler is called within it."""
+    raised = []
+
+    def fn(transaction):
+        put(8, "of the outer one")(transaction)
+        with pytest.raises(PeriplusError) as told:
+            call()
+        raised.append(told.value)
+
+    journal.mutate(fn, WRITER)
+    return raised[0]
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("warm", [0, 4], ids=["first", "later"])
+def test_a_call_within_a_mutation_that_would_wait_for_itself_is_refused_at_once(tmp_path, warm):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(warm):
+            journal.mutate(put(number, "of before"), WRITER, project=False)
+        begun_s = time.monotonic()
+        told = within(journal, lambda: journal.mutate(put(9, "of the inner one"), WRITER))
+        assert isinstance(told, LockTimeoutError)
+        assert time.monotonic() - begun_s < LOCK_PATIENCE_S / 2
+        closing = within(journal, journal.close)
+        assert isinstance(closing, UsageError)
+        assert "within a call" in closing.wrong
+        assert journal.get("note", item(9, "not")) is None
+        assert journal.mutate(put(9, "behind it"), WRITER).repeated is False
+    with open_journal(root) as journal:
+        assert journal.get("note", item(8, "not")).value == {"text": "of the outer one"}
+        assert journal.get("note", item(9, "not")).value == {"text": "behind it"}
+
+
+def test_a_handler_that_closes_does_not_wait_for_what_it_interrupted(tmp_path):
+    """The journal waits for a lock that another one holds: whoever is told to end then must not hang."""
+    with open_journal(make_store(tmp_path)) as journal, open_journal(journal.layout.root) as other:
+        told = []
+
+        def closing(*_):
+            assert not told, "it waits for itself"
+            told.append(None)
+            try:
+                journal.close()
+            except UsageError as error:
+                told[0] = error
+                raise
+
+        before = signal.signal(signal.SIGALRM, closing)
+        try:
+            with other.writing():
+                signal.setitimer(signal.ITIMER_REAL, 0.05, 20)
+                with pytest.raises(UsageError):
+                    journal.mutate(put(1, "never"), WRITER)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert isinstance(told[0], UsageError)
+        assert journal.mutate(put(2, "goes on"), WRITER).first_seq == 1
+
+
+def test_who_waits_for_its_own_process_is_told_so(tmp_path):
+    with open_journal(make_store(tmp_path)) as journal, open_journal(journal.layout.root) as other:
+        told = within(journal, lambda: other.mutate(put(9, "of the inner one"), WRITER, patience_s=0.05))
+        assert isinstance(told, LockTimeoutError)
+        assert "That is this process" in told.mend

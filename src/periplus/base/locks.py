@@ -144,6 +144,11 @@ class Lock:
         return self._place
 
     @property
+    def is_held(self) -> bool:
+        """Whether a block of this process has it, or waits for it."""
+        return self._mutex.locked()
+
+    @property
     def is_open(self) -> bool:
         """Whether the lock's file was there when it was last taken."""
         return self._fd >= 0
@@ -359,10 +364,13 @@ class Lock:
                 holder = file.read(400).strip() or "a process that left no name"
         except OSError:
             holder = "a process that cannot be named"
+        mend = "Repeat the command when that process is done."
+        if holder.startswith(_who(os.getpid()).decode(errors="replace") + " "):
+            mend = "That is this process: another thread of it, or a call within which this one was made."
         return LockTimeoutError(
             f"the store is being written by {holder}; not free within {patience_s:g} s",
             safe="Nothing was changed; reading needs no lock.",
-            mend="Repeat the command when that process is done.",
+            mend=mend,
         )
 
 

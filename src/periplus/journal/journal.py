@@ -74,7 +74,7 @@ class Journal(JournalReader):
 
         ``durable=False`` leaves the sync to the next mutation, for observations only; ``project=False`` leaves files
         and index to a later ``project``. A ``key`` that was written before makes this a repetition: ``fn`` is not run and the first receipt comes back.
-        Raises what ``fn`` raises, LockTimeoutError, DamageError (nothing was written), EnvironmentFailure (nothing
+        Raises what ``fn`` raises, LockTimeoutError (at once for a mutation within ``fn``), DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
         self._check_thread()
@@ -87,12 +87,18 @@ class Journal(JournalReader):
             self._check_who(writer, key)
         way, receipt = self._quick, None
         segment = way.segment if way is not None else self.end().segment
-        if way is not None and durable:
-            receipt = self._mutate_quickly(way, fn, writer, key, patience_s)
-            if receipt is not None and not project and self._is_all_done(way):
-                return receipt
-        if receipt is None:
-            receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
+        if self._is_mutating:
+            raise _within_itself()
+        try:
+            self._is_mutating = True
+            if way is not None and durable:
+                receipt = self._mutate_quickly(way, fn, writer, key, patience_s)
+                if receipt is not None and not project and self._is_all_done(way):
+                    return receipt
+            if receipt is None:
+                receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
+        finally:
+            self._is_mutating = False
         if receipt.repeated or not receipt.record_count:
             return receipt
         if project or self._behind > OVERLAY_RECORDS_MAX:
@@ -206,7 +212,7 @@ class Journal(JournalReader):
         return receipt
 
     def close(self) -> None:
-        self._check_thread()
+        self.check_idle()
         self._drop_quick_way()
         super().close()
 
@@ -590,3 +596,12 @@ class Journal(JournalReader):
         last = end.next_seq - 1
         receipt = Receipt(key, lineage, last - len(entries) + 1, last, versions, repeated=False)
         return receipt, Pending(batch, end, entries[-1].leaf)
+
+
+def _within_itself() -> LockTimeoutError:
+    """What whoever begins a mutation within another one of the same journal would wait for in vain."""
+    return LockTimeoutError(
+        "this journal is at a mutation, and the call was made within it",
+        safe="Nothing was changed by the inner one.",
+        mend="Put what belongs together in one function of `mutate`, and the rest behind it.",
+    )

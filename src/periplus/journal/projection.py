@@ -113,6 +113,11 @@ class Projector:
         self.untaken: set[tuple[str, str]] = set()
         self.unwritten: dict[str, str] = {}  # files that the system would not have written, and why
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its lock is held, or waited for."""
+        return self._lock.is_held
+
     def close(self) -> None:
         self._lock.close()
 

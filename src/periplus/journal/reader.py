@@ -23,6 +23,7 @@ from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
     NewerFormatError,
+    UsageError,
     environment_failure,
 )
 from periplus.base.files import Files, FolderWatch
@@ -97,6 +98,7 @@ class JournalReader:
         self._own_place = place_of(self.layout.lineage)
         self._own_names: list[str] | None = None
         self.durable_seq = 0  # of our own lineage: known to be on disk
+        self._is_mutating = False  # this thread is within ``mutate``, up to where the records are durable
         self._writer: SegmentWriter | None = None
         self._quick: QuickWay | None = None
         self._watches: dict[str, FolderWatch] = {}
@@ -136,9 +138,23 @@ class JournalReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it."""
+    def check_idle(self) -> None:
+        """Raises UsageError within a call that writes: in the function of a mutation, or in the handler of a signal.
+
+        A handler runs in the thread that it interrupts: that would wait for itself.
+        """
         self._check_thread()
+        locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
+        if self._is_mutating or any(lock.is_held for lock in locks):
+            raise UsageError(
+                "a journal cannot be closed within a call that writes to it",
+                safe="It is open as before.",
+                mend="Close it when that call has ended; let a signal's handler raise, or say that it is time.",
+            )
+
+    def close(self) -> None:
+        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it; UsageError."""
+        self.check_idle()
         if self._writer is not None:
             self._writer.close()
         self.index.close()

@@ -193,7 +193,8 @@ class Project:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store; what was acknowledged is kept."""
+        """Let go of the store; what was acknowledged is kept. Raises UsageError within a call that writes, as in a signal's handler."""
+        self.journal.check_idle()
         if self._contexts is not None:
             self._contexts.close()
         self.journal.close()
