@@ -66,6 +66,14 @@ class PeriplusError(Exception):
     def __str__(self) -> str:
         return self.wrong
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # As it is, and not as its class is called: a worker's error that its parent cannot make again hangs or breaks the pool.
+        return _as_it_was, (type(self), self.args), self.__dict__
+
+
+def _as_it_was(kind: type[PeriplusError], given: tuple[object, ...]) -> PeriplusError:
+    return kind.__new__(kind, *given)
+
 
 class UsageError(PeriplusError):
     exit_code = 2
