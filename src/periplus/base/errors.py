@@ -45,6 +45,7 @@ __all__ = [
     "SecretFoundError",
     "UsageError",
     "environment_failure",
+    "refuse_text",
 ]
 
 import errno
@@ -251,3 +252,14 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
             mend="Check the owner and the mode of that path, then repeat the command.",
         )
     return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")
+
+
+def refuse_text(**several: object) -> None:
+    """Raises UsageError for one text where several are meant: a text is a sequence of texts, its letters, to type checkers too."""
+    for name, value in several.items():
+        if isinstance(value, (str, bytes)):
+            raise UsageError(
+                f"{name} are several, and {value!r} is one text",
+                safe="Nothing was changed.",
+                mend="Give a list or a tuple, also of one.",
+            )

@@ -110,8 +110,10 @@ def newest(
 ) -> Page:
     """The newest ``limit`` records of ``lineages``, each older than its ``before``.
 
-    Those of several lineages are laid side by side: at each step the one whose next record claims the latest time.
+    Those of several lineages are laid side by side: at each step the one whose next record claims the latest time. Raises
+    UsageError for a ``limit`` under 0.
     """
+    _refuse_negative(limit)
     journal.refresh()
     journal.project()
     page = _newest(journal, journal.index, wanted, lineages, before, limit)
@@ -182,14 +184,23 @@ def news(
     """The durable records behind ``seen`` (a lineage that is not in it: from its first record on).
 
     ``seen`` of the result holds every lineage of the argument, also those that were not looked at. Records that
-    ``wanted`` leaves out count as looked at.
+    ``wanted`` leaves out count as looked at. Raises UsageError for a ``limit`` under 0.
     """
+    _refuse_negative(limit)
     journal.refresh()
     journal.project()
     if all(_has_all_behind(journal, lineage, seen.get(lineage, 0)) for lineage in lineages):
         return _news(journal, journal.index, seen, wanted, lineages, limit, summary or present_in_gap)
     with _history(journal) as index:
         return _news(journal, index, seen, wanted, lineages, limit, summary or present_in_gap)
+
+
+def _refuse_negative(limit: int) -> None:
+    """SQLite takes that for no limit, and then a record that was not asked for would look like one that is missing."""
+    if limit < 0:
+        from periplus.base.errors import UsageError
+
+        raise UsageError("a limit is at least 0")
 
 
 def _news(

@@ -18,7 +18,7 @@ from typing import Final
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
-from periplus.base.errors import ConflictError, UsageError
+from periplus.base.errors import ConflictError, UsageError, refuse_text
 from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
@@ -71,6 +71,7 @@ class Remembered(NamedTuple):
 
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
+    refuse_text(tags=memory.tags, about=memory.about, evidence=memory.evidence, supersedes=memory.supersedes)
     row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
     journal.refresh()

@@ -8,6 +8,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.base.errors import refuse_text
+from periplus.project.types import check_type
+
 if TYPE_CHECKING:
     from periplus.memory.brief import Brief
     from periplus.memory.related import Related
@@ -21,8 +24,11 @@ _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "
 def filters_in(project: Project, filters: Filters) -> Filters:
     """``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project names it.
 
-    Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project.
+    Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project, and for a type that there is not.
     """
+    refuse_text(types=filters.types, kinds=filters.kinds)
+    for name in filters.types:
+        check_type(project, name)
     if not filters.path or filters.path.partition("/")[0] not in ("", ".", ".."):
         return filters
     named = project.work.path(filters.path)
@@ -72,6 +78,7 @@ def related_to(
     """See ``memory.related``. ``paths`` are as the project names them; files that are gone from its folder are not proposed."""
     from periplus.memory.related import related
 
+    refuse_text(paths=paths)
     project.look_to_answer()
     return related(
         project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), limit=limit,

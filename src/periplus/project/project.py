@@ -21,7 +21,7 @@ from periplus.journal.reading import no_progress
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.types import check_said, memory_types
-from periplus.project.types import check_declared, check_type, declared_by
+from periplus.project.types import check_declared, declared_by
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -305,8 +305,6 @@ class Project:
     ) -> Recall:
         """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``. See ``memory.recall``."""
         self.look_to_answer()
-        for name in filters.types if filters is not None else ():
-            check_type(self, name)
         from periplus.memory.recall import recall
         from periplus.project.knowing import filters_in
         from periplus.project.meanings import meaning_of

@@ -11,7 +11,7 @@ __all__ = ["ProjectReflection", "Reflected"]
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import DamageError, FormatError
+from periplus.base.errors import DamageError, FormatError, refuse_text
 from periplus.base.tuples import NamedTuple
 from periplus.memory.candidates import Accepted, accept, find_candidate, inbox, refuse
 from periplus.memory.proposed import Near, ProposedCandidate, record_proposals
@@ -65,6 +65,7 @@ class ProjectReflection:
         The newest other trails are looked at beside them, for what comes again and again. ``proposers`` are asked after
         the rules. Raises NotFoundError, and UsageError for what a proposer hands back that is no proposal.
         """
+        refuse_text(trails=trails)
         project = self._project
         chosen, beside = self._chosen(trails, every=every, since=since)
         damaged: list[tuple[str, PeriplusError]] = []

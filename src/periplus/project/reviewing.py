@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import PeriplusError, RefusedError
+from periplus.base.errors import PeriplusError, RefusedError, refuse_text
 from periplus.base.tuples import NamedTuple
 from periplus.journal.reading import Progress, no_progress
 from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
@@ -123,12 +123,14 @@ class ProjectReview:
         self, item_ids: Sequence[str], *, about: Sequence[str] = (), expires: str = "", key: str = ""
     ) -> Changed:
         """Say that these still hold, and anchor them to the code as it is now."""
+        refuse_text(item_ids=item_ids, about=about)
         self._project.look()
         project = self._project
         return confirm(project.journal, project.writer, item_ids, self._ground(), about=about, expires=expires, key=key)
 
     def checks(self, item_ids: Sequence[str] = ()) -> list[Check]:
         """The check commands of these entities, or of all constraints and traps in force."""
+        refuse_text(item_ids=item_ids)
         self._project.look()
         return checks_of(self._project.journal, item_ids)
 

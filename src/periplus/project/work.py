@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
-from periplus.base.errors import UsageError
+from periplus.base.errors import UsageError, refuse_text
 from periplus.base.places import name_in, worktree_top
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class ProjectWork:
         self, asked: Asked, *, wait_s: float = 0, wait: Callable[[float], bool] | None = None, key: str = ""
     ) -> Acquired:
         """Claim scopes, waiting up to ``wait_s`` seconds for who holds them. Raises ClaimedError."""
+        refuse_text(scopes=asked.scopes)
         from periplus.memory.claims import acquire
 
         if wait_s > 0 and wait is not None:
@@ -123,12 +124,14 @@ class ProjectWork:
         self, references: Sequence[str] = (), *, force: bool = False, reason: str = "", key: str = ""
     ) -> Changed:
         """Let go of claims by id; without ids of all one's own."""
+        refuse_text(references=references)
         from periplus.memory.claims import release
 
         return release(self._journal, self._project.writer, references, force=force, reason=reason, key=key)
 
     def check(self, paths: Sequence[str]) -> Checked:
         """Whose claim paths of the project are now, and which constraints and traps are about them."""
+        refuse_text(paths=paths)
         from periplus.memory.check import check_paths
 
         folders = frozenset(path for path in paths if os.path.isdir(os.path.join(self._project.folder, path)))
@@ -141,6 +144,7 @@ class ProjectWork:
         tags: Sequence[str] = (), key: str = "",
     ) -> Made:  # fmt: skip
         """Write a plan with its steps, all or nothing. Raises UsageError for steps that would wait for each other."""
+        refuse_text(steps=steps, after=after, tags=tags)
         from periplus.memory.plans import make_plan
 
         self._up_to_date()
@@ -204,6 +208,7 @@ class ProjectWork:
 
     def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "") -> Entity:
         """Pass on the state of work; ``corrects`` is the handoff that this one replaces."""
+        refuse_text(files=new.files, unfinished=new.unfinished)
         from periplus.memory.handoffs import write_handoff
 
         self._up_to_date()
@@ -241,6 +246,7 @@ class ProjectWork:
 
     def read_mail(self, references: Sequence[str], *, key: str = "") -> Changed:
         """Say that messages are read."""
+        refuse_text(references=references)
         from periplus.memory.inbox import mark_read
 
         return mark_read(self._journal, self._project.writer, references, key=key)
@@ -291,6 +297,7 @@ class ProjectWork:
         self, references: Sequence[str], state: str, *, reason: str = "", force: bool = False, key: str = ""
     ) -> Changed:
         """Bring entities into a state; ``force`` also for work that somebody else does now."""
+        refuse_text(references=references)
         self._up_to_date()
         from periplus.memory.lifecycle import change_state
 
@@ -313,6 +320,7 @@ class ProjectWork:
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         """Say one thing in place of several entities of one type."""
+        refuse_text(references=references)
         self._up_to_date()
         from periplus.memory.lifecycle import merge
 
@@ -322,6 +330,7 @@ class ProjectWork:
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
         """Say several things in place of one entity."""
+        refuse_text(texts=texts)
         self._up_to_date()
         from periplus.memory.lifecycle import split
 
