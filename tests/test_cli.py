@@ -302,6 +302,23 @@ def test_remember_from_standard_input(store):
     store.fails("remember", "-", stdin=b"x" * 1_100_000, code=2, wrong="standard input has over 1,048,576 bytes")
 
 
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("severity", "a decision has no severity"), ("confidence", "confidence of a decision is given beside the fields of its type")],
+)  # fmt: skip
+def test_a_field_that_is_none_of_the_type_is_told_with_those_that_are(store, field, wrong):
+    done = store.fails("remember", "x", "--type", "decision", "--set", f"{field}=7", code=2, wrong=wrong)
+    assert "Of its own it has: alternatives, rationale, state." in done.err
+
+
+def test_show_names_what_it_is_about_as_a_person_does(store):
+    (store.folder / "auth.py").write_text("def login():\n    return 1\n")
+    about = ("--about", "auth.py", "--about", "auth.py:login")
+    done = store.json("remember", "Logins are counted", *about)
+    assert "\n  about       auth.py\n              auth.py:login\n" in store("show", done.entity.id).out
+    assert {one["kind"] for one in store.json("show", done.entity.id).entity.value["about"]} == {"path", "symbol"}
+
+
 @pytest.mark.slow
 def test_remember_what_no_entity_can_hold(store):
     store.fails("remember", "x" * 8_001, code=2, wrong="the text has 8,001 characters; the limit is 8,000")

@@ -346,6 +346,12 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _named(about: object) -> str:
+    """What an entity is about as a person names it, one on a line: by what it is found again in the code is for ``--json``."""
+    refs = [one.get("ref") if isinstance(one, dict) else None for one in about] if isinstance(about, list) else []
+    return "\n".join(ref for ref in refs if isinstance(ref, str)) if all(isinstance(ref, str) for ref in refs) else ""
+
+
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     import json
 
@@ -386,7 +392,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         for name, value in entity.value.items():
             if name == "v":
                 continue
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            about = _named(value) if name == "about" else ""
+            text = about or (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
             first, *rest = text.split("\n")
             yield f"  {visible(name):11} {visible(first)}"
             for line in rest:

@@ -187,9 +187,15 @@ def _payload(
         payload["relations"] = [
             {"kind": "supersedes", "target": journal.find(old).item_id} for old in memory.supersedes
         ]
-    unknown = set(memory.extra or {}) - (row.fields - frozenset(Common.__struct_fields__))
+    own = row.fields - frozenset(Common.__struct_fields__)
+    unknown = set(memory.extra or {}) - own
     if unknown:
-        raise UsageError(f"a {row.name} has no {', '.join(sorted(unknown))}", safe="Nothing was written.")
+        beside = sorted(unknown & {"text", "tags", "about", "evidence", "confidence"})
+        wrong = f"a {row.name} has no {', '.join(sorted(unknown))}"
+        if beside:
+            wrong = f"{', '.join(beside)} of a {row.name} is given beside the fields of its type"
+        mend = f"Of its own it has: {', '.join(sorted(own)) or 'none'}."
+        raise UsageError(wrong, safe="Nothing was written.", mend=mend)
     return {**payload, **(memory.extra or {})}
 
 
