@@ -202,6 +202,20 @@ def test_check(sh):
     assert wrong["hooks run"] == "it ended with 3: what went wrong"
 
 
+def test_what_a_check_says_to_run_is_run_as_it_stands(sh):
+    (sh.home / "my tools").mkdir()
+    broken = sh.home / "my tools" / "periplus"
+    broken.write_text("#!/bin/sh\necho started >> started\nexit 1\n")
+    broken.chmod(0o755)
+    sh("connect", "opencode", "--command", broken)
+    found = sh.json("connect", "--check", "opencode", "--command", broken, code=1)
+    mends = [one.mend for one in found.findings if one.what in ("server answers", "hooks run")]
+    assert len(mends) == 2
+    for mend in mends:
+        subprocess.run(mend.split("`")[1], shell=True, cwd=sh.home, check=False, timeout=60)
+    assert (sh.home / "started").read_text().split() == ["started"] * 2
+
+
 @pytest.mark.parametrize("name", ["CLAUDE.md", "GEMINI.md"])
 def test_check_of_instructions_that_are_one_file_over_a_link(sh, name):
     agent = {"CLAUDE.md": "claude-code", "GEMINI.md": "gemini"}[name]

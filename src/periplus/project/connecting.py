@@ -254,6 +254,8 @@ def _check_runs(
     site: Site, agent: Agent, machine: Machine, scratch: str, servers: dict[tuple[str, ...], Probed]
 ) -> Iterator[Finding]:
     """``servers`` are those that were asked already: most agents start the same."""
+    import shlex
+
     from periplus.interop.agents.probe import ANSWER_S, probe_hook, probe_server
 
     cwd = site.folder or site.home
@@ -262,14 +264,13 @@ def _check_runs(
         servers[command] = probe_server(command, cwd=cwd, environment=machine.environment)
     server = servers[command]
     said = f"answers after {server.seconds:.1f} s"
-    mend = f"Run `{' '.join(site.command)} mcp` to see what is wrong; it must answer within {ANSWER_S:g} s."
+    mend = f"Run `{shlex.join(command)}` to see what is wrong; it must answer within {ANSWER_S:g} s."
     yield Finding(
         agent.name, "server answers", "", "" if server.wrong else said, server.wrong, mend if server.wrong else ""
     )
     event = "SessionStart" if agent.name != "cursor" else "sessionStart"
-    hook = probe_hook(
-        (*site.command, "hook", event, "--agent", agent.name), cwd=scratch, environment=machine.environment
-    )
-    mend = f"Run `{' '.join(site.command)} hook {event} --agent {agent.name}` to see what is wrong."
+    command = (*site.command, "hook", event, "--agent", agent.name)
+    hook = probe_hook(command, cwd=scratch, environment=machine.environment)
+    mend = f"Run `{shlex.join(command)}` to see what is wrong."
     yield Finding(agent.name, "hooks run", "", "" if hook.wrong else "silent where they have nothing to say", hook.wrong,
                   mend if hook.wrong else "")  # fmt: skip
