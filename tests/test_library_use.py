@@ -61,3 +61,7 @@ def test_a_limit_under_zero_is_no_damage(project, limit):
             use(limit=limit)
     assert not project.journal.index.is_damaged
     assert len(project.log(limit=1).records) == 1
+
+
+def test_a_project_says_which_it_is(project):
+    assert repr(project) == f"<Project {project.root!r}, written by {WRITER.name!r}>"

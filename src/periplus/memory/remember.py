@@ -12,7 +12,7 @@ __all__ = [
     "says_nearly_the_same",
 ]
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
@@ -51,7 +51,7 @@ class Memory(NamedTuple):
     about: tuple[str, ...] = ()
     evidence: tuple[tuple[str, str], ...] = ()
     confidence: int = 100
-    extra: dict[str, JSONValue] | None = None  # the fields of the type alone: rationale, severity, remedy, …
+    extra: Mapping[str, JSONValue] | None = None  # the fields of the type alone: rationale, severity, remedy, …
     provenance: tuple[str, str] = ("person", "")
     supersedes: tuple[str, ...] = ()
 

@@ -186,6 +186,9 @@ class Project:
 
         discard_index(Layout(find_root(folder, store)).index)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.root!r}, written by {self.writer.name!r}>"
+
     def __enter__(self) -> Self:
         return self
 
