@@ -97,6 +97,38 @@ def test_damage_is_found_with_the_index_in_place_and_the_rest_is_served(tmp_path
         assert not journal.project()
 
 
+@pytest.mark.parametrize("what", ["a byte", "the segment", "the store"])
+def test_who_has_a_journal_open_goes_on_when_what_was_wrong_is_mended(tmp_path, what):
+    root = make_store(tmp_path)
+    path, before = acknowledged(root)
+    moved, data, elsewhere = Path(root) if what == "the store" else path, path.read_bytes(), tmp_path / "elsewhere"
+    if what == "a byte":
+        path.write_bytes(data.replace(b"batch 2", b"batch 3"))
+        for index in Path(root).glob("index.sqlite*"):
+            index.unlink()
+    with open_journal(root) as journal:
+        if what != "a byte":
+            moved.rename(elsewhere)
+            journal.refresh()
+        assert journal.damage is not None
+        with pytest.raises(PeriplusError):
+            journal.mutate(put(9, "refused"), WRITER)
+        if what == "a byte":
+            path.write_bytes(data)
+        else:
+            elsewhere.rename(moved)
+        assert journal.mutate(put(9, "goes on"), WRITER).last_seq == 6
+        assert journal.damage is None
+        now = {entity.item_id: entity.value["text"] for entity in journal.entities()}
+        assert now == before | {item(9): "goes on"}
+    assert not [problem for problem in problems_of(root) if problem.severity == "error"]
+
+
+def problems_of(root):
+    with open_journal(root) as journal:
+        return examine(journal).problems
+
+
 @pytest.mark.parametrize(
     "garbage",
     [b"\0" * 300, b'{"v":2,"seq":', b"x", b"\n\n\n", random.Random(64).randbytes(64), b'"sum":"0123456789abcdef"}\n'],

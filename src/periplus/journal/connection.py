@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "abandon", "connect"]
+__all__ = ["AtWorkError", "ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "abandon", "connect"]
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -41,6 +41,17 @@ class ClosedError(UsageError, sqlite3.ProgrammingError):
 
     def __init__(self) -> None:
         super().__init__("the journal was closed", safe="Nothing was changed.", mend="Open the store anew.")
+
+
+class AtWorkError(UsageError):
+    """A store is closed within a call that writes to it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a journal cannot be closed within a call that writes to it",
+            safe="It is open as before.",
+            mend="Close it when that call has ended; let a signal's handler raise, or say that it is time.",
+        )
 
 
 class _Cursor(sqlite3.Cursor):

@@ -23,13 +23,12 @@ from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
     NewerFormatError,
-    UsageError,
     environment_failure,
 )
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.connection import WrongThreadError
+from periplus.journal.connection import AtWorkError, WrongThreadError
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
@@ -83,6 +82,7 @@ class JournalReader:
         self.stores = StoreIds(self.layout, self.settings.store)
         self.objects = ObjectStore(self.layout.objects, self.files, packing=packing_of(types))
         self.damage: DamageError | None = None
+        self._damaged: tuple[DamageError | None, tuple[int, ...]] = (None, ())  # it, and its file as it was then
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
         self.waited_s = float(
@@ -139,21 +139,14 @@ class JournalReader:
         self.close()
 
     def check_idle(self) -> None:
-        """Raises UsageError within a call that writes: in the function of a mutation, or in the handler of a signal.
-
-        A handler runs in the thread that it interrupts: that would wait for itself.
-        """
+        """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
         self._check_thread()
         locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
         if self._is_mutating or any(lock.is_held for lock in locks):
-            raise UsageError(
-                "a journal cannot be closed within a call that writes to it",
-                safe="It is open as before.",
-                mend="Close it when that call has ended; let a signal's handler raise, or say that it is time.",
-            )
+            raise AtWorkError
 
     def close(self) -> None:
-        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it; UsageError."""
+        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it; AtWorkError."""
         self.check_idle()
         if self._writer is not None:
             self._writer.close()
@@ -244,8 +237,19 @@ class JournalReader:
                     return
             self._salvage(self.unnamed_store() or gone or error)
 
+    def _forget_if_mended(self) -> None:
+        """A damaged file that is another by now, or there again, is read anew: what was said of it may hold no more."""
+        damage = self.damage
+        place = place_of(damage.path or "") if damage is not None else ()
+        if self._damaged[0] is not damage:
+            self._damaged = (damage, place)
+        elif place != self._damaged[1]:
+            self.damage = None
+            self._forget()
+
     def _salvage(self, damage: DamageError) -> None:
         self.damage = damage
+        self._damaged = (damage, place_of(damage.path or ""))
         self._forget()
         self._read_on(salvage=True)
 
@@ -563,9 +567,10 @@ class JournalReader:
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
-        if self.index.is_replaced() or self.index.is_cramped():
+        is_mended = self._is_salvaged and self.damage is None  # ours is of what was left, and in memory
+        if is_mended or self.index.is_replaced() or self.index.is_cramped():
             self.index.close()
-            self.index = self._open_index()
+            self.index, self._is_salvaged = self._open_index(), self._is_salvaged and not is_mended
         self.index.end()
         self.index.begin()
         self._seen: dict[str, Position] = dict(self.index.watermarks())
@@ -640,6 +645,8 @@ class JournalReader:
         After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
         """
         self.is_stale = False
+        if not salvage and self.damage is not None:
+            self._forget_if_mended()
         try:
             is_continued = self._read_lineages(salvage=salvage, by_map=True, is_listed=for_writing)
         except NewerFormatError:
