@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from periplus.base.errors import UsageError
+from periplus.journal.connection import ClosedError
 from periplus.memory import Filters, Memory
 from periplus.memory.claims import Asked
 from periplus.memory.handoffs import NewHandoff
@@ -65,3 +66,32 @@ def test_a_limit_under_zero_is_no_damage(project, limit):
 
 def test_a_project_says_which_it_is(project):
     assert repr(project) == f"<Project {project.root!r}, written by {WRITER.name!r}>"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda project: project.recall("cache"),
+        lambda project: project.status(),
+        lambda project: project.look(),
+        lambda project: project.examine(),
+        lambda project: project.repair(),
+        lambda project: project.undo(seqs=[1]),
+        lambda project: project.export(f"{project.folder}.zip"),
+        lambda project: project.redact(secret="abcabcabc", reason="leaked"),
+        lambda project: project.reviewing.due(),
+        lambda project: project.contexts.resolve("main"),
+        lambda project: project.work.claims(),
+        lambda project: project.record(agent="ada"),
+        lambda project: project.compact(),
+    ],
+    ids=["recall", "status", "look", "examine", "repair", "undo", "export", "redact", "due", "contexts", "claims", "record", "compact"],
+)  # fmt: skip
+@pytest.mark.parametrize("is_looked_up", [True, False])
+def test_whatever_is_asked_of_a_closed_project_says_that_it_is(project, use, is_looked_up):
+    if is_looked_up:
+        project.status()
+    project.close()
+    project.close()
+    with pytest.raises(ClosedError):
+        use(project)

@@ -28,7 +28,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.connection import AtWorkError, WrongThreadError
+from periplus.journal.connection import AtWorkError, ClosedError, WrongThreadError
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
@@ -85,15 +85,11 @@ class JournalReader:
         self._damaged: tuple[DamageError | None, tuple[int, ...]] = (None, ())  # it, and its file as it was then
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
-        self.waited_s = float(
-            "-inf"
-        )  # when somebody waited in vain for the index to be brought up, by the monotonic clock
+        self.waited_s = float("-inf")  # by the monotonic clock, when somebody waited in vain for the index
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
         self._progress = progress
-        self.copied_from = (
-            ""  # the lineage that lineage.json names, where this store is a copy: nothing is written to it
-        )
+        self.copied_from = ""  # the lineage that lineage.json names, where this store is a copy: none writes to it
         self._own = self._find_own()
         self._own_place = place_of(self.layout.lineage)
         self._own_names: list[str] | None = None
@@ -128,9 +124,9 @@ class JournalReader:
             self._salvage(damage_of(error))
 
     def _check_thread(self) -> None:
-        """Raises WrongThreadError. What two threads did at once would end one's view in the middle of the other's."""
+        """Raises WrongThreadError, ClosedError. What two threads did at once would end one's view in the middle of the other's."""
         if get_ident() != self._thread:
-            raise WrongThreadError
+            raise WrongThreadError if self._thread else ClosedError
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +136,8 @@ class JournalReader:
 
     def check_idle(self) -> None:
         """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
-        self._check_thread()
+        if self._thread:  # what is closed may be closed again
+            self._check_thread()
         locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
         if self._is_mutating or any(lock.is_held for lock in locks):
             raise AtWorkError
@@ -161,6 +158,7 @@ class JournalReader:
                 getattr(self, used).close()
         for watch in (self._folder, *self._watches.values()):
             watch.close()
+        self._thread = 0
 
     @cached_property
     def _lock(self) -> Lock:
