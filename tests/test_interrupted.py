@@ -163,6 +163,21 @@ def test_a_lock_that_was_being_taken_or_given_back_is_held_by_nobody(tmp_path, i
     assert at > 4  # how many places there are is the version of Python's affair
 
 
+def test_a_lock_that_was_being_made_is_taken_apart_in_silence(tmp_path):
+    told, before = [], sys.unraisablehook
+    sys.unraisablehook = told.append
+    try:
+        for at in range(1, 100):
+            with Interrupts(at) as interrupts:
+                Lock(os.fspath(tmp_path / "lock"))
+            if not interrupts.is_raised:
+                break
+    finally:
+        sys.unraisablehook = before
+    assert 1 < at < 99
+    assert [one.exc_type for one in told if one.exc_type is not Interrupted] == []
+
+
 def test_closing_a_lock_that_guards_nothing_waits_for_nobody(tmp_path):
     lock = Lock(str(tmp_path / "lock"), is_guard=False)
     assert lock.try_take()

@@ -119,6 +119,8 @@ class LockBell(Protocol):
 class Lock:
     """An exclusive advisory lock on the file ``path``; re-usable, not re-entrant."""
 
+    _fd = -1  # here: who is interrupted while one is made has nothing to drop
+
     def __init__(self, path: str, *, is_guard: bool = True) -> None:
         """``is_guard=False`` for a lock that saves work and protects nothing: no text, and a swapped file is no matter."""
         self._path = path
@@ -126,7 +128,6 @@ class Lock:
         import threading
 
         self._mutex = threading.Lock()
-        self._fd = -1
         self._place = (0, 0)
         self._text = b""
         self._text_s = 0.0
