@@ -132,6 +132,21 @@ def test_secrets_are_refused_unless_somebody_insists(shell):
     shell("context", "commit", "-", "--allow-secret", stdin=lines(f"the key is {SECRET}"))
 
 
+def test_a_secret_in_a_message_is_refused_before_a_byte_of_it_is_written(shell):
+    shell("context", "commit", "-", stdin=lines("common"))
+    shell("context", "refs", "--set", "side", "main")
+    shell("context", "commit", "-", "--ref", "side", stdin=lines("theirs"))
+    shell("context", "commit", "-", stdin=lines("ours"))
+    folder = shell.folder / ".periplus"
+    before = sorted(folder.rglob("*"))
+    for words in (("merge", "side"), ("commit", "-")):
+        done = shell.fails("context", *words, "-m", f"why {SECRET}", code=5, wrong="message", stdin=lines("more"))
+        assert SECRET not in done.err
+    shell.fails("context", "merge", "side", "-m", "m" * 2_001, code=2, wrong="message: over 2,000 characters")
+    assert sorted(folder.rglob("*")) == before
+    assert shell.json("context", "merge", "side", "-m", "both").outcome == "merged"
+
+
 def test_whoever_stops_reading_a_stream_has_seen_enough(shell):
     with Project.open(os.fspath(shell.folder), ADA) as project:
         library = project.contexts.library

@@ -54,13 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.base.errors import SecretFoundError, UsageError
-    from periplus.base.secrets import find_secrets
+    from periplus.base.errors import UsageError
 
     message = plain(arguments.message, "--message")
-    if not arguments.insist and find_secrets(message):
-        raise SecretFoundError("the message holds what looks like a secret", safe="Nothing was committed.",
-                               mend="Leave it out, or insist with --insist if it is none.")  # fmt: skip
     origins = [_origin(words) for words in arguments.origin]
     if not (arguments.file or origins or arguments.remove or arguments.molecules):
         raise UsageError("nothing to commit", safe="Nothing was changed.",

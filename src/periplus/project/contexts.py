@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.digests import is_digest_text
-from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, SecretFoundError, UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
 from periplus.context.lookup import find, molecule_table
@@ -256,8 +256,7 @@ class ProjectContexts:
         elsewhere by now.
         """
         check_ref_name(ref)
-        if len(message) > MESSAGE_CHARACTERS_MAX:
-            raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
+        self._check_message(message)
         for tries_left in reversed(range(_COMMIT_TRIES)):
             standing = self.table.standing(ref)
             over = self._base_of(base, ref, standing)
@@ -288,6 +287,18 @@ class ProjectContexts:
             self._check_forward(ref, standing, over)
         return over
 
+    def _check_message(self, message: str) -> None:
+        """Before anything is written: the context is on the disk when the record that repeats its message is looked at."""
+        if len(message) > MESSAGE_CHARACTERS_MAX:
+            raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
+        if self._project.journal.check_said is None:
+            return  # somebody insists
+        from periplus.base.secrets import find_secrets
+
+        if find_secrets(message):
+            raise SecretFoundError("the message holds what looks like a secret", safe="Nothing was committed.",
+                                   mend="Leave it out; if it is none, insist with --insist where the command has it.")  # fmt: skip
+
     def metadata(self, message: str) -> dict[str, JSONValue]:
         """What a commit says of itself: who, when, why."""
         project = self._project
@@ -307,6 +318,7 @@ class ProjectContexts:
         """Merge ``other`` into ``ref``; without it the places at which clones left the ref. ``choose`` says for atoms in conflict, by
         the beginning of their digests, whose stands. With conflicts left nothing is changed.
         """
+        self._check_message(message)
         standing = self.table.standing(ref)
         if not standing:
             raise NotFoundError(
