@@ -95,9 +95,9 @@ def test_the_same_words_of_another_type_are_another_atom():
     assert one.digest != other.digest
 
 
-@pytest.mark.parametrize("field", ["content", "source", "tags"])
+@pytest.mark.parametrize("field", ["content", "type", "source", "tags"])
 def test_a_secret_is_refused_without_being_repeated(field):
-    line = {"content": "x", field: [SECRET] if field == "tags" else f"key {SECRET}"}
+    line = {"content": "x", field: {"tags": [SECRET], "type": f"List[{SECRET}]"}.get(field, f"key {SECRET}")}
     told = refusal({"content": "first"}, line, of=SecretFoundError)
     assert told.startswith(f"a.jsonl, line 2, {field}: what looks like a secret")
     assert SECRET not in told
@@ -130,7 +130,11 @@ def test_molecules_name_atoms_by_digest_or_line():
             {"atoms": [1], "metadata": {"note": f"key {SECRET}"}},
             "m.jsonl, line 1, metadata.note: what looks like a secret",
         ),
+        ({"atoms": [1], "metadata": {"a": {SECRET: SECRET}}}, "m.jsonl, line 1, metadata.a: what looks like a secret"),
+        ({"atoms": [1], "type": SECRET}, "m.jsonl, line 1, type: what looks like a secret"),
+        ({"atoms": [1], "relations": {SECRET: [[0, 0]]}}, "m.jsonl, line 1, relations[0]: what looks like a secret"),
     ):
         with pytest.raises((UsageError, SecretFoundError)) as caught:
             read_molecules([json.dumps(wrong).encode()], "m.jsonl", atoms)
         assert told in str(caught.value)
+        assert SECRET not in str(caught.value)

@@ -129,16 +129,20 @@ def read_molecules(
             digests.append(digest)
         made = Molecule(tuple(digests), line.relations, line.type, line.metadata)
         if not allow_secrets:
-            for field, text in _texts(line.metadata, "metadata"):
-                _refuse_secret(text, f"{where}, {field}")
+            parts: dict[str, JSONValue] = {"type": line.type, "relations": [*line.relations], "metadata": line.metadata}
+            for part, value in parts.items():
+                for field, text in _texts(value, part):
+                    _refuse_secret(text, f"{where}, {field}")
         found.append(made)
     return found
 
 
 def check_no_secret(atom: Atom, where: str) -> None:
-    """Raises SecretFoundError where content, source or a tag looks like one, without repeating it."""
-    for field, text in (("content", atom.content), ("source", atom.source), *(("tags", tag) for tag in atom.tags)):
-        _refuse_secret(text, f"{where}, {field}")
+    """Raises SecretFoundError where content, type, source or a tag looks like one, without repeating it."""
+    for field in ("content", "type", "source"):
+        _refuse_secret(getattr(atom, field), f"{where}, {field}")
+    for text in atom.tags:
+        _refuse_secret(text, f"{where}, tags")
 
 
 def _refuse_secret(text: str, where: str) -> None:
@@ -223,6 +227,7 @@ def _texts(value: JSONValue, field: str) -> Iterator[tuple[str, str]]:
         yield field, value
     elif isinstance(value, dict):
         for name, inner in value.items():
+            yield field, name  # before it is part of what a field is called
             yield from _texts(inner, f"{field}.{name}")
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
