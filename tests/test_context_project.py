@@ -334,6 +334,30 @@ def test_clones_that_moved_one_ref_apart_are_told_and_merged(tmp_path):
         assert problems(project) == problems(theirs) == []
 
 
+def test_clones_that_came_to_one_place_by_other_ways_are_in_no_conflict(tmp_path):
+    with made(tmp_path / "a") as project:
+        commit(project, "one")
+    other = cloned(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as project, opened(other, BOB) as second:
+        commit(project, "two")
+        last = commit(project, "three")
+        transfer(LocalPeer(project.contexts.library), LocalPeer(second.contexts.library), last)
+        second.contexts.set_ref("main", last)  # at once, where the other went in two steps
+        done = project.sync(os.fspath(other), cwd="/", environment=dict(os.environ))
+        assert done.report.conflicts == []
+        for one in (project, second):
+            one.journal.refresh()
+            (ref,) = one.contexts.refs()
+            assert [place for place, _, _ in ref.apart] == [ref.target] == [last]
+            entity = one.show(ref_id("main"))
+            assert len(entity.heads) == 2
+            assert not entity.is_in_conflict
+        assert contents(second) == {"one", "two", "three"}
+        commit(second, "four")
+        sync(project, other)
+        assert contents(project) == {"one", "two", "three", "four"}
+
+
 def test_a_conflict_of_atoms_is_chosen(tmp_path):
     with made(tmp_path / "a") as project:
         (atom,) = given("the reef is sharp")

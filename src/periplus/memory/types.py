@@ -205,7 +205,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("constraint", "con", "Constraint", True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
     MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset(),
-               groups=(frozenset({"target", "previous"}),)),
+               groups=(frozenset({"target", "previous"}),), latest=frozenset({"previous"})),  # by whatever way they came to one target
     MemoryType("decision", "dec", "Decision", True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"}),
