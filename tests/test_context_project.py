@@ -18,7 +18,7 @@ from periplus.context.compress import compress
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import transfer
 from periplus.context.model import Atom, Context, Molecule, atom_digest
-from periplus.context.record import encode, prepare
+from periplus.context.record import children_of, encode, prepare
 from periplus.journal import Writer
 from periplus.journal.history import RecordFilter
 from periplus.memory import Memory
@@ -356,6 +356,25 @@ def test_clones_that_came_to_one_place_by_other_ways_are_in_no_conflict(tmp_path
         commit(second, "four")
         sync(project, other)
         assert contents(project) == {"one", "two", "three", "four"}
+
+
+def test_a_ref_is_moved_forward_to_nothing_that_is_not_here_whole(tmp_path):
+    with made(tmp_path / "a") as project:
+        contexts = project.contexts
+        first = commit(project, "one")
+        contexts.set_ref("side", first)
+        tip = commit(project, "x" * 5_000, ref="side")
+        contexts.set_ref("side", None)
+        objects = project.journal.objects
+        (text,) = set(children_of(objects.get(tip))) - {first}
+        objects.remove(text)
+    with opened(tmp_path / "a") as project:
+        contexts = project.contexts
+        assert contexts.merge(tip.hex(), dry_run=True).outcome == "fast-forward"
+        with pytest.raises(NotFoundError, match="no object"):
+            contexts.merge(tip.hex())
+        assert contexts.table.get("main") == first
+        assert problems(project) == []
 
 
 def test_a_conflict_of_atoms_is_chosen(tmp_path):

@@ -339,6 +339,9 @@ class ProjectContexts:
         head = standing[0]
         if not done.conflicts and not dry_run:
             head = done.commit(self.library)
+            if done.outcome == "fast-forward":  # nothing of theirs was read, and they may have come in part
+                self.library.admit(head)
+                self.library.source.settle()
             if done.outcome != "already" or len(standing) > 1:
                 self.table.move(ref, standing[0], head, standing=standing, why=message)
         return Merged(done.outcome, head, ref, standing[0], theirs, done.conflicts, done.settled)
