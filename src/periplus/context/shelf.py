@@ -50,6 +50,13 @@ class FolderObjects:
     def has(self, digest: bytes) -> bool:
         return self.store.has(digest) or self.restore(digest)
 
+    def digests_like(self, prefix: str) -> list[bytes]:
+        """The digests of the objects that begin with ``prefix`` (two hexadecimal digits or more), of parked ones too, ascending."""
+        found = {
+            digest for store in (self.store, self.parked) if store is not None for digest in store.digests_like(prefix)
+        }
+        return sorted(found)
+
     def put(self, data: bytes) -> bytes:
         digest = self.store.put(data, durable=False)
         self._unsettled.add(digest)

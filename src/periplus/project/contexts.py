@@ -115,8 +115,9 @@ class ProjectContexts:
             return target
         if not _PREFIX.match(reference):
             raise self._unknown(reference)
-        objects = self._project.journal.objects
-        candidates = [bytes.fromhex(reference)] if is_digest_text(reference) else objects.digests_like(reference)
+        candidates = (
+            [bytes.fromhex(reference)] if is_digest_text(reference) else self.library.shelf.digests_like(reference)
+        )
         found = [digest for digest in candidates if self._is_context(digest)]
         if len(found) > 1:
             raise UsageError(
