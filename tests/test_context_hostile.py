@@ -239,7 +239,7 @@ def test_many_long_contents_in_many_small_deltas_are_not_held_together(tmp_path)
 def test_a_push_of_version_1_holds_no_more_of_its_base_than_it_names(tmp_path):
     head = fill(tmp_path, 5_000, 0)
     store = DiskStore(str(tmp_path))
-    bench = Bench(store)
+    bench = Bench(lambda: store)
     given = atoms(5_000)
     gone = atom_alias(given[3])
     found = {}
@@ -360,8 +360,8 @@ def test_long_histories_are_walked_with_rests(tmp_path):
         walk = target.lacking_steps([head, b"1" * 32])
         assert sum(1 for _ in walk) >= 2
         assert target.lacking([head, b"1" * 32]) == [b"1" * 32]
-    steps = answers(Bench(store), 1, Have(offered=(head,)), Limits(), DEFAULT_LIMITS)
+    steps = answers(Bench(lambda: store), 1, Have(offered=(head,)), Limits(), DEFAULT_LIMITS)
     assert sum(step is REST for step in steps) >= 2
-    steps = answers(Bench(store), 1, Have(wanted=(head,)), Limits(), DEFAULT_LIMITS)
+    steps = answers(Bench(lambda: store), 1, Have(wanted=(head,)), Limits(), DEFAULT_LIMITS)
     assert sum(step is REST for step in steps) >= 2
     store.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -25,11 +27,16 @@ from periplus.context.inclusion import check_consistency, check_inclusion
 from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, Molecule, annotation_record, atom_digest
 from periplus.context.remote import RemoteStore
+from periplus.context.wire import RemoteError
+from periplus.journal import Writer
 from periplus.merkle import leaf_hash, root_of
+from periplus.project import Project
+from periplus.project.context_library import ProjectLibrary
 from periplus.server.listening import Endpoint
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "context_client.py"
 TOKEN = "correct horse battery staple"
+ADA = Writer("ada", "who_0000000000000000", "", 1)
 
 
 def tls_endpoint(served, **more):
@@ -255,6 +262,45 @@ def test_clients_keep_the_pace_that_was_agreed(tmp_path):
 
 
 # Transfers
+
+
+def test_a_store_that_is_moved_from_beneath_its_server_is_not_answered_for(tmp_path):
+    shop, away, socket = tmp_path / "shop", tmp_path / "away", str(tmp_path / "contexts.sock")
+    shop.mkdir()
+
+    def made(text):
+        Project.init(str(shop))
+        with Project.open(str(shop), ADA) as project:
+            library = project.contexts.library
+            head = library.commit(Context(atoms=(Atom(text),)))
+            library.set_ref("main", head)
+            return head
+
+    root = shop / ".periplus"
+    first = made("the first")
+    server = ServerThread(lambda: ProjectLibrary(Project(str(root), ADA), owns=True), Endpoint(path=socket))
+    with contextlib.closing(RemoteStore(server.address)) as client:
+        assert client.refs() == {"main": first}
+        assert client.expand(first).entries
+        root.rename(away)
+        asked = (client.refs, lambda: client.expand(first), lambda: client.commit(Context(atoms=(Atom("lost"),))))
+        for ask in asked:
+            with pytest.raises(RemoteError, match="its log says why"):
+                ask()
+        assert not root.exists()
+        other = made("another")
+        assert client.refs() == {"main": other}
+        with pytest.raises(NotFoundError):
+            client.expand(first)
+        shutil.rmtree(root)
+        away.rename(root)
+        second = client.commit(Context(first, (Atom("more"),)))
+        client.set_ref("main", second, expected=first)
+    server.stop()
+    assert {"config.toml" in str(error) for error in server.errors} == {True}
+    with Project.open(str(shop), ADA) as project:
+        assert project.contexts.resolve("main") == second
+        assert project.examine().problems == []
 
 
 def test_a_chain_of_pulls_over_three_machines(tmp_path):

@@ -439,6 +439,10 @@ class ContextLibrary:
         """
         return False
 
+    def is_in_place(self) -> bool:
+        """Whether what was opened still lies where it was: a store may be moved, removed or replaced beneath whoever serves it."""
+        return True
+
     def forget_held(self) -> None:
         """Hold nothing in memory of what was read."""
         with self._mutex:

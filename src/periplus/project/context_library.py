@@ -16,7 +16,7 @@ from periplus.context.ancestry import is_ancestor
 from periplus.context.library import ContextLibrary
 from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
-from periplus.journal.layout import PARKED_FOLDER
+from periplus.journal.layout import PARKED_FOLDER, Layout
 from periplus.objects.store import ObjectStore
 from periplus.project.context_refs import JournalRefs
 
@@ -29,10 +29,14 @@ _REDACTED: Final = os.path.join("cache", "redacted")
 
 def redaction_mark(root: str) -> tuple[int, int]:
     """What differs after a redaction in the store: the file that each leaves anew, as a number and a time."""
+    return _mark(os.path.join(root, _REDACTED))
+
+
+def _mark(path: str) -> tuple[int, int]:
     try:
-        status = os.stat(os.path.join(root, _REDACTED))
+        status = os.stat(path)
     except OSError:
-        return 0, 0  # there was none, or somebody cleared the cache
+        return 0, 0  # there was none, or somebody cleared it away
     return status.st_ino, status.st_mtime_ns
 
 
@@ -62,6 +66,7 @@ class ProjectLibrary(ContextLibrary):
         self._project = project
         self._owns = owns
         self._redacted = redaction_mark(project.root)
+        self._settings = _mark(Layout(project.root).config)
 
     def descends(self, new: bytes, old: bytes) -> bool:
         """Whether context ``new`` is ``old`` or stands on it."""
@@ -108,6 +113,10 @@ class ProjectLibrary(ContextLibrary):
         self._redacted = mark
         self.forget_held()
         return True
+
+    def is_in_place(self) -> bool:
+        """By the settings: no store is without them, and another one has others."""
+        return _mark(Layout(self._project.root).config) == self._settings
 
     def forget_cache(self) -> None:
         """Remove what is derived: it is made anew when it is wanted."""

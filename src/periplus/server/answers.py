@@ -81,19 +81,27 @@ class Step(NamedTuple):
 class Bench:
     """What a worker's thread works with: its store, as such, as a side of transfers, and by the short hashes of version 1."""
 
-    def __init__(self, library: ContextLibrary, unreferenced: Unreferenced | None = None) -> None:
+    def __init__(self, open_store: Callable[[], ContextLibrary], unreferenced: Unreferenced | None = None) -> None:
+        self._open_store = open_store
         self.unreferenced = unreferenced
-        self.library = library
-        self.peer = LocalPeer(library)
-        self.aliases = AliasIndex(library)
+        self.library = open_store()
+        self.peer = LocalPeer(self.library)
+        self.aliases = AliasIndex(self.library)
         self.renewals = 0
 
     def close(self) -> None:
         self.library.close()
 
     def renew(self) -> bool:
-        """Let go of what is held of a store from which something was redacted; True then."""
-        if not self.library.renew():
+        """Let go of what is held of a store from which something was redacted, or which is not in its place any more; True then.
+
+        Raises what opening the store raises, as long as there is none: nothing is answered from what was one.
+        """
+        if not self.library.is_in_place():
+            library = self._open_store()
+            self.library.close()
+            self.library = library
+        elif not self.library.renew():
             return False
         self.peer = LocalPeer(self.library)
         self.aliases = AliasIndex(self.library)
@@ -101,7 +109,7 @@ class Bench:
         return True
 
     def guarded(self, begin: Callable[[], Iterator[Step]]) -> Iterator[Step]:
-        """The steps of a request, as long as nothing is redacted: what it read before must not be told any more."""
+        """The steps of a request, as long as nothing is redacted and the store stays: what it read before must not be told any more."""
         self.renew()
         began = self.renewals
         steps = begin()
@@ -109,7 +117,7 @@ class Bench:
             while True:
                 self.renew()
                 if self.renewals != began:
-                    raise Refused("cancelled", "something was redacted meanwhile")
+                    raise Refused("cancelled", "something was redacted meanwhile, or the store is another")
                 try:
                     step = next(steps)
                 except StopIteration:
@@ -412,10 +420,12 @@ class Keeping:
 
     def steps(self, bench: Bench, stream: int, grant: Callable[[int, int], object]) -> Iterator[Step]:
         """Each step says how much more may come; the last one, which is synced to the disk, acknowledges."""
-        source = bench.library.source
         count = 0
+        source = None
         try:
             while True:
+                bench.renew()
+                source = bench.library.source
                 frames = size_bytes = 0
                 while self.waiting:
                     data, more_frames, more_bytes = self.waiting.popleft()
@@ -435,7 +445,8 @@ class Keeping:
                     break
                 yield _grant_step(grant, frames, size_bytes)
         finally:
-            source.settle()  # also of an upload that was cut off: what came is kept
+            if source is not None:
+                source.settle()  # also of an upload that was cut off: what came is kept
         yield Step(lambda machine: machine.send_ack(stream, objects=count))
 
 

@@ -95,6 +95,7 @@ class ContextServer:
         self._refs: dict[str, bytes] | None = None
         self._look_job: Job[Bench, Step] | None = None
         self._look_again = False
+        self._look_error = ""
         self._watch_timer: asyncio.TimerHandle | None = None
         self._began_s = time.monotonic()
         self._lane = Lane()
@@ -119,7 +120,7 @@ class ContextServer:
             self._spawn(self._accept(listener))
 
     def _bench(self) -> Bench:
-        return Bench(self._open_store(), self.unreferenced)
+        return Bench(self._open_store, self.unreferenced)
 
     async def stop(self) -> None:
         """Take no more connections and requests, let open streams finish within the grace, tell the rest, close."""
@@ -253,6 +254,7 @@ class ContextServer:
         found: list[dict[str, bytes]] = []
 
         def begin(bench: Bench) -> Any:
+            bench.renew()
             found.append(bench.library.refs())
             return iter(())
 
@@ -261,8 +263,9 @@ class ContextServer:
 
     def _looked(self, found: list[dict[str, bytes]], error: BaseException | None) -> None:
         self._look_job = None
-        if error is not None:
-            self.log(error)
+        if error is not None and str(error) != self._look_error:
+            self.log(error)  # once, however often it is looked for nothing
+        self._look_error = "" if error is None else str(error)
         for now in found:
             is_new = now != self._refs
             self._refs = now
