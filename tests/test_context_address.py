@@ -90,6 +90,20 @@ def test_a_second_server_is_refused_and_a_dead_ones_socket_taken_over(tmp_path):
     second.close()
 
 
+def test_a_server_that_ends_leaves_the_socket_of_one_that_came_after_it(tmp_path):
+    folder = tmp_path / "store"
+    folder.mkdir()
+    path = str(folder / "contexts.sock")
+    first = listen(Endpoint(path=path))
+    folder.rename(tmp_path / "moved")  # with the lock
+    folder.mkdir()
+    second = listen(Endpoint(path=path))
+    first.close()
+    connect(second.address, Trust(), 10).close()
+    second.close()
+    assert not os.path.exists(path)
+
+
 def test_a_file_where_the_socket_would_be_is_left_alone(tmp_path):
     path = tmp_path / "contexts.sock"
     path.write_text("mine")

@@ -50,6 +50,7 @@ class Listener:
         self.token = token
         self.tls = tls
         self._lock = lock
+        self._name = _name_of(address.path) if self.is_local else None
 
     @property
     def is_local(self) -> bool:
@@ -60,12 +61,22 @@ class Listener:
         self.socket.close()
         if self._lock is not None:
             try:
-                os.unlink(self.address.path)
+                if _name_of(self.address.path) == self._name:  # else it is that of a server which came after us
+                    os.unlink(self.address.path)
             except FileNotFoundError:
                 pass  # somebody cleaned up
             self._lock.release()
             self._lock.close()
             self._lock = None
+
+
+def _name_of(path: str) -> tuple[int, int] | None:
+    """Which socket has this name now."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def token_matches(given: str | None, wanted: str | None) -> bool:
