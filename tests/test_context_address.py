@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import pty
 import socket
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from context_certificates import make_certificate
 from periplus.base.errors import EnvironmentFailure, RefusedError, UsageError
@@ -157,6 +167,24 @@ def test_with_token_and_tls_any_host_is_listened_on(tmp_path):
 def test_wrong_protection_is_named(given, named):
     with pytest.raises(UsageError, match=named):
         listen(Endpoint(**given))
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path):
+    served = make_certificate(tmp_path)
+    plain = load_pem_private_key(Path(served.key).read_bytes(), None)
+    locked = BestAvailableEncryption(b"password")
+    Path(served.key).write_bytes(plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
+    master, terminal = pty.openpty()
+    try:
+        code = "import sys; from periplus.server.listening import server_tls; server_tls(*sys.argv[1:])"
+        done = subprocess.run(
+            [sys.executable, "-c", code, served.certificate, served.key],
+            stdin=terminal, capture_output=True, text=True, timeout=60, start_new_session=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(terminal)
+        os.close(master)
+    assert "UsageError: certificate" in done.stderr
 
 
 def test_a_port_in_use_is_an_error_of_the_machine():

@@ -192,7 +192,7 @@ def server_tls(certificate_file: str, key_file: str | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        context.load_cert_chain(certificate_file, key_file)
+        context.load_cert_chain(certificate_file, key_file, password=lambda: "")  # else a terminal is asked, and held
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
             f"certificate {certificate_file} with key {key_file}: cannot be read, or do not belong together",
