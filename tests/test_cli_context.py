@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -13,8 +14,10 @@ import pytest
 
 from cli_support import SECRET, Shell, decoded
 from context_proxy import Proxy
+from periplus.base.errors import RefusedError
 from periplus.cli.context_schemas import ContextExpandEndOut
 from periplus.context.address import parse_address
+from periplus.context.client import ContextClient
 from periplus.context.model import Atom, Context
 from periplus.journal import Writer
 from periplus.project import Project
@@ -279,6 +282,22 @@ def test_a_server_of_tcp_wants_the_token_and_may_refuse_to_be_changed(shell, tmp
         )
         assert "--token-file" in told.err
     assert len(shell.json("context", "log").contexts) == 1
+
+
+def test_a_token_goes_to_no_other_machine_over_plain_tcp(shell, tmp_path):
+    (tmp_path / "token").write_text("a token of some length\n")
+    (tmp_path / "token").chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as waiting:
+        where = f"tcp://0.0.0.0:{waiting.getsockname()[1]}"  # which leads here, and by its name need not
+        done = shell.fails(
+            "context", "pull", where, "--token-file", tmp_path / "token", code=5, wrong="plain TCP shows it"
+        )
+        assert f"Name the server as {where.replace('tcp', 'tls')}." in done.err
+        with pytest.raises(RefusedError, match="plain TCP"):
+            ContextClient(parse_address(where), token="a token of some length")
+        waiting.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            waiting.accept()
 
 
 def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_command(shell, tmp_path):

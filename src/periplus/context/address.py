@@ -2,7 +2,8 @@
 
 An address is ``unix:PATH``, ``tcp://HOST:PORT`` (plain, for loopback) or ``tls://HOST:PORT``. With TLS the server is known by the
 authority that signed its certificate (``ca_file``) or by the certificate itself (``fingerprint``, the SHA-256 of its DER form).
-A pin is checked before the first byte of ours is sent, so that a token never reaches whoever took the server's place.
+A pin is checked before the first byte of ours is sent, so that a token never reaches whoever took the server's place; and plain TCP to
+another machine is given none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ __all__ = [
     "Trust",
     "certificate_failure",
     "check_fingerprint",
+    "check_token_stays_secret",
     "client_tls",
     "connect",
     "connection_failure",
@@ -106,6 +108,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_token_stays_secret(address: Address, token: str) -> None:
+    """Raises RefusedError where a token would go over a network for all to read: plain TCP is for this machine."""
+    if token and address.scheme == "tcp" and not is_loopback(address.host):
+        raise RefusedError(
+            f"will not send a token to {address}: plain TCP shows it to whoever is on the way",
+            safe="Nothing was sent.",
+            mend=f"Name the server as {address._replace(scheme='tls')}.",
+        )
 
 
 @contextmanager

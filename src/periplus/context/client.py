@@ -26,6 +26,7 @@ from periplus.context.address import (
     Trust,
     certificate_failure,
     check_fingerprint,
+    check_token_stays_secret,
     client_tls,
     connection_failure,
     socket_path,
@@ -45,7 +46,9 @@ _DEFAULT_TRUST: Final = Trust()
 
 
 class ContextClient:
-    """Connects when it is entered. ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``."""
+    """Connects when it is entered. ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``. Raises
+    RefusedError where the token would not stay a secret.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class ContextClient:
         limits: Limits = calls.LIMITS,
         patience_s: float = CONNECT_PATIENCE_S,
     ) -> None:
+        check_token_stays_secret(address, token)
         self._address = address
         self._token = token
         self._trust = trust

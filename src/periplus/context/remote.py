@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.context import calls, record
-from periplus.context.address import Address, Trust, connect
+from periplus.context.address import Address, Trust, check_token_stays_secret, connect
 from periplus.context.calls import Call, Link, Pause, Wait
 from periplus.context.entry import Below, check_entry
 from periplus.context.exchange import Listed
@@ -178,7 +178,8 @@ class _Wire:
 class RemoteStore:
     """The store that the server at ``address`` serves. The first call connects.
 
-    ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``.
+    ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``. Raises RefusedError where the token would
+    not stay a secret.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class RemoteStore:
         limits: Limits = calls.LIMITS,
         patience_s: float = CONNECT_PATIENCE_S,
     ) -> None:
+        check_token_stays_secret(address, token)
         self._address = address
         self._token = token
         self._trust = trust
