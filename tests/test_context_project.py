@@ -17,12 +17,14 @@ from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, Re
 from periplus.context.compress import compress
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import transfer
+from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.record import children_of, encode, prepare
 from periplus.journal import Writer
 from periplus.journal.history import RecordFilter
 from periplus.memory import Memory
 from periplus.project import Project
+from periplus.project.context_exchange import Other, pull_context, push_context
 from periplus.project.context_library import ProjectLibrary
 from periplus.project.context_lines import GivenAtom, read_atoms
 from periplus.project.context_refs import ref_id
@@ -356,6 +358,30 @@ def test_clones_that_came_to_one_place_by_other_ways_are_in_no_conflict(tmp_path
         commit(second, "four")
         sync(project, other)
         assert contents(project) == {"one", "two", "three", "four"}
+
+
+class Quicker(LocalPeer):
+    """A side of which somebody moves the ref ``main`` while a transfer is taken in."""
+
+    def adopt(self, digest):
+        super().adopt(digest)
+        self.store.set_ref("main", self.store.commit(Context(digest, (Atom("theirs"),))))
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.store = store
+
+
+def test_who_is_overtaken_in_a_push_is_told_what_to_do(tmp_path):
+    there = MemoryStore()
+    with made(tmp_path / "a") as project:
+        commit(project, "one")
+        other = Other("their place", Quicker(there), there)
+        with pytest.raises(ConflictError, match="main of their place was moved by somebody else meanwhile") as caught:
+            push_context(project.contexts, other, "main", "main")
+        assert "`periplus context pull 'their place' main`" in caught.value.mend
+        pulled = pull_context(project.contexts, other, "main", "main")
+        assert (pulled.outcome, contents(project)) == ("moved", {"one", "theirs"})
 
 
 def test_a_ref_is_moved_forward_to_nothing_that_is_not_here_whole(tmp_path):

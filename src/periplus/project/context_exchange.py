@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -160,14 +161,31 @@ def push_context(
         raise ConflictError(
             f"{name} of {other.place} is at {previous.hex()[:12]}, on which {head.hex()[:12]} does not stand",
             safe="Nothing was sent.",
-            mend=f"Fetch it with `periplus context pull {other.place} {name}` and merge it, or insist with --force.",
+            mend=f"{_fetch(other, name)}, or insist with --force.",
         )
     mine = LocalPeer(library)
     with understood(other):
         sent = transfer(mine, other.peer, head, on_progress=tell)
         if previous != head:
-            other.store.set_ref(name, head, expected=previous, force=force)
+            _move(other, name, head, previous, force=force)
     return Pushed(head, name, previous, sent)
+
+
+def _move(other: Other, name: str, head: bytes, previous: bytes | None, *, force: bool) -> None:
+    try:
+        other.store.set_ref(name, head, expected=previous, force=force)
+    except ConflictError as error:
+        if other.peer.refs().get(name) == previous:
+            raise  # nobody was quicker: it says itself what is in the way
+        raise ConflictError(
+            f"{name} of {other.place} was moved by somebody else meanwhile",
+            safe="It was not moved again; what was sent is kept there.",
+            mend=f"{_fetch(other, name)}, then push again.",
+        ) from error
+
+
+def _fetch(other: Other, name: str) -> str:
+    return f"Fetch it with `periplus context pull {shlex.quote(other.place)} {name}` and merge it"
 
 
 def pull_context(contexts: ProjectContexts, other: Other, name: str, into: str, *, tell: Tell | None = None) -> Pulled:
