@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -202,6 +203,29 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
         "ours",
         "theirs",
     }
+
+
+def test_what_is_next_after_a_pull_or_a_push_can_be_typed_as_it_is_told(shell, tmp_path):
+    shell("context", "commit", "-", stdin=lines("common"))
+    shell("export", tmp_path / "store.zip")
+    folder = tmp_path / "an other"
+    folder.mkdir()
+    shell("import", tmp_path / "store.zip", folder)
+    other = Shell(folder, tmp_path / "home")
+    shell("context", "commit", "-", stdin=lines("ours"))
+    other("context", "commit", "-", stdin=lines("theirs"))
+    told = shell.fails("context", "push", folder, code=5, wrong="does not stand").err
+    told = shell(*shlex.split(told.partition("`")[2].partition("`")[0])[1:], code=5).out
+    assert len(next_of(told)) == 5  # with the context that came
+    shell("sync", "--with", folder)  # the ref stands at two places here now
+    told = shell("context", "pull", folder, code=5).out
+    assert next_of(told) == ["context", "merge", "--ref", "main"]
+    shell(*next_of(told))
+    assert "Nothing new: main stands on" in shell("context", "pull", folder).out
+
+
+def next_of(told):
+    return shlex.split(told.partition("Next: ")[2])[1:]
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from periplus.cli.context_places import other_store, place_arguments, told_progress
+from periplus.cli.context_places import next_merge, other_store, place_arguments, told_progress
 from periplus.cli.context_text import SHORT
 from periplus.cli.face import Face, counted, plain, visible
 
@@ -38,6 +38,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         made = Project.init(folder, store=face.store)
         with Project(made.root, face.writer(), progress=face.progress("rebuilding the index")) as project:
             done = clone_contexts(project.contexts, other, tell=told_progress(face, "cloning"))
+            apart_here = {name for name in done.refs if len(project.contexts.table.standing(name)) > 1}
     face.clear_progress()
     result = ContextCloneOut(
         other.place, made.root, made.is_new, {name: head.hex() for name, (head, _) in done.refs.items()},
@@ -51,9 +52,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"Made the store {visible(result.store)}"
         longest = max(map(len, result.refs), default=0)
         for name, context in result.refs.items():
-            apart = (
-                f"  {paint.warn}went apart{paint.end}: periplus context merge {context[:SHORT]} --ref {visible(name)}"
-            )
+            merge = next_merge(name, context[:SHORT], is_apart_here=name in apart_here)
+            apart = f"  {paint.warn}went apart{paint.end}: {merge}"
             yield f"{visible(name):{longest}}  {paint.name}{context[:SHORT]}{paint.end}{apart if name in result.apart else ''}"
         yield f"{counted(len(result.refs), 'refs')} of {visible(result.place)}; {counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
 

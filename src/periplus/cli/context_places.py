@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["other_store", "place_arguments", "read_token", "told_progress"]
+__all__ = ["next_merge", "other_store", "place_arguments", "read_token", "told_progress"]
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, plain
+from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
     from periplus.context.exchange import Progress
@@ -82,6 +82,11 @@ def read_token(face: Face, name: str) -> str:
             f"the token in {name} has a character that cannot be printed, or a second line", safe="Nothing was changed."
         )
     return token
+
+
+def next_merge(ref: str, context: str, *, is_apart_here: bool) -> str:
+    """What to type where ``context`` came and our ref does not lead there: first what brings ours together, where clones moved it apart."""
+    return f"periplus context merge{'' if is_apart_here else f' {context}'} --ref {visible(ref)}"
 
 
 def told_progress(face: Face, label: str) -> Callable[[Progress], None]:

@@ -7,7 +7,7 @@ __all__ = ["configure", "execute"]
 import argparse
 from collections.abc import Iterator
 
-from periplus.cli.context_places import other_store, place_arguments, told_progress
+from periplus.cli.context_places import next_merge, other_store, place_arguments, told_progress
 from periplus.cli.context_text import SHORT
 from periplus.cli.face import Face, counted, plain, visible
 
@@ -32,6 +32,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     into = plain(arguments.to, "--to") or name
     with face.open() as project, other_store(face, arguments) as other:
         done = pull_context(project.contexts, other, name, into, tell=told_progress(face, "pulling"))
+        is_apart_here = len(project.contexts.table.standing(into)) > 1
     face.clear_progress()
     before = done.previous.hex() if done.previous is not None else ""
     result = ContextPullOut(
@@ -42,12 +43,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         paint = face.palette
         came = f"{counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
         if result.outcome == "nothing":
-            yield f"Nothing new: {visible(result.ref)} has all of {result.context[:SHORT]}."
+            stands = "at" if result.previous == result.context else "on"
+            yield f"Nothing new: {visible(result.ref)} stands {stands} {result.context[:SHORT]} already."
         elif result.outcome == "moved":
             way = f"{result.previous[:SHORT]} -> " if result.previous else ""
             yield f"{visible(result.ref)}: {way}{paint.name}{result.context[:SHORT]}{paint.end} ({came})"
         else:
             yield f"{paint.warn}{visible(result.ref)} and {visible(result.place)} went apart{paint.end}; {came}. Nothing was moved."
-            yield f"Next: periplus context merge {result.context[:SHORT]} --ref {visible(result.ref)}"
+            yield f"Next: {next_merge(result.ref, result.context[:SHORT], is_apart_here=is_apart_here)}"
 
     return face.emit(result, lines, _APART if result.outcome == "apart" else 0)
