@@ -77,6 +77,20 @@ def test_of_a_long_history_only_the_new_end_is_read():
     assert len(read) < 20
 
 
+@settings(deadline=None)
+@given(histories(), st.data())
+def test_what_the_other_side_has_may_stand_on_what_is_not_here_any_more(rows, data):
+    head = data.draw(st.sampled_from(list(rows)))
+    here = {digest: rows[digest] for digest in closure(rows, [head])}
+    beyond = len(rows).to_bytes(32, "big")  # stands on something that is gone, and perhaps on what is here
+    parents = (b"\xfe" * 32, *data.draw(st.lists(st.sampled_from(list(here)), max_size=2, unique=True)))
+    here[beyond] = header_of(beyond, parents[0], parents[1:], len(rows) + 1)
+    found = between(header_in(here), head, [beyond])
+    assert set(found) == closure(rows, [head]) - closure(rows, parents)
+    with pytest.raises(NotFoundError):
+        between(header_in(here), beyond, [])
+
+
 def test_a_history_that_lies_about_its_depth_is_refused():
     one, two = (1).to_bytes(32, "big"), (2).to_bytes(32, "big")
     rows = {one: header_of(one, two, (), 3), two: header_of(two, one, (), 3)}

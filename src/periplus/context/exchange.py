@@ -34,7 +34,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
-from periplus.base.errors import FormatError, NotFoundError, RefusedError
+from periplus.base.errors import DamageError, FormatError, NotFoundError, RefusedError
 from periplus.context.model import ContextHeader
 
 ASKED_MAX: Final = 4_096  # digests that are asked about at once
@@ -127,7 +127,7 @@ def between_steps(
     for digest in known:
         try:
             walk.reach(digest, is_known=True)
-        except NotFoundError:
+        except (NotFoundError, DamageError):
             continue  # the other side knows what this one does not
     found: list[tuple[int, bytes]] = []
     for number, row in enumerate(walk.run(), 1):
@@ -171,8 +171,14 @@ class _Walk:
                 self._unknown -= 1
             yield None if is_known else (-depth, digest)
             for parent in (row.base, *row.merged):
-                if parent is not None:
+                if parent is None:
+                    continue
+                try:
                     self.reach(parent, is_known=is_known, below=row.depth)
+                except (NotFoundError, DamageError):
+                    if not is_known:
+                        raise
+                    # What the other side has stands on what is not here any more, as after a redaction: more is told than it lacks.
 
 
 def known_of(source: Peer, target: Peer, head: bytes) -> list[bytes]:
