@@ -7,8 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError, NotFoundError
+from periplus.context.depot import LocalPeer
 from periplus.context.exchange import between, known_of
-from periplus.context.model import ContextHeader, depth_over
+from periplus.context.library import ContextLibrary
+from periplus.context.memory import MemoryObjects, MemoryStore
+from periplus.context.model import Context, ContextHeader, depth_over
+from periplus.context.refs import MemoryRefs
 
 
 def header_of(digest, base, merged, depth):
@@ -89,6 +93,33 @@ def test_what_the_other_side_has_may_stand_on_what_is_not_here_any_more(rows, da
     assert set(found) == closure(rows, [head]) - closure(rows, parents)
     with pytest.raises(NotFoundError):
         between(header_in(here), beyond, [])
+
+
+class CountedObjects(MemoryObjects):
+    """Objects of which it is counted how often they are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = 0
+
+    def get(self, digest):
+        self.read += 1
+        return super().get(digest)
+
+
+def test_a_long_history_above_a_hole_is_walked_once_a_question():
+    source = MemoryStore()
+    chain = [None]
+    for number in range(300):
+        chain.append(source.commit(Context(chain[-1], metadata={"n": number})))
+    objects = CountedObjects()
+    target = LocalPeer(ContextLibrary(objects, MemoryRefs()))
+    target.keep(source.objects(chain[2:]))  # all but the first
+    objects.read = 0
+    assert target.lacking(chain[:0:-1]) == chain[:0:-1]
+    assert objects.read < 3 * len(chain)
+    target.keep(source.objects(chain[1:2]))
+    assert target.lacking(chain[1:]) == []
 
 
 def test_a_history_that_lies_about_its_depth_is_refused():

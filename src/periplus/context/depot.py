@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from periplus.base.container import KIND_CONTEXT, kind_of
-from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.errors import FormatError, NotFoundError, PeriplusError
 from periplus.context import record
 from periplus.context.exchange import WALKED_PER_REST, Listed, between_steps, run_through
 from periplus.context.library import ContextLibrary
@@ -70,9 +70,10 @@ class LocalPeer:
         """The same with rests, where long histories are walked."""
         has = self._library.source.has
         refs = set(self._library.refs().values())
-        lacking = []
+        lacking: list[bytes] = []
+        broken: set[bytes] = set()
         for digest in digests:
-            if not has(digest) or not (yield from self._is_sound(digest, refs)):
+            if not has(digest) or not (yield from self._is_sound(digest, refs, broken)):
                 lacking.append(digest)  # noqa: PERF401 - a comprehension cannot rest
         return lacking
 
@@ -97,16 +98,18 @@ class LocalPeer:
     def adopt(self, digest: bytes) -> None:
         self._library.admit(digest)
 
-    def _is_sound(self, digest: bytes, refs: set[bytes]) -> Generator[None, None, bool]:
+    def _is_sound(self, digest: bytes, refs: set[bytes], broken: set[bytes]) -> Generator[None, None, bool]:
         """Whether an object that is here is more than a part: of a context everything has to be here."""
         try:
             data = self._library.source.get(digest)
         except PeriplusError:
             return False  # damaged, or just gone: it may travel again
-        return kind_of(data) != KIND_CONTEXT or (yield from self._is_whole(digest, refs))
+        return kind_of(data) != KIND_CONTEXT or (yield from self._is_whole(digest, refs, broken))
 
-    def _is_whole(self, head: bytes, refs: set[bytes]) -> Generator[None, None, bool]:
-        """Contexts first looked at below are remembered, so that a long history is walked once however often it is asked for."""
+    def _is_whole(self, head: bytes, refs: set[bytes], broken: set[bytes]) -> Generator[None, None, bool]:
+        """Contexts first looked at below are remembered, so that a long history is walked once however often it is asked for; those
+        that stand on a hole in ``broken``, for as long as one question goes on.
+        """
         get = self._library.source.get
         waiting = [(head, False)]
         walked = 0
@@ -115,21 +118,25 @@ class LocalPeer:
             if digest in self._whole or digest in refs:
                 continue
             try:
+                if digest in broken:
+                    raise NotFoundError(f"context {digest.hex()} is not here whole")
                 view = record.read_header(get(digest))
-                if not is_seen:
-                    waiting.append((digest, True))
-                    waiting += [(parent, False) for parent in view.contexts()]
-                    continue
-                for _ in objects_below(view, get):
-                    walked += 1  # it is enough that they can be had
-                    if walked % WALKED_PER_REST == 0:
-                        yield
+                if is_seen:
+                    for _ in objects_below(view, get):
+                        walked += 1  # it is enough that they can be had
+                        if walked % WALKED_PER_REST == 0:
+                            yield
             except PeriplusError:
+                broken |= {digest, *(above for above, is_above in waiting if is_above)}
                 return False
-            if len(self._whole) >= WHOLE_MAX:
-                self._whole.clear()
-            self._whole.add(digest)
             walked += 1
             if walked % WALKED_PER_REST == 0:
                 yield
+            if not is_seen:
+                waiting.append((digest, True))
+                waiting += [(parent, False) for parent in view.contexts()]
+                continue
+            if len(self._whole) >= WHOLE_MAX:
+                self._whole.clear()
+            self._whole.add(digest)
         return True
