@@ -650,6 +650,23 @@ def test_a_secret_leaves_the_contexts_and_what_stands_on_them(tmp_path):
         assert problems(project) == []
 
 
+def test_what_goes_with_a_redacted_context_is_not_told_to_be_left(tmp_path):
+    with made(tmp_path) as project:
+        for number in range(2):
+            commit(project, *(f"{TOLD} {number} {place}" for place in range(700)))
+        commit(project, TOLD, ref="ended")
+        project.contexts.set_ref("ended", None)
+        assert project.contexts.library.gc(grace_ms=0).parked
+        assert len(contents(project)) == 1_400
+        store = tmp_path / ".periplus"
+        for folder in ("cache/contexts", "parked/contexts"):
+            assert any(TOLD.encode() in path.read_bytes() for path in (store / folder).rglob("*") if path.is_file())
+        for dry_run in (True, False):
+            done = project.redact(secret=TOLD, reason="told in confidence", dry_run=dry_run)
+            assert [one for one in done.remaining if ".periplus" in one.where] == []
+        assert not any(TOLD.encode() in path.read_bytes() for path in store.rglob("*") if path.is_file())
+
+
 def test_what_was_redacted_does_not_come_back_by_a_transfer_or_from_what_gc_parked(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()

@@ -13,6 +13,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
 from periplus.journal.index_file import forget_turns
+from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.needle import Needle
 from periplus.journal.redaction import Redaction, Remaining, files_below, redact
 from periplus.memory.types import CONTEXT_REF
@@ -59,8 +60,15 @@ def redact_project(
 
         forget_turns(project.journal.layout.turns, project.journal.files)
         mark_redaction(project)
+    left = [one for one in done.remaining if not _goes(project.root, one.where, dry_run=dry_run)]
     beyond = [*_beyond_the_store(project, done), *_v1_folder(project, secret), *(_lost(project) if secret else ())]
-    return done._replace(remaining=[*done.remaining, *beyond])
+    return done._replace(remaining=[*left, *beyond])
+
+
+def _goes(root: str, path: str, *, dry_run: bool) -> bool:
+    """Whether a file went, or would go, with what is derived of contexts and what gc parked: that was still there when the journal looked."""
+    of_contexts = tuple(os.path.join(root, folder, "contexts", "") for folder in ("cache", PARKED_FOLDER))
+    return path.startswith(of_contexts) and (dry_run or not os.path.lexists(path))
 
 
 def _rewriter(
