@@ -205,6 +205,23 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("dated", "told", "relevance"),
+    [
+        ({}, "neither is later, so the greater stands", 0.9),
+        ({"timestamp": "2026-01-01T00:00:00Z"}, "the later statement stands", 0.1),
+    ],
+)
+def test_how_two_annotations_were_settled_is_told(shell, dated, told, relevance):
+    shell("context", "commit", "-", stdin=lines("it", timestamp="2025-01-01T00:00:00Z"))
+    shell("context", "refs", "--set", "side", "main")
+    shell("context", "commit", "-", "--ref", "side", stdin=lines("it", relevance=0.1, **dated))
+    shell("context", "commit", "-", stdin=lines("it", relevance=0.9))
+    assert f"both annotated relevance: {told}" in shell("context", "merge", "side").out
+    (atom, _) = documents(shell("context", "expand", "--json").out)
+    assert atom.atom.relevance == relevance
+
+
 def test_what_is_next_after_a_pull_or_a_push_can_be_typed_as_it_is_told(shell, tmp_path):
     shell("context", "commit", "-", stdin=lines("common"))
     shell("export", tmp_path / "store.zip")

@@ -87,7 +87,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
     paint = face.palette
     for settled in done.settled:
-        yield f"{paint.warn}settled{paint.end}  both annotated {', '.join(settled.fields)}: the later statement stands"
+        ours, theirs = settled.ours, settled.theirs
+        is_dated = ours is None or theirs is None or ours.time != theirs.time
+        stands = "the later statement stands" if is_dated else "neither is later, so the greater stands"
+        yield f"{paint.warn}settled{paint.end}  both annotated {', '.join(settled.fields)}: {stands}"
         yield from atom_lines(face, settled.atom, "  ")
     for one in done.conflicts:
         yield f"{paint.bad}conflict{paint.end}  {_CONFLICTS[one.kind]}"
