@@ -205,6 +205,33 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     }
 
 
+@pytest.mark.parametrize("words", [("merge", "--ref", "side"), ("refs", "--end", "side")])
+def test_a_ref_that_one_clone_ended_and_another_moved_is_shown_and_kept_or_ended(shell, tmp_path, words):
+    shell("context", "commit", "-", stdin=lines("common"))
+    shell("context", "refs", "--set", "side", "main")
+    shell("export", tmp_path / "store.zip")
+    (tmp_path / "b").mkdir()
+    shell("import", tmp_path / "store.zip", tmp_path / "b")
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    moved = shell.json("context", "commit", "-", "--ref", "side", stdin=lines("ours")).context
+    other("context", "refs", "--end", "side")
+    shell("sync", "--with", tmp_path / "b")
+    told = shell("context", "refs").out
+    assert f"periplus context {' '.join(words)} " in told
+    assert [one.ended_apart for one in shell.json("context", "refs").refs] == [False, True]
+    assert len(shell.json("status").conflicts) == 1
+    if words[0] == "merge":
+        assert shell.json("context", *words, "--dry-run").outcome == "kept"
+        assert len(shell.json("status").conflicts) == 1
+    shell("context", *words)
+    assert shell.json("status").conflicts == []
+    shell("sync", "--with", tmp_path / "b")
+    for one in (shell, other):
+        stands = {each.name: each.context for each in one.json("context", "refs").refs}
+        assert one.json("status").conflicts == []
+        assert stands.get("side") == (moved if words[0] == "merge" else None)
+
+
 @pytest.mark.parametrize(
     ("dated", "told", "relevance"),
     [

@@ -107,6 +107,7 @@ def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
         "merged": "merged",
         "fast-forward": "moved forward: theirs stands on ours",
         "already": "nothing to do: ours stands on theirs",
+        "kept": "kept; another clone had ended it",
     }
     would = "would be " if is_dry and done.outcome != "already" else ""
     yield f"{paint.name}{done.context[:SHORT]}{paint.end} {visible(done.ref)}: {would}{told[done.outcome]}"

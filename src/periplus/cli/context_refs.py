@@ -35,7 +35,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         result = ContextRefsOut([
             ContextRefOut(
                 one.name, one.target.hex(), one.writer, one.ts, contexts.live(one.target),
-                [PlaceOut(target.hex(), writer, ts) for target, writer, ts in one.apart],
+                [PlaceOut(target.hex(), writer, ts) for target, writer, ts in one.apart], one.is_ended_apart,
             )
             for one in contexts.refs()
         ])  # fmt: skip
@@ -51,6 +51,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}moved apart in two clones{paint.end}: periplus context merge --ref {visible(one.name)}"
                 for place in one.apart:
                     yield f"    {place.context[:SHORT]}  {place.time[:16]}  {visible(place.writer, 40)}"
+            if one.ended_apart:
+                name = visible(one.name)
+                yield f"  {paint.warn}another clone ended it{paint.end}: periplus context merge --ref {name} keeps it, periplus context refs --end {name} ends it here, too"
         if not result.refs:
             yield "No refs yet. Next: periplus context commit --from memory, or FILE.jsonl"
 

@@ -167,8 +167,8 @@ class SettledOut(msgspec.Struct):
 
 
 class ContextMergeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.merge/1"):
-    """``outcome``: merged, fast-forward (theirs stands on ours), already (ours stands on theirs), conflicts (nothing was changed).
-    ``context`` is where the ref stands now.
+    """``outcome``: merged, fast-forward (theirs stands on ours), already (ours stands on theirs), kept (the ref stays, which another
+    clone had ended), conflicts (nothing was changed). ``context`` is where the ref stands now.
     """
 
     outcome: str
@@ -292,7 +292,9 @@ class PlaceOut(msgspec.Struct):
 
 
 class ContextRefOut(msgspec.Struct):
-    """``apart`` has more than one place where clones moved the ref apart; the first of them is shown."""
+    """``apart`` has more than one place where clones moved the ref apart; the first of them is shown. ``ended_apart`` where a clone
+    ended it while another moved it.
+    """
 
     name: str
     context: str
@@ -300,6 +302,7 @@ class ContextRefOut(msgspec.Struct):
     time: str
     live: int
     apart: list[PlaceOut]
+    ended_apart: bool = False
 
 
 class ContextRefsOut(msgspec.Struct, tag_field="schema", tag="periplus.context.refs/1"):

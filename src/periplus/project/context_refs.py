@@ -93,6 +93,10 @@ class JournalRefs:
                 found[target] = max(found.get(target, ("", "")), (head.ts, head.writer))
         return tuple((target, found[target][1], found[target][0]) for target in standing)
 
+    def is_ended_apart(self, name: str) -> bool:
+        """Whether a clone ended the ref while another moved it: it stands where that one left it until somebody says otherwise."""
+        return any(head.deleted for head in self._journal.heads_of(CONTEXT_REF, ref_id(name)))
+
     def move(
         self,
         name: str,

@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """``outcome`` as of ``context.merge``; ``head`` is where the ref stands now."""
+    """``outcome`` as of ``context.merge``, or kept: of a ref that a clone had ended; ``head`` is where the ref stands now."""
 
     outcome: str
     head: bytes
@@ -69,13 +69,16 @@ class Merged(NamedTuple):
 
 
 class RefState(NamedTuple):
-    """``apart`` has every place at which a clone left the ref, with who and when; one, unless clones moved it apart."""
+    """``apart`` has every place at which a clone left the ref, with who and when; one, unless clones moved it apart. ``is_ended_apart``:
+    a clone ended it, and another moved it meanwhile.
+    """
 
     name: str
     target: bytes
     writer: str
     ts: str
     apart: tuple[tuple[bytes, str, str], ...]
+    is_ended_apart: bool = False
 
 
 class ProjectContexts:
@@ -186,7 +189,8 @@ class ProjectContexts:
         for name, target in self.table.all().items():
             entity = self.table.entity(name)
             assert entity is not None
-            states.append(RefState(name, target, entity.writer, entity.ts, self.table.places(name)))
+            is_ended = self.table.is_ended_apart(name)
+            states.append(RefState(name, target, entity.writer, entity.ts, self.table.places(name), is_ended))
         return states
 
     def set_ref(self, name: str, target: bytes | None, *, force: bool = False, why: str = "") -> bytes | None:
@@ -316,7 +320,7 @@ class ProjectContexts:
         message: str = "",
         dry_run: bool = False,
     ) -> Merged:
-        """Merge ``other`` into ``ref``; without it the places at which clones left the ref. ``choose`` says for atoms in conflict, by
+        """Merge ``other`` into ``ref``; without it the places at which clones left the ref, which is kept where one of them ended it. ``choose`` says for atoms in conflict, by
         the beginning of their digests, whose stands. With conflicts left nothing is changed.
         """
         self._check_message(message)
@@ -328,6 +332,12 @@ class ProjectContexts:
                 mend="See `periplus context refs`.",
             )
         theirs = standing[1:] if not other else (self.resolve(other),)
+        if not theirs and self.table.is_ended_apart(ref):
+            if not dry_run:
+                self.table.move(
+                    ref, standing[0], standing[0], standing=standing, why=message or "another clone had ended it"
+                )
+            return Merged("kept", standing[0], ref, standing[0], (), (), ())
         if not theirs:
             raise UsageError(f"the ref {ref} stands at one place: there is nothing to merge", safe="Nothing was changed.",
                              mend="Name a context to merge into it.")  # fmt: skip
