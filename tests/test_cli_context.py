@@ -188,7 +188,7 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     other("context", "commit", "-", stdin=lines("theirs"))
     assert "context_ref ref_" in shell("sync", "--with", tmp_path / "b").out
     (conflict,) = shell.json("status").conflicts
-    assert "`periplus context merge` ends it" in shell("show", conflict).out
+    assert "`periplus context merge --ref main` ends it" in shell("show", conflict).out
     told = shell("context", "refs").out
     assert "moved apart in two clones: periplus context merge --ref main" in told
     shell.fails("context", "commit", "-", code=5, wrong="moved apart", stdin=lines("over it"))
@@ -219,7 +219,8 @@ def test_a_ref_that_one_clone_ended_and_another_moved_is_shown_and_kept_or_ended
     told = shell("context", "refs").out
     assert f"periplus context {' '.join(words)} " in told
     assert [one.ended_apart for one in shell.json("context", "refs").refs] == [False, True]
-    assert len(shell.json("status").conflicts) == 1
+    (conflict,) = shell.json("status").conflicts
+    assert "`periplus context merge --ref side` ends it" in shell("show", conflict).out
     if words[0] == "merge":
         assert shell.json("context", *words, "--dry-run").outcome == "kept"
         assert len(shell.json("status").conflicts) == 1

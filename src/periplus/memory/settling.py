@@ -58,7 +58,7 @@ def with_group_of_state(
 def settled_by(journal: Journal, entity: Entity, conflict: Conflict) -> str:
     """What ends ``conflict``, in words with what to type."""
     if entity.item_type == CONTEXT_REF:
-        return "`periplus context merge` ends it"
+        return f"`periplus context merge --ref {entity.value.get('name')}` ends it"
     if entity.item_type == "trail":
         return "`periplus trail import` of its session ends it"
     row = row_of(journal.types, entity.item_type)
