@@ -19,6 +19,7 @@ from periplus.base.errors import RefusedError
 from periplus.cli.context_schemas import ContextExpandEndOut
 from periplus.context.address import parse_address
 from periplus.context.client import ContextClient
+from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context
 from periplus.journal import Writer
 from periplus.project import Project
@@ -267,6 +268,31 @@ def test_what_is_next_after_a_pull_or_a_push_can_be_typed_as_it_is_told(shell, t
     assert next_of(told) == ["context", "merge", "--ref", "main"]
     shell(*next_of(told))
     assert "Nothing new: main stands on" in shell("context", "pull", folder).out
+
+
+def test_a_folder_of_a_project_is_its_store_whatever_else_lies_in_it(shell, tmp_path):
+    shell("context", "commit", "-", stdin=lines("one"))
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    other("context", "clone", shell.folder)
+    for name in ("objects", "refs"):
+        (shell.folder / name).mkdir()
+    before = sorted(shell.folder.iterdir())
+    pushed = other.json("context", "commit", "-", stdin=lines("two")).context
+    other("context", "push", shell.folder)
+    assert [one.context for one in shell.json("context", "refs").refs] == [pushed]
+    assert sorted(shell.folder.iterdir()) == before
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "bare"], check=True)
+    other.fails("context", "push", tmp_path / "bare", code=2, wrong="there is no store in")
+
+
+def test_a_folder_of_contexts_without_a_project_is_pushed_to(shell, tmp_path):
+    pushed = shell.json("context", "commit", "-", stdin=lines("one")).context
+    with contextlib.closing(DiskStore(os.fspath(tmp_path / "apart"))) as store:
+        store.set_ref("begun", store.commit(Context(atoms=(Atom("before"),))))
+        shell("context", "push", tmp_path / "apart")
+        assert store.refs()["main"].hex() == pushed
+    assert shell.json("context", "pull", tmp_path / "apart", "begun").outcome == "moved"
 
 
 def next_of(told):

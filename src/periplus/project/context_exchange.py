@@ -86,7 +86,7 @@ class Cloned(NamedTuple):
 @contextmanager
 def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: Trust | None = None) -> Iterator[Other]:
     """The store at an address (``unix:PATH``, ``tcp://HOST:PORT``, ``tls://HOST:PORT``), or in a folder: a project's, or one of its
-    own. Raises UsageError, NotAStoreError; connecting waits for the first use.
+    own that has had a ref. Raises UsageError, NotAStoreError; connecting waits for the first use.
     """
     if where.startswith(_SCHEMES):
         from periplus.context.remote import RemoteStore
@@ -101,7 +101,7 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
     if not where or not os.path.isdir(path):
         raise UsageError(f"{where!r} is no place to exchange contexts with", safe="Nothing was changed.",
                          mend="Name a folder with a store, or unix:PATH, tcp://HOST:PORT, tls://HOST:PORT.")  # fmt: skip
-    if os.path.isdir(os.path.join(path, "objects")) and not os.path.exists(os.path.join(path, "config.toml")):
+    if not os.path.exists(_settings_in(path)) and os.path.isfile(os.path.join(path, "refs.lock")):
         from periplus.context.disk import DiskStore
 
         store = DiskStore(path)
@@ -115,16 +115,24 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
         yield Other(where, LocalPeer(library), library)
 
 
-def _project_in(path: str, where: str, writer: Writer) -> Project:
+def _settings_in(path: str) -> str:
+    """The settings of the project's store in a folder, or of the one that it is."""
     from periplus.journal import STORE_FOLDER
+    from periplus.journal.layout import Layout
+
+    is_store = os.path.basename(os.path.normpath(path)) == STORE_FOLDER
+    return Layout(path if is_store else os.path.join(path, STORE_FOLDER)).config
+
+
+def _project_in(path: str, where: str, writer: Writer) -> Project:
     from periplus.project.project import Project
 
-    root = path if os.path.basename(os.path.normpath(path)) == STORE_FOLDER else os.path.join(path, STORE_FOLDER)
-    if not os.path.exists(os.path.join(root, "config.toml")):
+    settings = _settings_in(path)
+    if not os.path.exists(settings):
         raise NotAStoreError(
             f"there is no store in {where}", safe="Nothing was changed.", mend="Name a folder that has one."
         )
-    return Project(root, writer)
+    return Project(os.path.dirname(settings), writer)
 
 
 @contextmanager
