@@ -26,6 +26,7 @@ from periplus.project import Project
 from test_cli_terminal import on_terminal
 
 ADA = Writer("ada", "who_0000000000000000", "", 1)
+WHO = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")
 
 
 @pytest.fixture
@@ -284,6 +285,25 @@ def test_a_folder_of_a_project_is_its_store_whatever_else_lies_in_it(shell, tmp_
     assert sorted(shell.folder.iterdir()) == before
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "bare"], check=True)
     other.fails("context", "push", tmp_path / "bare", code=2, wrong="there is no store in")
+
+
+def test_a_worktree_is_the_store_of_its_project(shell, tmp_path):
+    def git(*words):
+        subprocess.run(["git", "-C", shell.folder, *WHO, *words], check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "the settings")
+    git("worktree", "add", tmp_path / "linked")
+    head = shell.json("context", "commit", "-", stdin=lines("one")).context
+    (tmp_path / "b").mkdir()
+    other = Shell(tmp_path / "b", tmp_path / "home")
+    assert other.json("context", "clone", tmp_path / "linked").refs == {"main": head}
+    pushed = other.json("context", "commit", "-", stdin=lines("two")).context
+    before = sorted((tmp_path / "linked").rglob("*"))
+    assert other.json("context", "push", tmp_path / "linked").previous == head
+    assert [one.context for one in shell.json("context", "refs").refs] == [pushed]
+    assert sorted((tmp_path / "linked").rglob("*")) == before
 
 
 def test_a_folder_of_contexts_without_a_project_is_pushed_to(shell, tmp_path):

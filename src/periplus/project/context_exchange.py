@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from periplus.context.store import Store
     from periplus.journal import Writer
     from periplus.project.contexts import ProjectContexts
-    from periplus.project.project import Project
 
 Tell = Callable[[Progress], None]
 _SCHEMES = ("unix:", "tcp://", "tls://")
@@ -101,7 +100,8 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
     if not where or not os.path.isdir(path):
         raise UsageError(f"{where!r} is no place to exchange contexts with", safe="Nothing was changed.",
                          mend="Name a folder with a store, or unix:PATH, tcp://HOST:PORT, tls://HOST:PORT.")  # fmt: skip
-    if not os.path.exists(_settings_in(path)) and os.path.isfile(os.path.join(path, "refs.lock")):
+    root = _root_in(path)
+    if root is None and os.path.isfile(os.path.join(path, "refs.lock")):
         from periplus.context.disk import DiskStore
 
         store = DiskStore(path)
@@ -110,29 +110,25 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
         finally:
             store.close()
         return
-    with _project_in(path, where, writer) as project:
+    if root is None:
+        raise NotAStoreError(
+            f"there is no store in {where}", safe="Nothing was changed.", mend="Name a folder that has one."
+        )
+    from periplus.project.project import Project
+
+    with Project(root, writer) as project:
         library = project.contexts.library
         yield Other(where, LocalPeer(library), library)
 
 
-def _settings_in(path: str) -> str:
-    """The settings of the project's store in a folder, or of the one that it is."""
-    from periplus.journal import STORE_FOLDER
-    from periplus.journal.layout import Layout
+def _root_in(path: str) -> str | None:
+    """The project's store in a folder, in whichever of its worktrees, or the one that the folder is; None where there is none."""
+    from periplus.journal import STORE_FOLDER, find_root
 
-    is_store = os.path.basename(os.path.normpath(path)) == STORE_FOLDER
-    return Layout(path if is_store else os.path.join(path, STORE_FOLDER)).config
-
-
-def _project_in(path: str, where: str, writer: Writer) -> Project:
-    from periplus.project.project import Project
-
-    settings = _settings_in(path)
-    if not os.path.exists(settings):
-        raise NotAStoreError(
-            f"there is no store in {where}", safe="Nothing was changed.", mend="Name a folder that has one."
-        )
-    return Project(os.path.dirname(settings), writer)
+    if os.path.lexists(os.path.join(path, ".git")):
+        return find_root(path)
+    root = path if os.path.basename(os.path.normpath(path)) == STORE_FOLDER else os.path.join(path, STORE_FOLDER)
+    return root if os.path.exists(os.path.join(root, "config.toml")) else None
 
 
 @contextmanager
