@@ -416,6 +416,13 @@ def test_a_conflict_of_atoms_is_chosen(tmp_path):
         found = project.contexts.merge()
         assert (found.outcome, [one.digest for one in found.conflicts]) == ("conflicts", [atom.digest])
         assert project.contexts.table.standing("main") == before
+        for wrong, told in (
+            ({10: "ours", 12: "theirs"}, "both ours and theirs"),
+            ({3: "ours"}, "names 1 of the atoms"),
+        ):
+            with pytest.raises(UsageError, match=told) as caught:
+                project.contexts.merge(choose={atom.digest.hex()[:digits]: choice for digits, choice in wrong.items()})
+        assert "4 digits or more" in caught.value.mend
         done = project.contexts.merge(choose={atom.digest.hex()[:10]: "ours"})
         shown = project.contexts.library.context(before[0])
         assert done.outcome == "merged"

@@ -56,7 +56,8 @@ def merge_in(
 ) -> Planned:
     """Plan merging ``theirs`` into ``ours``; it ends with the first that has conflicts left.
 
-    Raises UsageError for a beginning in ``choose`` that names no atom on which there is something to choose, or several.
+    Raises UsageError for a beginning in ``choose`` that names no atom on which there is something to choose, or several, and for two that
+    choose differently on one.
     """
     overlay = Overlay(store)
     choices = _Choices(choose)
@@ -98,6 +99,8 @@ class _Choices:
             self._named[prefix] |= meant
             if len(self._named[prefix]) > 1 or len(prefix) < PREFIX_DIGITS_MIN:
                 raise self._wrong(prefix)
+            if any(chosen.get(digest, choice) != choice for digest in meant):
+                raise UsageError(f"of {prefix[:80]!r} both ours and theirs are to stand", safe="Nothing was changed.")
             chosen |= dict.fromkeys(meant, choice)
         return chosen
 
@@ -111,5 +114,5 @@ class _Choices:
         return UsageError(
             f"{prefix[:80]!r} names {len(self._named[prefix])} of the atoms on which there is something to choose",
             safe="Nothing was changed.",
-            mend="Type the beginning of one of their digests.",
+            mend=f"Type the beginning of one of their digests, {PREFIX_DIGITS_MIN} digits or more.",
         )
