@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from periplus.context.client import ContextClient
 from periplus.context.depot import LocalPeer
 from periplus.context.disk import DiskStore
 from periplus.context.exchange import clone, transfer
+from periplus.context.filters import Query
 from periplus.context.inclusion import check_consistency, check_inclusion
 from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, Molecule, annotation_record, atom_digest
@@ -190,6 +192,34 @@ def test_who_watches_is_told_what_moves(served):
         store.close()
 
     asyncio.run(asyncio.wait_for(ask(), 60))
+
+
+def test_refs_are_listed_while_a_query_takes_long(tmp_path):
+    head = fill(tmp_path, 20, 0)
+    asked, gate = threading.Event(), threading.Event()
+
+    class Slow(DiskStore):
+        """A store that takes its time for what a query reads."""
+
+        def stream(self, *given, **more):
+            asked.set()
+            gate.wait(60)
+            return super().stream(*given, **more)
+
+    async def ask(address):
+        async with ContextClient(address) as searching, ContextClient(address) as other:
+            query = asyncio.create_task(searching.query(head, Query("atom")))
+            await asyncio.to_thread(asked.wait, 60)
+            try:
+                async with asyncio.timeout(20):
+                    refs = await other.refs()
+            finally:
+                gate.set()
+            return refs, (await query).total
+
+    server = ServerThread(lambda: Slow(str(tmp_path)), Endpoint(path=str(tmp_path / "contexts.sock")))
+    assert asyncio.run(ask(server.address)) == ({"main": head}, 20)
+    server.stop()
 
 
 def test_a_payload_over_65535_bytes_travels(tmp_path):

@@ -137,7 +137,9 @@ class Bench:
 
 def is_long(body: Request | V1Request) -> bool:
     """Whether a single step of it may take long: all of a context is searched, or checked, or a history walked."""
-    return isinstance(body, QueryRequest | PushContext | Have | Prove | RefsRequest | V1Query | V1Push)
+    if isinstance(body, RefsRequest):
+        return body.update is not None  # who only wants to know where refs stand does not wait for all queries
+    return isinstance(body, QueryRequest | PushContext | Have | Prove | V1Query | V1Push)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
