@@ -124,6 +124,16 @@ def test_a_replaced_certificate_is_told_and_nothing_is_sent(tmp_path):
         assert document["requests"]["total"] == 0
 
 
+def test_a_server_with_tls_asked_without_it_and_the_other_way_round_is_told_by_its_right_name(tmp_path):
+    endpoints = ({"host": "127.0.0.1"}, tls_endpoint(make_certificate(tmp_path)))
+    with ServerProcess(tmp_path / "served", *endpoints) as server:
+        for address in server.addresses:
+            other = address._replace(scheme={"tcp": "tls", "tls": "tcp"}[address.scheme])
+            with contextlib.closing(RemoteStore(other)) as client, pytest.raises(EnvironmentFailure) as caught:
+                client.refs()
+            assert f"name it as {address}" in caught.value.mend
+
+
 def test_a_name_that_the_certificate_does_not_have_is_refused(tmp_path):
     files = make_certificate(tmp_path, host="192.0.2.1")
     with (

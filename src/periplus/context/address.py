@@ -187,10 +187,16 @@ def certificate_failure(address: Address, trust: Trust, reason: str) -> RefusedE
 
 def connection_failure(address: Address, error: OSError | None, doing: str = "reach") -> EnvironmentFailure:
     reason = "it ended the connection" if error is None else error.strerror or str(error) or type(error).__name__
+    look = "Look whether the server runs"
+    if address.scheme == "tcp" and doing != "reach":  # it was reached, and did not like what it heard
+        look += f"; if it speaks TLS, name it as {address._replace(scheme='tls')}"
+    elif getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
+        reason = "what answers there speaks no TLS"
+        look += f"; if it is one without TLS, name it as {address._replace(scheme='tcp')}"
     return EnvironmentFailure(
         f"cannot {doing} the context server at {address}: {reason}",
         safe="Nothing here was changed; what was transferred is kept.",
-        mend="Look whether the server runs, then repeat the command: it goes on where it stopped.",
+        mend=f"{look}, then repeat the command: it goes on where it stopped.",
     )
 
 
