@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
@@ -370,6 +371,27 @@ def test_ids_of_calls_that_no_provider_takes_are_made_ones_that_all_take(client_
     assert made == body["messages"][2]["content"][0]["tool_use_id"]
     assert len(made) < 64
     assert made.isascii()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["multi_tool_use.parallel", "", "read file", "r" * 200, "lésen"])
+def test_a_name_that_is_no_tools_goes_back_as_one_that_providers_take(client_at, kind, name):
+    """They refuse a request with another one in it, and so would each that follows in the session."""
+    messages = (
+        *ASKED,
+        Message(role="assistant", tool_calls=(ToolCall(id="call_1", name=name, args={}),)),
+        Message(role="tool", tool_call_id="call_1", content="There is no such tool.", outcome="failed"),
+    )
+    with FakeProvider(AssistantMessage(content="ok")) as fake:
+        client_at(fake.url, kind).complete(messages, TOOLS)
+        (body,) = fake.bodies()
+    if kind == "anthropic":
+        sent = body["messages"][1]["content"][0]["name"]
+    elif kind == "openai-chat":
+        sent = body["messages"][2]["tool_calls"][0]["function"]["name"]
+    else:
+        sent = body["input"][2]["name"]
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", sent)
 
 
 # -- names, keys, prices ---------------------------------------------------------------------------------------------------

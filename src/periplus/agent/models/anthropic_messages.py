@@ -16,7 +16,7 @@ from periplus.agent.contracts import (
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, known_id, missing
+from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, known_id, known_name, missing
 
 _MARKS_MAX: Final = 4  # of the cache, in one request
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -77,7 +77,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         return [result]
     if message.role == "assistant":
         calls = [
-            {"type": "tool_use", "id": known_id(call.id), "name": call.name, "input": dict(call.args)}
+            {"type": "tool_use", "id": known_id(call.id), "name": known_name(call.name), "input": dict(call.args)}
             for call in message.tool_calls
         ]
         return [*(dict(block) for block in message.reasoning), *text, *calls]

@@ -15,7 +15,17 @@ from periplus.agent.contracts import (
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, data_url, known_id, missing
+from periplus.agent.models.parts import (
+    CONNECT_S,
+    IDLE_S,
+    SdkClient,
+    broken_off,
+    call_of,
+    data_url,
+    known_id,
+    known_name,
+    missing,
+)
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
@@ -47,7 +57,7 @@ def body_of(
             if message.tool_calls:
                 turn["tool_calls"] = [
                     {"id": known_id(call.id), "type": "function",
-                     "function": {"name": call.name, "arguments": _arguments(call.args)}}
+                     "function": {"name": known_name(call.name), "arguments": _arguments(call.args)}}
                     for call in message.tool_calls
                 ]  # fmt: skip
             turns.append(turn)

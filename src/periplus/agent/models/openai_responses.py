@@ -17,7 +17,7 @@ from periplus.agent.contracts import (
     Usage,
 )
 from periplus.agent.models.openai_chat import open_sdk
-from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id
+from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id, known_name
 
 
 def body_of(
@@ -58,7 +58,12 @@ def _call(call: ToolCall) -> dict[str, Any]:
     import json
 
     arguments = json.dumps(call.args, ensure_ascii=False, separators=(",", ":"))
-    return {"type": "function_call", "call_id": known_id(call.id), "name": call.name, "arguments": arguments}
+    return {
+        "type": "function_call",
+        "call_id": known_id(call.id),
+        "name": known_name(call.name),
+        "arguments": arguments,
+    }
 
 
 def message_of(response: Any, cost: Callable[[Usage], int]) -> AssistantMessage:

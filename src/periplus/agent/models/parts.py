@@ -18,6 +18,7 @@ __all__ = [
     "failure",
     "inheriting",
     "known_id",
+    "known_name",
     "missing",
 ]
 
@@ -53,6 +54,7 @@ _TOO_LONG: Final = (
 )  # fmt: skip
 _OWN_HOSTS: Final = frozenset({"api.openai.com", "api.anthropic.com"})
 _ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+_ID_CHARACTERS_MAX: Final = 64
 
 
 def call_of(call_id: str, name: str, raw: str) -> ToolCall:
@@ -80,11 +82,19 @@ def call_of(call_id: str, name: str, raw: str) -> ToolCall:
 
 def known_id(call_id: str) -> str:
     """An id of a call as every provider takes it: it may come from another one, or from a loop that had to make it."""
-    if call_id and len(call_id) <= 64 and _ID_CHARACTERS.issuperset(call_id):
+    if call_id and len(call_id) <= _ID_CHARACTERS_MAX and _ID_CHARACTERS.issuperset(call_id):
         return call_id
     import hashlib
 
     return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def known_name(name: str) -> str:
+    """A tool's name as every provider takes it back. A model may ask for what is none (``multi_tool_use.parallel``): a provider that
+    refuses the name would refuse each request from then on.
+    """
+    made = "".join(sign if sign in _ID_CHARACTERS else "_" for sign in name[:_ID_CHARACTERS_MAX])
+    return made or "unnamed"
 
 
 def data_url(image: Image) -> str:
