@@ -327,6 +327,42 @@ def test_reasoning_items_of_responses_go_back_and_nothing_is_stored(client_at):
     assert two["input"][3]["type"] == "function_call"
 
 
+def test_an_item_of_reasoning_that_led_to_nothing_does_not_go_back(client_at):
+    """An answer that its length limit cut off while the model still thought: the provider refuses its item on its own."""
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "AAAA"}
+    thought = AssistantMessage(reasoning=(item,), finish_reason="length")
+    with FakeProvider(thought, AssistantMessage(content="Done.")) as fake:
+        client = client_at(fake.url, "openai-responses")
+        first = client.complete(ASKED, TOOLS)
+        back = Message(role="assistant", content=first.content, reasoning=first.reasoning)
+        client.complete((*ASKED, back, Message(role="user", content="Go on.")), TOOLS)
+        _, two = fake.bodies()
+    assert [one["type"] for one in two["input"]] == ["message", "message", "message"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_goes_on_with_a_model_of_another_provider(client_at, kind):
+    """What one provider wants back of its thoughts is refused by every other one."""
+    thoughts = (
+        {"type": "thinking", "thinking": "So so.", "signature": "c2lnbmVk"},
+        {"type": "redacted_thinking", "data": "AAAA"},
+    )
+    items = ({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "AAAA"},)
+    messages = (
+        *ASKED,
+        Message(role="assistant", content="By one.", reasoning=thoughts),
+        Message(role="user", content="And you?"),
+        Message(role="assistant", content="By another.", reasoning=items),
+        Message(role="user", content="And now?"),
+    )
+    with FakeProvider(AssistantMessage(content="ok")) as fake:
+        client_at(fake.url, kind).complete(messages, TOOLS)
+        (body,) = fake.bodies()
+    sent = json.dumps(body.get("input") or body["messages"])
+    assert ("c2lnbmVk" in sent) == (kind == "anthropic")
+    assert ("rs_1" in sent) == (kind == "openai-responses")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pictures_go_to_the_model(client_at, kind):
     image = Image(media_type="image/png", data=b"\x89PNG\r\n")

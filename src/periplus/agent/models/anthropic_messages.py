@@ -18,6 +18,7 @@ from periplus.agent.contracts import (
 )
 from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, known_id, known_name, missing
 
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _MARKS_MAX: Final = 4  # of the cache, in one request
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
@@ -40,7 +41,7 @@ def body_of(
     turns: list[dict[str, Any]] = []
     for at, message in enumerate(messages):
         blocks = _blocks(message)
-        if at in marked and blocks and blocks[-1]["type"] not in ("thinking", "redacted_thinking"):
+        if at in marked and blocks and blocks[-1]["type"] not in _THOUGHTS:
             blocks[-1]["cache_control"] = {"type": "ephemeral"}
         if message.role == "system":
             system += blocks
@@ -80,7 +81,9 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
             {"type": "tool_use", "id": known_id(call.id), "name": known_name(call.name), "input": dict(call.args)}
             for call in message.tool_calls
         ]
-        return [*(dict(block) for block in message.reasoning), *text, *calls]
+        # What another provider thought is none of this one's: a session goes on with another model.
+        thoughts = [dict(block) for block in message.reasoning if block.get("type") in _THOUGHTS]
+        return [*thoughts, *text, *calls]
     return [*images, *text]
 
 

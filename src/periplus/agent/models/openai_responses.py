@@ -33,7 +33,10 @@ def body_of(
                 said = [{"type": "input_text", "text": said}, *seen]
             items.append({"type": "function_call_output", "call_id": known_id(message.tool_call_id), "output": said})
         elif message.role == "assistant":
-            items += [dict(item) for item in message.reasoning]
+            if (
+                message.content or message.tool_calls
+            ):  # without what it led to the item is refused, as another provider's is
+                items += [dict(item) for item in message.reasoning if item.get("type") == "reasoning"]
             if message.content:
                 items.append({"type": "message", "role": "assistant",
                               "content": [{"type": "output_text", "text": message.content}]})  # fmt: skip
