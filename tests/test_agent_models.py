@@ -202,6 +202,19 @@ def test_errors_of_a_provider_are_told_apart(client_at, kind, status, body, head
         (400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
         (413, "Request exceeds the maximum size", "request_too_large"),
         (400, "the request exceeds the available context size", "exceed_context_size_error"),
+        (400, "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000", "invalid_request_error"),
+        (
+            400,
+            "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+            "invalid-argument",
+        ),
+        (
+            400,
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "INVALID_ARGUMENT",
+        ),
+        (413, "<html>413 Request Entity Too Large</html>", ""),
+        (429, "Request too large for m on tokens per min (TPM): Limit 30000, Requested 45000.", "rate_limit_exceeded"),
     ],
 )
 def test_a_request_that_is_too_long_is_known_as_one(client_at, kind, status, message, code):

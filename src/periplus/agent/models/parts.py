@@ -51,6 +51,7 @@ _PAID_UP: Final = ("insufficient_quota", "billing", "credit balance")
 _TOO_LONG: Final = (
     "context_length_exceeded", "context length", "context window", "prompt is too long", "input is too long",
     "maximum context", "too many tokens", "request_too_large", "reduce the length", "exceeds the available context",
+    "exceed context limit", "maximum prompt length", "maximum number of tokens",
 )  # fmt: skip
 _OWN_HOSTS: Final = frozenset({"api.openai.com", "api.anthropic.com"})
 _ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -138,7 +139,7 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
     body = getattr(error, "body", None)
     told, _ = mask_secrets(_told(error, body))
     text = f"{told} {_code(body)}".lower()
-    if status in (0, 400, 413) and any(sign in text for sign in _TOO_LONG):
+    if _is_too_long(status, text):
         return ContextOverflowError(f"{provider}: the request is longer than the model's window: {told}", status=status)
     if not status:
         kind = type(error).__name__
@@ -164,6 +165,15 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
         mend = f"See what the provider has: periplus models list --ask {provider}"
     return ModelError(f"{provider} answered {status}: {told}", is_retryable=is_retryable, status=status,
                       retry_after_s=_retry_after_s(getattr(error, "response", None)), mend=mend)  # fmt: skip
+
+
+def _is_too_long(status: int, text: str) -> bool:
+    """Whether a shorter request may be taken. 413 says so whoever answers, a gateway too. What is larger than a minute's allowance is
+    so in the next minute: no wait mends that 429.
+    """
+    if status == 413 or (status == 429 and "request too large" in text):
+        return True
+    return status in (0, 400) and any(sign in text for sign in _TOO_LONG)
 
 
 def _where_nobody_listens(error: BaseException) -> str:
