@@ -132,9 +132,11 @@ def test_calls_come_with_their_arguments_and_go_back_with_their_results(client_a
         ('{"path": "a', "not JSON"),
         ("[1]", "not an object"),
         ("nonsense", "not JSON"),
+        ('{"limit": NaN}', "NaN is no number of JSON"),
+        ('{"limit": 1e999}', "1e999 is a number larger than any"),
         ('{"a":' + "[" * 50_000 + "]" * 50_000 + "}", "nested too deep"),
     ],
-    ids=["cut", "list", "text", "deep"],
+    ids=["cut", "list", "text", "nan", "infinite", "deep"],
 )
 def test_arguments_that_cannot_be_read_are_kept_with_what_is_wrong(client_at, kind, raw, told):
     bad = AssistantMessage(tool_calls=(ToolCall(id="c", name="read", raw=raw),), finish_reason="tool_calls")

@@ -22,6 +22,7 @@ __all__ = [
     "missing",
 ]
 
+import math
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -68,7 +69,7 @@ def call_of(call_id: str, name: str, raw: str) -> ToolCall:
     if not raw.strip():
         return ToolCall(id=call_id, name=name)
     try:
-        args = json.loads(raw)
+        args = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
     except ValueError as error:
         return ToolCall(id=call_id, name=name, raw=raw, problem=f"the arguments are not JSON: {error}")
     except RecursionError:
@@ -79,6 +80,18 @@ def call_of(call_id: str, name: str, raw: str) -> ToolCall:
         problem = f"the arguments are a JSON {type(args).__name__}, not an object"
         return ToolCall(id=call_id, name=name, raw=raw, problem=problem)
     return ToolCall(id=call_id, name=name, args=args, raw=raw)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(digits: str) -> float:
+    """What is too large for a number here is infinite, and that can be sent back to no provider."""
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"{digits[:40]} is a number larger than any that can be used")
+    return value
 
 
 def known_id(call_id: str) -> str:
