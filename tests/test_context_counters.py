@@ -102,6 +102,12 @@ def test_all_pieces_at_once_count_as_one_by_one(pieces, times):
         assert tokens._of_ascii(text.encode()) is not None, "counted the short way"
 
 
+@pytest.mark.parametrize("mark", ["… 20 lines left out", "✓ über", "\U0001f389 日本"])
+def test_a_sign_of_another_script_does_not_make_all_of_a_text_be_counted_the_long_way(mark):
+    text = "\n".join([f"{row}:\tdef turn(engine, cogs={row}):  # {mark}" for row in range(300)])
+    assert tokens._of_mixed(text) == tokens._of_pieces(text)
+
+
 def test_every_kind_that_is_stated_is_measured():
     assert SAMPLES.keys() == ESTIMATE_SHARES.keys()
 

@@ -39,29 +39,45 @@ def _kind(byte: int) -> int:
 _KINDS: Final = bytes(b"0123456789"[_kind(byte)] for byte in range(256))
 _AT_ONCE_BYTES_MAX: Final = 4_096  # of an even number; what is longer is cut
 _ONES: Final = int.from_bytes(b"\x11" * (_AT_ONCE_BYTES_MAX // 2), "big")
+_APART: Final = "\x7f"  # stands for what is not ASCII: it goes on no piece, and none goes on it
+_OTHER: Final = re.compile(r"[^\x00-\x7f]+")
+_OTHER_SPACE: Final = re.compile(r"[^\S\x00-\x7f]")
 _RUN_OF_MARKS: Final = re.compile(rb"[!-/:-@\[-`{-~]{5,}")
 _NUMBERS_LONG: Final = 8  # times three digits
 
 
 def estimate_tokens(text: str) -> int:
     """Tokens that ``text`` takes in a model's context, estimated; 0 for the empty text only."""
-    quarters = _of_ascii(text.encode()) if text.isascii() else None
+    quarters = _of_ascii(text.encode()) if text.isascii() else _of_mixed(text)
     if quarters is None:
         quarters = _of_pieces(text)
     return max((quarters + 3) // 4, 1 if text else 0)
 
 
-def _of_ascii(data: bytes) -> int | None:
-    """The same as ``_of_pieces``, of all pieces at once; None where there is what it does not count.
+def _of_mixed(text: str) -> int | None:
+    """The same as ``_of_pieces``: runs of what is not ASCII are pieces of their own, unless they are white space."""
+    if _APART in text or _OTHER_SPACE.search(text):
+        return None
+    quarters = _of_ascii(_OTHER.sub(_APART, text).encode(), _APART.encode())
+    return None if quarters is None else quarters + sum(map(_of_other, _OTHER.findall(text)))
+
+
+def _of_other(piece: str) -> int:
+    astral = len(piece.encode("utf-16-le", "replace")) // 2 - len(piece)
+    return (len(piece.encode("utf-8", "replace")) * 4 + 2) // 3 + 7 * astral
+
+
+def _of_ascii(data: bytes, apart: bytes = b"") -> int | None:
+    """The same as ``_of_pieces``, of all pieces at once; None where there is what it does not count, but for ``apart``, which counts nothing.
 
     The kinds of the bytes are the digits of one number, the first byte's the highest, so that ``>> 4`` puts beside each byte what is
     known of the one before it. In a number of ones, one for each byte that goes on the piece of the byte before, five ones up to a
     byte say that five of its piece come before it: how far pieces are longer than that is how many such bytes there are.
     """
     if len(data) > _AT_ONCE_BYTES_MAX:
-        return _of_long(data)
+        return _of_long(data, apart)
     quarters = 0
-    odd = data.translate(None, _PRINTED_OR_SPACE)
+    odd = data.translate(None, _PRINTED_OR_SPACE + apart)
     if odd or b"  " in data:
         if odd.translate(None, _GAPS):
             return None
@@ -103,18 +119,18 @@ def _of_ascii(data: bytes) -> int | None:
     return quarters
 
 
-def _of_long(data: bytes) -> int | None:
+def _of_long(data: bytes, apart: bytes) -> int | None:
     """The same part by part, each of which begins with white space, so that no piece is cut; None also where there is none."""
     quarters = start = 0
     while len(data) - start > _AT_ONCE_BYTES_MAX:
         part = data[start : start + _AT_ONCE_BYTES_MAX]
         part = part[: max(part.rfind(b" "), part.rfind(b"\n"), 0)].rstrip(b" " + _GAPS)
-        found = _of_ascii(part) if part else None
+        found = _of_ascii(part, apart) if part else None
         if found is None:
             return None
         quarters += found
         start += len(part)
-    found = _of_ascii(data[start:])
+    found = _of_ascii(data[start:], apart)
     return None if found is None else quarters + found
 
 
@@ -134,8 +150,7 @@ def _of_pieces(text: str) -> int:
         if first.isspace():
             quarters += 0 if piece == " " else 2 + length // 4
         elif not first.isascii():
-            astral = len(piece.encode("utf-16-le", "replace")) // 2 - length
-            quarters += (len(piece.encode("utf-8", "replace")) * 4 + 2) // 3 + 7 * astral
+            quarters += _of_other(piece)
         elif last.islower():
             quarters += 4 + max(0, length - 6) + 2 * max(0, length - 20)
         elif last.isupper():
