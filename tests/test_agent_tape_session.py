@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 from agent_drive import DictFiles, Driver
@@ -167,3 +168,31 @@ def test_what_the_page_shows_is_what_is_sent():
     driver.take(driver.tape.fold())
     driver.begin("Now run them.")
     assert [f"{message.content}\n" for message in driver.tape.messages()[1:]] == shown
+
+
+def test_a_long_session_is_taken_up_without_all_of_it_being_held(tmp_path):
+    """Turns that were folded are behind handles; who goes on reads past them one by one."""
+    made(tmp_path)
+    turns, size = 40, 100_000
+    with Project.open(str(tmp_path), Writer("agent", "agt_test", "talk")) as project:
+        log = StoreLog(project, "talk", checkpoints=False)
+        driver = Driver(budget=30_000, fold_to=10_000)
+        for number in range(turns):
+            driver.begin(f"Look at part {number}")
+            driver.do("read", f"{number:>9}\n" * (size // 10), path="big.txt")
+            driver.end()
+        log.append(*driver.log)
+        log.close(None)
+
+    held = Held(tmp_path, [])
+    held.close()
+    tracemalloc.start()
+    try:
+        held = Held(tmp_path, [], budget=30_000, fold_to=10_000)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held.tape.state.turn == turns
+    assert held.tape.state.tokens == driver.tape.state.tokens
+    assert most < turns * size * 3 // 4
+    held.close()

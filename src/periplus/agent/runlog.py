@@ -10,7 +10,7 @@ from __future__ import annotations
 __all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "session_title", "stored_sessions"]
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.agent.contracts import StopReason
@@ -133,7 +133,11 @@ class StoreLog:
 
     def read(self) -> Sequence[Episode]:
         """All episodes, in order. Raises DamageError."""
-        return list(self._stored.read())
+        return list(self.replay())
+
+    def replay(self) -> Iterator[Episode]:
+        """The same one by one. Raises DamageError."""
+        return self._stored.read()
 
     def read_turn(self, turn: int) -> Sequence[Episode]:
         """The episodes of one turn, found without reading those before it."""

@@ -21,7 +21,7 @@ from periplus.agent.contracts import (
     ToolResult,
     TurnContext,
 )
-from periplus.agent.episodes import Ended, Intended, Noted, Requested, Resulted, Resumed
+from periplus.agent.episodes import Ended, Episode, Intended, Noted, Requested, Resulted, Resumed
 from periplus.agent.events import SessionResumed, Sink, TurnStarted
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits, Run, World, end, run_turn, show_result
@@ -41,6 +41,7 @@ class Parts(NamedTuple):
     A host may also have ``cancel()`` (see ``Cancellable``), ``begin_turn(turn)``, which is told the turn that changes belong to,
     ``note_seen(path, digest)``, which is told what the model knew of files before the process began, and ``goes_on(name)``, which
     says that a call of that tool, cut off and run again, goes on where it was.
+    A log may also have ``replay()``, which gives what ``read`` gives one by one, and ``read_turn(turn)``, the episodes of one turn.
     """
 
     client: LLMClient
@@ -68,7 +69,10 @@ class Session:
         self._speaking = threading.Lock()  # while words are noted no turn begins, so that turns only grow in the log
         self._token: CancelToken | None = None
         note_seen = getattr(parts.host, "note_seen", None)
-        for episode in parts.log.read():
+        read = getattr(
+            parts.log, "replay", parts.log.read
+        )  # one by one, where it can: a long session has more than should be held
+        for episode in read():
             self._turn.take(episode)
             parts.context.take(episode)
             if note_seen is not None and isinstance(episode, Resulted):
@@ -121,7 +125,7 @@ class Session:
         run.hooks.reset_for_turn()
         for usage in self._turn.spent:
             run.hooks.record_step_usage(usage)
-        run.hooks.restore([one for one in self._parts.log.read() if one.turn == self._turn.number])
+        run.hooks.restore(self._written())
         return self._ended(run)
 
     def drop(self) -> Ended | None:
@@ -190,6 +194,12 @@ class Session:
         finally:
             with self._lock:
                 self._token = None
+
+    def _written(self) -> Sequence[Episode]:
+        """The episodes of the turn in progress."""
+        log, turn = self._parts.log, self._turn.number
+        read_turn = getattr(log, "read_turn", None)
+        return read_turn(turn) if read_turn is not None else [one for one in log.read() if one.turn == turn]
 
     def _open_intents(self) -> list[Intended]:
         is_open = {call.id for call in self._turn.open_calls}

@@ -35,7 +35,6 @@ class StepInPlace:
     results: dict[str, Message] = field(default_factory=dict)
     exits: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     fed: list[Message] = field(default_factory=list)
-    tokens: int = 0
 
     def messages(self, turn: int, *, is_cut: bool, is_over: bool) -> list[Message]:
         found = [self.answer]
@@ -69,9 +68,10 @@ class PlacedTurn:
     instructions: tuple[InstructionFile, ...] = ()
     """What this turn shows of the project's instructions, wherever in it."""
     tail: Message = field(init=False)
-    tokens: int = field(init=False, default=0)
     _instructed: tuple[str, ...] = ()
     _over: list[Message] | None = None
+    _counted: int = 0
+    _uncounted: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         self.take_tail(self.note)
@@ -80,12 +80,22 @@ class PlacedTurn:
     def number(self) -> int:
         return self.request.turn
 
+    @property
+    def tokens(self) -> int:
+        """Of its messages, estimated. They are counted when that is asked: of a session that is taken up again most turns were folded
+        since, and nobody asks.
+        """
+        if self._uncounted:
+            self._counted += sum(_tokens(message) for message in self._uncounted)
+            self._uncounted = ()
+        return self._counted
+
     def take_tail(self, note: TailNote) -> None:
         """Before the first answer: what the message says that begins the turn."""
         self.note = note
         text = tail_text(self.request, note, (*self.untold, *note.outside), self.changed, self.gone, self._instructed)
         self.tail = Message(role="user", content=text)
-        self.tokens = _tokens(self.tail) + sum(_tokens(message) for message in self.fed)
+        self._counted, self._uncounted = 0, (self.tail, *self.fed)
 
     def take_instructions(self, note: InstructionsNote) -> None:
         """In the tail before the first answer, else behind what came of the last one's calls."""
@@ -97,13 +107,13 @@ class PlacedTurn:
             return
         message = Message(role="user", content=f"<context>\n{text}\n</context>")
         self.steps[-1].fed.append(message)
-        self._add(self.steps[-1], message)
+        self._uncounted += (message,)
 
     def take_answer(self, episode: Answered) -> None:
         said = episode.message
         message = Message(role="assistant", content=said.content, tool_calls=said.tool_calls, reasoning=said.reasoning)
         step = StepInPlace(episode.step, message)
-        self._add(step, message)
+        self._uncounted += (message,)
         self.steps.append(step)
 
     def take_result(self, episode: Resulted) -> None:
@@ -113,7 +123,7 @@ class PlacedTurn:
                 message = _result_message(episode.call_id, result)
                 step.results[episode.call_id] = message
                 step.exits[episode.call_id] = (result.outcome, result.exit_code)
-                self._add(step, message)
+                self._uncounted += (message,)
                 return
 
     def take_effects(self, result: ToolResult) -> None:
@@ -127,10 +137,9 @@ class PlacedTurn:
         message = Message(role="user", content=text)
         if self.steps:
             self.steps[-1].fed.append(message)
-            self._add(self.steps[-1], message)
         else:
             self.fed.append(message)
-            self.tokens += _tokens(message)
+        self._uncounted += (message,)
 
     def end(self, episode: Ended) -> None:
         self.ended = episode
@@ -140,7 +149,7 @@ class PlacedTurn:
         """Put what the calls before that step gave behind handles; 0 shows it again."""
         self.cut_before = before
         self._over = None
-        self.tokens = sum(_tokens(message) for message in self.messages())
+        self._counted, self._uncounted = 0, tuple(self.messages())
 
     def messages(self) -> Sequence[Message]:
         if self._over is not None:
@@ -151,11 +160,6 @@ class PlacedTurn:
         if self.ended is not None:
             self._over = found
         return found
-
-    def _add(self, step: StepInPlace, message: Message) -> None:
-        count = _tokens(message)
-        step.tokens += count
-        self.tokens += count
 
     # What a digest says
 
