@@ -416,6 +416,25 @@ def test_two_processes_do_not_run_one_session(tmp_path):
         assert bench.session.resume().reason == "done"
 
 
+def test_two_processes_that_begin_one_session_at_once_do_not_both_run_it(tmp_path):
+    """Neither has written anything when the other looks."""
+    open_store(tmp_path).close()
+    opener = HOLDER.replace('    log.append(Requested(turn=1, text="do it"))\n', "")
+    argv = [sys.executable, "-c", opener, os.fspath(tmp_path), os.fspath(Path(__file__).parent)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"there\n"
+        with open_store(tmp_path) as project:
+            with pytest.raises(RefusedError, match=f"session s1 is being run by process {child.pid}"):
+                store_log(project)
+            log, other = store_log(project, "s2"), store_log(project, "s2")  # of one process
+            assert list(log.read()) == list(other.read()) == []
+        child.kill()
+        child.wait()
+    with open_store(tmp_path) as project:
+        bench = Bench(tmp_path, speak, log=store_log(project), host=Host(tmp_path / "work"))
+        assert bench.turn().reason == "done"
+
+
 CALLS_MAX = 400
 
 

@@ -21,7 +21,7 @@ from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
 from periplus.agent.policies.permission import Mode, Permission, PermissionApprover, idle_rules
 from periplus.agent.policies.selfcheck import SelfCheck
-from periplus.agent.runlog import StoreLog
+from periplus.agent.runlog import STATE, StoreLog
 from periplus.agent.session import Parts, Session
 from periplus.agent.settings import Settings
 from periplus.agent.standard import STANDARD
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
-STATE: Final = "agent"
 
 
 class Begun(NamedTuple):

@@ -7,11 +7,12 @@ first episode that a process writes until ``close``; a session that is taken up 
 
 from __future__ import annotations
 
-__all__ = ["MemoryLog", "StoreLog", "StoredSession", "session_runs", "session_title", "stored_sessions"]
+__all__ = ["STATE", "MemoryLog", "StoreLog", "StoredSession", "session_runs", "session_title", "stored_sessions"]
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from periplus.agent.contracts import StopReason
 from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
@@ -20,6 +21,7 @@ from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
 from periplus.base.files import read_plain
+from periplus.base.locks import Lock, holder_of
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.memory.claims import session_id
@@ -30,10 +32,16 @@ if TYPE_CHECKING:
     from periplus.project.recording import Recording
     from periplus.trail.recorder import Run
 
+STATE: Final = "agent"  # the folder of a store with what sessions keep beside their episodes, each in one of its own
 INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
 _LOOKED_AT: Final = 200
 _CONTENT_BYTES_MAX: Final = 8 << 20
 _STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
+
+
+_held: WeakValueDictionary[str, Lock] = (
+    WeakValueDictionary()
+)  # what this process holds: it may have several logs of a session
 
 
 class StoredSession(NamedTuple):
@@ -74,7 +82,8 @@ class StoreLog:
     """The episodes of session ``name`` in the store of ``project``, with a live trail beside them.
 
     ``name`` is that of the agent's session, as in ``memory.sessions``. Raises RefusedError where another process that lives
-    carries a run of this session.
+    carries a run of this session. A lock says so from before the first episode is read: of two that begin at once one would go on
+    from what the other has done already, and do it again.
     """
 
     def __init__(
@@ -101,6 +110,7 @@ class StoreLog:
         self._trailing = Trailing(model, self._content, self._stored.read_turn)
         self.item_id = self._stored.item_id
         self._refuse_second()
+        self._lock: Lock | None = self._taken()
 
     @property
     def run_id(self) -> str:
@@ -148,8 +158,15 @@ class StoreLog:
         ended, None where it did not.
         """
         recording, self._recording = self._recording, None
-        if recording is None:
-            return
+        try:
+            if recording is not None:
+                self._seal(recording, reason)
+        finally:
+            self._lock = None  # given back with the last log of this process that has it
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _seal(self, recording: Recording, reason: StopReason | None) -> None:
         from periplus.memory.sessions import seal_session
 
         if self._checkpoints:
@@ -162,8 +179,6 @@ class StoreLog:
         sealed = recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
         self.trail_id = sealed.entity.item_id
         seal_session(self._project.journal, self._project.writer, self._name)
-
-    # -- inside --------------------------------------------------------------------------------------------------------
 
     def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:
         """What writes the episodes."""
@@ -180,6 +195,7 @@ class StoreLog:
     def _open(self) -> Recording:
         """The run, begun with the first step: the session is open then, and the trail goes on from those before it."""
         if self._recording is None:
+            self._lock = self._lock or self._taken()
             from periplus.memory.sessions import NewSession, begin_session
             from periplus.project.recording import seal_abandoned
 
@@ -202,8 +218,31 @@ class StoreLog:
             if run.state == "sealed" or mark is None or mark.pid == os.getpid():
                 continue
             if not is_gone(mark, self._project.journal.files):
-                raise RefusedError(f"session {self._name} is being run by process {mark.pid}", safe="Nothing was written.",
-                                   mend="End that one first, or begin another session.")  # fmt: skip
+                raise self._refusal(str(mark.pid))
+
+    def _refusal(self, process: str) -> RefusedError:
+        return RefusedError(f"session {self._name} is being run by process {process}", safe="Nothing was written.",
+                            mend="End that one first, or begin another session.")  # fmt: skip
+
+    def _taken(self) -> Lock | None:
+        """The lock of the session, held; None in a store that may only be read, where nobody runs one."""
+        journal = self._project.journal
+        path = os.path.join(os.path.realpath(journal.layout.root), STATE, self.item_id, "lock")
+        lock = _held.get(path)
+        if lock is not None:
+            return lock
+        lock = Lock(path)
+        try:
+            for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
+                journal.files.make_folder(folder, 0o755 if folder.endswith(STATE) else 0o700)
+            is_ours = lock.try_take()
+        except (OSError, EnvironmentFailure):
+            return None
+        if not is_ours:
+            holder = holder_of(path)
+            raise self._refusal(holder.text.partition(" ")[0] if holder is not None else "that has just ended")
+        _held[path] = lock
+        return lock
 
     def _content(self, path: str, digest: str) -> bytes | None:
         """What a file holds, where that is what ``digest`` says."""
