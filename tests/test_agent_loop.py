@@ -164,6 +164,20 @@ def test_two_calls_of_one_id_get_an_id_each(tmp_path):
     assert bench.host.tree() == {"a": b"xy"}
 
 
+def test_an_id_that_is_made_is_none_that_the_model_gave(tmp_path):
+    """A server that leaves ids out, and gives some in the form of those that are made here."""
+    calls = [
+        ToolCall(id="call_1_2", name="append", args={"path": "a", "text": "1"}),
+        ToolCall(id="", name="append", args={"path": "a", "text": "2"}),
+        ToolCall(id="call_1_2", name="append", args={"path": "a", "text": "3"}),
+        ToolCall(id="call_1_2_", name="append", args={"path": "a", "text": "4"}),
+    ]
+    bench = Bench(tmp_path, [AssistantMessage(tool_calls=tuple(calls), finish_reason="tool_calls"), "done"])
+    assert bench.turn().reason == "done"
+    assert bench.host.tree() == {"a": b"1234"}
+    assert len({message.tool_call_id for message in bench.results}) == 4
+
+
 @pytest.mark.parametrize(
     ("raised", "said"),
     [

@@ -237,6 +237,13 @@ def test_calls_get_what_they_lack():
     assert sane(sane(message, 3), 3) == sane(message, 3)
 
 
+def test_calls_that_are_too_many_to_be_shown_are_counted():
+    made = sane(AssistantMessage(tool_calls=tuple(call(str(at), str(at)) for at in range(300))), 1).tool_calls
+    assert [bool(one.problem) for one in made] == [False] * 64 + [True] * 64
+    assert "172 calls behind it" in made[-1].problem
+    assert not [one for one in made[:-1] if "behind it" in one.problem]
+
+
 @pytest.mark.parametrize("size", [ARGUMENT_BYTES_MAX - 100, ARGUMENT_BYTES_MAX + 100])
 def test_the_bound_of_arguments(size):
     (made,) = sane(AssistantMessage(tool_calls=(call("a", content="x" * size),)), 1).tool_calls

@@ -53,15 +53,21 @@ CALLING: Final[ContextVar[Calling | None]] = ContextVar("CALLING", default=None)
 
 def sane(message: AssistantMessage, step: int) -> AssistantMessage:
     """``message`` with calls that have ids of their own, and a problem where they cannot be run."""
+    asked = message.tool_calls[: 2 * CALLS_MAX]
+    given = {whole(call.id)[:_NAME_CHARACTERS_MAX] for call in asked}
     seen: set[str] = set()
     calls = []
-    for place, call in enumerate(message.tool_calls[: 2 * CALLS_MAX]):
+    for place, call in enumerate(asked):
         name = whole(call.name)[:_NAME_CHARACTERS_MAX]
         call_id = whole(call.id)[:_NAME_CHARACTERS_MAX]
         if not call_id or call_id in seen:
             call_id = f"call_{step}_{place + 1}"
+            while call_id in seen or call_id in given:  # a model may make ids of the same form
+                call_id += "_"
         seen.add(call_id)
         problem = call.problem or _problem(call, place)
+        if place == len(asked) - 1 and len(message.tool_calls) > len(asked):
+            problem += f" {len(message.tool_calls) - len(asked):,} calls behind it are not even shown here: none of them was run."
         if problem:
             raw = whole(call.raw)
             more = f"… {len(raw) - _RAW_CHARACTERS_MAX:,} characters left out" if len(raw) > _RAW_CHARACTERS_MAX else ""
