@@ -235,6 +235,19 @@ def test_the_same_failure_is_advised_then_blocked_then_parked(tmp_path):
     assert not any(one.counts_as_stuck for one in bench.of(Resulted))
 
 
+@pytest.mark.parametrize("asked", ["no tool", "no arguments"])
+def test_a_call_that_cannot_be_run_at_all_is_no_way_round_the_guardrail(tmp_path, asked):
+    """It is answered before any rule is asked whether it may run."""
+    bad = call("nope.tool", at=1) if asked == "no tool" else ToolCall(id="c", name="read", raw="{", problem="no JSON")
+    bench = Bench(tmp_path, lambda messages, tools: answer("", bad), hooks=[Guardrail()])
+    ended = bench.turn()
+    assert ended.reason == "stuck"
+    assert ended.step == 9
+    (tmp_path / "many").mkdir()
+    many = Bench(tmp_path / "many", [answer("", *[bad] * 40), "I see."], hooks=[Guardrail()])
+    assert many.turn().reason == "done"
+
+
 def test_a_block_that_is_heeded_parks_nothing(tmp_path):
     host = FolderHost(tmp_path / "work", {"try": failing()})
     script = (

@@ -53,6 +53,7 @@ class Guardrail(Hook):
         self._idle_reads = 0
         self._blocked = 0
         self._is_blocking = False
+        self._newly: set[bytes] = set()  # the calls that failed so often only in this step
 
     def authorize_tool(self, name: str, args: Mapping[str, Any]) -> ToolDecision | None:
         _, count = self._failures.get(_key(name, args), (b"", 0))
@@ -75,6 +76,7 @@ class Guardrail(Hook):
     def after_step(self, step: int, usage: Usage, stop_reason: StopReason | None) -> Stop | None:
         del step, usage, stop_reason
         is_blocking, self._is_blocking = self._is_blocking, False
+        self._newly.clear()
         if not is_blocking:
             self._blocked = 0
         elif self._blocked >= PARK_BLOCKS:
@@ -104,6 +106,7 @@ class Guardrail(Hook):
             self._begin_step()
 
     def _begin_step(self) -> None:
+        self._newly.clear()
         if not self._is_blocking:
             self._blocked = 0
         self._is_blocking = False
@@ -113,6 +116,12 @@ class Guardrail(Hook):
         before, count = self._failures.get(key, (b"", 0))
         count = count + 1 if before == how else 1
         self._failures[key] = (how, count)
+        if count == BLOCK_FAILURES:
+            self._newly.add(key)
+        elif count > BLOCK_FAILURES and key not in self._newly:
+            # Whoever had been asked would have blocked it: it is of no tool, or its arguments cannot be read.
+            self._blocked += not self._is_blocking  # once a step: who asks for many at once has not been told yet
+            self._is_blocking = True
         if call.name in self._edits and result.outcome == "failed":
             paths = _paths(call.args)
             for path in paths:
