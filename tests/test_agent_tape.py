@@ -575,3 +575,20 @@ def test_notes_are_kept_as_they_always_were():
 @pytest.mark.parametrize("note", NOTES, ids=lambda note: type(note).__name__)
 def test_a_note_comes_back_from_its_episode(note):
     assert note_in(as_noted(3, note)) == note
+
+
+def test_a_window_that_is_smaller_than_what_a_fold_leaves_never_ends_a_session():
+    """The provider refuses what is longer; each turn brings entries, and without end none of them may stay."""
+    window = 3_000
+    driver = Driver(budget=48_000, fold_to=16_000)
+    for number in range(60):
+        driver.begin(f"Look at part {number}: {'in all its details ' * 10}")
+        for _ in range(3):
+            while driver.tape.state.tokens > window:
+                notes = driver.tape.make_room()
+                assert notes, f"turn {number}: nothing is left to leave out"
+                driver.take(*notes)
+            driver.do("read", "some words of a file\n" * 200, path=f"part{number}.txt")
+        driver.write(f"part{number}.txt", f"part {number}\n" * 5)
+        driver.end(f"Part {number} is as it should be. " * 5, reason="aborted")
+    assert driver.again().bytes() == driver.bytes()

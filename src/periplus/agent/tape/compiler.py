@@ -117,7 +117,7 @@ class Tape:
         fold: FoldNote | None = None
         if any(turn.ended is not None for turn in state.turns):
             fold = plan_fold(state, self._files, turns=state.turn, why="overflow")
-        fold = fold or cut_turn(state)
+        fold = fold or cut_turn(state) or plan_fold(state, self._files, turns=state.turn, why="overflow")
         return [noted(state.turn, fold)] if fold is not None else []
 
     def messages(self) -> list[Message]:

@@ -95,8 +95,9 @@ def _used(turn: PlacedTurn) -> tuple[str, ...]:
 
 def plan_fold(state: TapeState, files: FileView | None, *, turns: int, why: str) -> FoldNote | None:
     """A fold of the turns up to ``turns`` that leaves no more than ``fold_to``, as far as that can be; None where there is nothing
-    to fold.
+    to fold. Of a request that was too long no more than half is left: the model's window may be smaller than ``fold_to``.
     """
+    most = min(state.fold_to, state.tokens // 2) if why == "overflow" else state.fold_to
     sealed = [turn for turn in state.turns if turn.number <= turns and turn.ended is not None]
     if not sealed and not state.batches:
         return None
@@ -104,20 +105,21 @@ def plan_fold(state: TapeState, files: FileView | None, *, turns: int, why: str)
     note = FoldNote(
         fold=state.fold + 1, why=why, turns=turns, tokens=tokens, anchors=_first_bases(state, sealed, files)
     )
-    if sealed and _after(state, note).tokens <= state.fold_to:
+    if sealed and _after(state, note).tokens <= most:
         return note
-    anchors = _live(state, files)
+    anchors = _live(state, files, most)
     for digests in _DIGESTS_TRIED:
         note = FoldNote(fold=state.fold + 1, why=why, turns=turns, tokens=tokens, whole=True, digests=digests,
                         anchors=anchors)  # fmt: skip
         after = _after(state, note).tokens
-        if after <= state.fold_to:
+        if after <= most:
             break
         if digests <= 3:
             anchors = anchors[: len(anchors) // 2]
     else:
         after = _after(state, note).tokens
-    return note if after < tokens else None
+    least = tokens // _SAVED_SHARE if why == "overflow" else 0
+    return note if after < tokens - least else None
 
 
 def _after(state: TapeState, note: FoldNote) -> TapeState:
@@ -144,10 +146,10 @@ def _first_bases(state: TapeState, sealed: Iterable[PlacedTurn], files: FileView
     return tuple(found.values())
 
 
-def _live(state: TapeState, files: FileView | None) -> tuple[Anchor, ...]:
-    """The files that were worked on last, as they are now."""
+def _live(state: TapeState, files: FileView | None, tokens: int) -> tuple[Anchor, ...]:
+    """The files that were worked on last, as they are now, for a tape of so many tokens."""
     found: list[Anchor] = []
-    room = max(0, state.fold_to) // _ANCHOR_SHARE
+    room = tokens // _ANCHOR_SHARE
     around = {
         patch.path: hunk_lines(patch.diff, after=True)
         for turn in state.turns
