@@ -207,6 +207,25 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_task_that_is_not_begun_behind_a_turn_that_was_cut_off_is_told(shell, form):
+    hanging = Hanging()
+    with FakeProvider(hanging) as fake:
+        use(shell, fake)
+        process = shell.start(
+            "run", "mend it", "--session", "night", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        assert hanging.begun.wait(60)
+        process.kill()
+        process.wait(60)
+        hanging.over.set()
+    with FakeProvider(Failure(401, {"error": {"message": "invalid key"}})) as fake:
+        use(shell, fake)
+        done = shell("run", "and then oil it", "--session", "night", *form, code=1)
+        assert len(fake.bodies()) == 1
+    assert "Not begun, for the turn that was cut off is not done: and then oil it" in (done.err if form else done.out)
+
+
 def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(shell):
     (shell.folder / "periplus.toml").write_text('oracle = "touch /tmp/owned"\nmax_steps = 7\n')
     plan = shell.json("run", "x", "--dry-run")

@@ -292,6 +292,8 @@ def _run_session(
                 ended = session.resume(token=token)
                 if task and ended is not None and ended.reason == "done":
                     ended = session.turn(task, token=token)
+                elif task:
+                    told.say(f"Not begun, for the turn that was cut off is not done: {one_line(task, _SAID_SHOWN)}")
             else:
                 ended = session.turn(task, token=token) if task else None
     if ended is None:
