@@ -22,6 +22,7 @@ from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
 from periplus.agent.models.opening import Provider
 from periplus.agent.policies.permission import MODES
 from periplus.agent.settings import SETTINGS
+from periplus.base.locks import Lock
 
 pytest.importorskip("openai")
 
@@ -205,6 +206,27 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     assert titles["night"] == "mend it"  # what it was told to do, not how it is called
     assert shell("trail", "list").out.count("mend it") == 2
     assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_run_whose_store_cannot_be_written_says_what_goes_on_with_it(shell, form):
+    """The error says to repeat the command; that would begin another session."""
+    hanging, store = Hanging(), Lock(str(shell.folder / ".periplus" / "journal" / "lock"))
+    with FakeProvider(says("I look.", READS), hanging) as fake:
+        use(shell, fake)
+        process = shell.start("run", "mend it", "--session", "night", *form, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+        assert hanging.begun.wait(60)
+        assert store.try_take()
+        process.send_signal(signal.SIGINT)
+        out, err = (one.decode() for one in process.communicate(timeout=60))
+        store.release()
+        store.close()
+        hanging.over.set()
+    assert process.returncode == 4, err
+    assert "The turn is cut off. It goes on with: periplus run --resume night" in (err if form else out).splitlines()
+    with FakeProvider(*[says("It is as it was.")] * 5) as fake:
+        use(shell, fake)
+        assert "— done" in shell("run", "--resume", "night").out
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -7,6 +7,7 @@ __all__ = ["configure", "execute", "leave_out_relative_folders", "user_folder"]
 import argparse
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.cli.face import Face, number, plain, visible
@@ -14,6 +15,7 @@ from periplus.cli.face import Face, number, plain, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from periplus.agent.assembly import AgentSession
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
     from periplus.agent.events import Sink
     from periplus.agent.runlog import StoredSession
@@ -281,7 +283,7 @@ def _run_session(
     )  # fmt: skip
     token = CancelToken()
     told.gone = lambda: token.cancel("nobody reads any more what it says")
-    with begin(project, client, begun) as session:
+    with begin(project, client, begun) as session, _telling_what_goes_on(session, told, name):
         for line in session.said:
             told.say(line)
         with interrupting(token):
@@ -305,12 +307,26 @@ def _run_session(
     return _EXIT[ended.reason]
 
 
+@contextmanager
+def _telling_what_goes_on(session: AgentSession, told: EventLines, name: str) -> Iterator[None]:
+    """What an error says of the command that met it (repeat it) would begin another session; this one has a turn to go on with."""
+    import shlex
+
+    from periplus.base.errors import PeriplusError
+
+    try:
+        yield
+    except PeriplusError:
+        if session.is_interrupted:
+            told.say(f"The turn is cut off. It goes on with: periplus run --resume {shlex.quote(name)}")
+        raise
+
+
 def _talk(face: Face, arguments: argparse.Namespace) -> int:
     """A session at the terminal. The store is opened by the thread that the session lives in."""
     from collections.abc import Iterator as Yields
-    from contextlib import contextmanager
 
-    from periplus.agent.assembly import AgentSession, Begun, begin
+    from periplus.agent.assembly import Begun, begin
     from periplus.agent.events import Event
     from periplus.agent.runlog import session_title
     from periplus.cli.run_monitor import observing

@@ -83,6 +83,8 @@ class EventLines:
     def say(self, text: str) -> None:
         """A line that is no event."""
         try:
+            if not self._face.as_json:
+                self._new_line()
             (self._face.stderr if self._face.as_json else self._stdout).write(visible(text) + "\n")
         except BrokenPipeError:
             self._lost()
