@@ -20,7 +20,7 @@ from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.runlog import MemoryLog, StoreLog, session_runs, stored_sessions
 from periplus.base.clock import FixedClock
-from periplus.base.errors import RefusedError
+from periplus.base.errors import EnvironmentFailure, RefusedError
 from periplus.base.files import Files
 from periplus.project import Project
 from periplus.trail import TrailReader, opcode_name
@@ -433,6 +433,26 @@ def test_two_processes_that_begin_one_session_at_once_do_not_both_run_it(tmp_pat
     with open_store(tmp_path) as project:
         bench = Bench(tmp_path, speak, log=store_log(project), host=Host(tmp_path / "work"))
         assert bench.turn().reason == "done"
+
+
+def test_a_folder_that_is_moved_while_a_session_runs_is_told_as_that_and_gone_on_with(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    project = open_store(here)
+
+    def move(**_):
+        here.rename(there)
+        return ToolResult(outcome="ok", output="moved")
+
+    host = FolderHost(tmp_path / "work", {"move": move})
+    bench = Bench(tmp_path, [answer("", call("move")), "done"], log=store_log(project), host=host)
+    with project:
+        for go_on in (bench.turn, lambda: bench.log.close(None)):
+            with pytest.raises(EnvironmentFailure, match=f"the store is not at {here}.* any more"):
+                go_on()
+    with open_store(there) as project:
+        again = Bench(tmp_path, ["done"], log=store_log(project), host=FolderHost(tmp_path / "work"))
+        assert again.session.resume().reason == "done"
 
 
 CALLS_MAX = 400

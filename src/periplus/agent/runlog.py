@@ -11,6 +11,7 @@ __all__ = ["STATE", "MemoryLog", "StoreLog", "StoredSession", "session_runs", "s
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -125,10 +126,11 @@ class StoreLog:
             seen(self._project.journal, self._project.writer)
         beside = self._observing(kept)
         steps = [step for episode in kept for step in self._trailing.steps(episode)]
-        if steps:
-            self._open().add_beside(steps, beside)
-        else:
-            self._project.journal.mutate(beside, self._project.writer, durable=durable, project=False)
+        with self._where_it_was():
+            if steps:
+                self._open().add_beside(steps, beside)
+            else:
+                self._project.journal.mutate(beside, self._project.writer, durable=durable, project=False)
         return kept
 
     def append_aside(self, *notes: Noted) -> Sequence[Episode]:
@@ -160,7 +162,8 @@ class StoreLog:
         recording, self._recording = self._recording, None
         try:
             if recording is not None:
-                self._seal(recording, reason)
+                with self._where_it_was():
+                    self._seal(recording, reason)
         finally:
             self._lock = None  # given back with the last log of this process that has it
 
@@ -179,6 +182,18 @@ class StoreLog:
         sealed = recording.seal(_STATUS.get(reason or "", "partial"))  # type: ignore[arg-type]  # the table gives statuses
         self.trail_id = sealed.entity.item_id
         seal_session(self._project.journal, self._project.writer, self._name)
+
+    @contextmanager
+    def _where_it_was(self) -> Iterator[None]:
+        """A folder that was moved or taken away while the session ran is no damage of the store."""
+        root = self._project.journal.layout.root
+        try:
+            yield
+        except PeriplusError as error:
+            if os.path.isdir(root):
+                raise
+            raise EnvironmentFailure(f"the store is not at {root} any more", safe="What was told as done is written, wherever it went.",
+                                     mend="Go on where it is now: periplus run --resume.") from error  # fmt: skip
 
     def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:
         """What writes the episodes."""
