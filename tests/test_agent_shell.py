@@ -196,6 +196,24 @@ def test_output_beyond_what_is_kept_loses_its_middle_and_says_so(tmp_path, monke
     again.close()
 
 
+@pytest.mark.parametrize(
+    "secret", ["AKIA" + "IOSFODNN7ABCDEFG", '"password": "hunter2hunter2XX"', "ghp_" + "a1B2c3D4e5" * 4]
+)
+@pytest.mark.parametrize("sign", ["x ", "\u00e9 "])
+def test_a_line_without_an_end_is_not_parted_within_a_secret(tmp_path, secret, sign):
+    outputs = Outputs(str(tmp_path / "out"), Files())
+    core = secret.split('"')[-2] if '"' in secret else secret
+    for before in range(0, 60, 2):
+        output = outputs.new()
+        said = sign.encode() * ((131_072 - before) // len(sign.encode())) + secret.encode() + b" z" * 40_000
+        for at in range(0, len(said), 65_536):
+            output.add(said[at : at + 65_536])
+        output.close()
+        assert output.masked == 1
+        assert output.text().count("z") == 40_000
+        assert core.encode() not in (tmp_path / "out" / f"{output.handle.rpartition('/')[2]}").read_bytes()
+
+
 def test_what_came_since_is_told_also_when_the_middle_is_lost(tmp_path, monkeypatch):
     from periplus.agent.tools import outputs as module
 

@@ -24,6 +24,7 @@ TAIL_BYTES_MAX: Final = 1 << 20
 SHOWN_CHARS_MAX: Final = 16_000
 _HEAD_SHARE: Final = 3
 _LINE_BYTES_MAX: Final = 1 << 16
+_CARRIED_BYTES: Final = (1 << 10, 1 << 12, 1 << 14)
 _FOLDER: Final = f"{HANDLE_PREFIX}output/"
 _KEY_BEGINS, _KEY_ENDS = b"-----BEGIN ", b"-----END "
 
@@ -57,7 +58,7 @@ class Output:
             if begins >= 0 and held.find(_KEY_ENDS, begins) < 0:
                 end = min(end, begins)  # a key of many lines is masked as one
             if len(held) - end > _LINE_BYTES_MAX:
-                end = len(held)
+                end = _parted(held, end)
             self._open = held[end:]
             self._keep(held[:end])
 
@@ -196,6 +197,24 @@ class Outputs:
 
     def search(self, pattern: str, prefix: str) -> Sequence[PageMatch]:
         return search_pages(self, pattern, prefix)
+
+
+def _parted(held: bytes, end: int) -> int:
+    """Where a line that does not end is parted, after ``end``: not within a secret, of which neither part would look like one. What may
+    be the beginning of one is carried on.
+    """
+    whole = _masked(held)
+    for carried in _CARRIED_BYTES:
+        at = len(held) - carried
+        while held[at] & 0xC0 == 0x80:  # within a character
+            at -= 1
+        if at > end and _masked(held[:at]) + _masked(held[at:]) == whole:
+            return at
+    return len(held)
+
+
+def _masked(data: bytes) -> str:
+    return mask_secrets(data.decode("utf-8", "replace"))[0]
 
 
 def shorten(text: str, handle: str, chars_max: int = SHOWN_CHARS_MAX) -> str:
