@@ -30,6 +30,13 @@ class Broken:
 
 
 @dataclass
+class Raw:
+    """A stream of just these events: what is sent as data, as it is or as JSON."""
+
+    data: list
+
+
+@dataclass
 class Hanging:
     """Nothing at all until the test is over; ``begun`` is set when the request is there."""
 
@@ -108,7 +115,7 @@ class FakeProvider:
             def stream(self, reply):
                 answer, most = (reply.answer, reply.events) if isinstance(reply, Broken) else (reply, None)
                 form = next(made for path, made in _FORMS.items() if self.path.endswith(path))
-                events = form(answer)[:most]
+                events = [("", data) for data in reply.data] if isinstance(reply, Raw) else form(answer)[:most]
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.send_header("transfer-encoding", "chunked")

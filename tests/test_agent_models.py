@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from tests.fake_provider import Broken, Failure, FakeProvider, Hanging, Reset
+from tests.fake_provider import Broken, Failure, FakeProvider, Hanging, Raw, Reset
 
 from periplus.agent.contracts import (
     AssistantMessage,
@@ -157,6 +157,35 @@ def test_an_answer_that_breaks_off_is_no_answer(client_at, kind):
     answer = AssistantMessage(content="a long answer that is cut in the middle of what it says")
     with FakeProvider(Broken(answer, 4)) as fake, pytest.raises(ModelError) as caught:
         client_at(fake.url, kind).complete(ASKED, TOOLS)
+    assert caught.value.is_retryable
+
+
+def chunk(delta, finish=None, **more):
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}  # fmt: skip
+
+
+def test_calls_that_a_server_gives_one_index_are_calls_of_their_own(client_at):
+    def called(call_id, path):
+        function = {"name": "read", "arguments": json.dumps({"path": path})}
+        return {"tool_calls": [{"index": 0, "id": call_id, "type": "function", "function": function}]}
+
+    pieces = [chunk(called("a", "a.py")), chunk(called("b", "b.py")),
+              chunk({"tool_calls": [{"index": 0, "function": {"arguments": " "}}]}), chunk({}, "tool_calls"), "[DONE]"]  # fmt: skip
+    with FakeProvider(Raw(pieces)) as fake:
+        answer = client_at(fake.url, "openai-chat").complete(ASKED, TOOLS)
+    assert [(call.id, call.args, call.problem) for call in answer.tool_calls] == [
+        ("a", {"path": "a.py"}, ""), ("b", {"path": "b.py"}, ""),
+    ]  # fmt: skip
+
+
+def test_a_chunk_without_choices_is_none_and_one_that_is_no_chunk_is_the_servers_fault(client_at):
+    whole = [chunk({"content": "Fine."}), chunk({}, choices=None), chunk(None, "stop"), "[DONE]"]
+    with FakeProvider(Raw(whole), Raw([chunk({}, choices=7), "[DONE]"])) as fake:
+        client = client_at(fake.url, "openai-chat")
+        assert client.complete(ASKED, TOOLS).content == "Fine."
+        with pytest.raises(ModelError, match="fake gave an answer that cannot be read") as caught:
+            client.complete(ASKED, TOOLS)
     assert caught.value.is_retryable
 
 

@@ -16,7 +16,17 @@ from periplus.agent.contracts import (
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.parts import CONNECT_S, IDLE_S, SdkClient, broken_off, call_of, known_id, known_name, missing
+from periplus.agent.models.parts import (
+    CONNECT_S,
+    IDLE_S,
+    SdkClient,
+    broken_off,
+    call_of,
+    known_id,
+    known_name,
+    missing,
+    reading,
+)
 
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _MARKS_MAX: Final = 4  # of the cache, in one request
@@ -189,7 +199,8 @@ class AnthropicClient(SdkClient):
         client = self._client
         found = Assembled(self._model)
         for event in self._pieces.read(lambda: client.messages.create(**body, stream=True), self._provider):
-            told = found.take(event)
+            with reading(self._provider):
+                told = found.take(event)
             if told is not None:
                 yield told
         yield StreamEvent(kind="message", message=found.message(self._cost))

@@ -25,6 +25,7 @@ from periplus.agent.models.parts import (
     known_id,
     known_name,
     missing,
+    reading,
 )
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -91,6 +92,7 @@ class Assembled:
         self._model = model
         self._text: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
+        self._places: dict[int, int] = {}  # by index, where that is not the place itself
         self._usage = Usage()
         self._stop = ""
         self._is_refused = False
@@ -99,9 +101,11 @@ class Assembled:
         self._model = chunk.model or self._model
         if chunk.usage is not None:
             self._usage = usage_of(chunk.usage)
-        for choice in chunk.choices[:1]:
+        for choice in (chunk.choices or ())[:1]:
             self._stop = choice.finish_reason or self._stop
             delta = choice.delta
+            if delta is None:
+                continue
             thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
             if isinstance(thought, str) and thought:
                 yield StreamEvent(kind="reasoning", text=thought)
@@ -115,8 +119,12 @@ class Assembled:
                 yield from self._call(call)
 
     def _call(self, piece: Any) -> Iterator[StreamEvent]:
-        at = piece.index if piece.index is not None else len(self._calls) - (not piece.id)
-        held = self._calls.setdefault(max(at, 0), {"id": "", "name": "", "pieces": []})
+        index = max(piece.index if piece.index is not None else len(self._calls) - (not piece.id), 0)
+        at = self._places.get(index, index)
+        held = self._calls.setdefault(at, {"id": "", "name": "", "pieces": []})
+        if piece.id and held["id"] and piece.id != held["id"]:  # some servers give all calls of an answer one index
+            at = self._places[index] = max(self._calls) + 1
+            held = self._calls[at] = {"id": "", "name": "", "pieces": []}
         held["id"] = piece.id or held["id"]
         if piece.function is not None:
             if piece.function.name:
@@ -186,7 +194,8 @@ class OpenAIChatClient(SdkClient):
         client = self._client
         found = Assembled(self._model)
         for chunk in self._pieces.read(lambda: client.chat.completions.create(**body), self._provider):
-            yield from found.take(chunk)
+            with reading(self._provider):
+                yield from found.take(chunk)
         yield StreamEvent(kind="message", message=found.message(self._cost))
 
     def _open(self) -> Any:

@@ -17,7 +17,7 @@ from periplus.agent.contracts import (
     Usage,
 )
 from periplus.agent.models.openai_chat import open_sdk
-from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id, known_name
+from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id, known_name, reading
 
 
 def body_of(
@@ -133,7 +133,9 @@ class OpenAIResponsesClient(SdkClient):
             elif kind == "response.output_item.added" and event.item.type == "function_call":
                 yield StreamEvent(kind="tool_call", text=event.item.name)
             elif kind in ("response.completed", "response.incomplete"):
-                yield StreamEvent(kind="message", message=message_of(event.response, self._cost))
+                with reading(self._provider):
+                    message = message_of(event.response, self._cost)
+                yield StreamEvent(kind="message", message=message)
                 return
             elif kind in ("response.failed", "error"):
                 told = event.response.error if kind == "response.failed" else event

@@ -20,6 +20,7 @@ __all__ = [
     "known_id",
     "known_name",
     "missing",
+    "reading",
 ]
 
 import math
@@ -27,6 +28,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from periplus.agent.contracts import (
@@ -352,6 +354,15 @@ class SdkClient(ABC):
         if self._held is not None:
             self._held.close()
             self._held = None
+
+
+@contextmanager
+def reading(provider: str) -> Iterator[None]:
+    """A piece of an answer is taken: one that does not have what the protocol says is the provider's fault, and another may be whole."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ModelError(f"{provider} gave an answer that cannot be read: {error}", is_retryable=True) from error
 
 
 def broken_off() -> ModelError:
