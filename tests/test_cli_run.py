@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import shlex
 import signal
 import subprocess
+import termios
 import time
 import tomllib
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cli_support import Shell, age
+from tests.cli_support import Shell, age, read_to_the_end
 from tests.fake_provider import Failure, FakeProvider, Hanging
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
@@ -206,6 +210,34 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     assert titles["night"] == "mend it"  # what it was told to do, not how it is called
     assert shell("trail", "list").out.count("mend it") == 2
     assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "told"),
+    [
+        (b"\x03", 130, "— aborted"),
+        (b"\x04", 0, "the person said no"),
+        (b"what?\ny\n", 0, "check it: exit 1"),
+        (b"n\n", 0, "the person said no"),
+    ],
+    ids=["ctrl-c", "ctrl-d", "yes", "no"],
+)
+def test_who_is_asked_at_a_terminal_answers_or_stops_the_turn(shell, typed, code, told):
+    """Ctrl-C at the question ends the turn at once: the program takes the signal, and no read ends by it."""
+    said = f"check it: {'exit 1' if typed.endswith(b'y' + bytes([10])) else 'not run'}"
+    with FakeProvider(says("", CHECKS), says(said), *[says("No.")] * 4) as fake:
+        use(shell, fake)
+        master, slave = pty.openpty()
+        process = shell.start("run", "check it", "--oracle", "true", stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))  # fmt: skip
+        os.close(slave)
+        shown = b""
+        while b"lways: " not in shown:
+            shown += os.read(master, 65_536)
+        os.write(master, typed)
+        shown += read_to_the_end(master)
+        os.close(master)
+    assert process.wait(60) == code, shown
+    assert told in shown.decode()
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -274,14 +274,14 @@ def _run_session(
     from periplus.agent.tape.fence import one_line
     from periplus.cli.run_text import ConsolePerson, going_on, interrupting
 
-    person = ConsolePerson(face) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
+    token = CancelToken()
+    person = ConsolePerson(face, token) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
     begun = Begun(
         settings=settings, name=name, title=task or session_title(project, name) or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
         verifies=person is None, another=another,
     )  # fmt: skip
-    token = CancelToken()
     told.gone = lambda: token.cancel("nobody reads any more what it says")
     with begin(project, client, begun) as session, _telling_what_goes_on(session, told, name):
         for line in session.said:

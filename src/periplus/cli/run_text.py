@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ARGUMENT_COLUMNS: Final = 100
 _OUTPUT_LINES: Final = 4
+_LOOK_S: Final = 0.1
+_PIECE_BYTES: Final = 1 << 16
 _BY_MODE: Final = " is asked for in mode "  # what a rule of the person would allow
 _RULES_SHOWN: Final = 3
 _TELLING: Final = ("command", "path", "query", "pattern", "task", "url", "question", "title", "action")
@@ -287,10 +289,12 @@ def in_words(value: str) -> str:
 
 
 class ConsolePerson:
-    """Who sits at the terminal: asked on standard error, answers on standard input."""
+    """Who sits at the terminal: asked on standard error, answers on standard input. Where ``token`` is set nobody is waited for."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, token: CancelToken | None = None) -> None:
         self._face = face
+        self._token = token
+        self._typed = b""  # and not read yet
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
         from periplus.agent.policies.permission import asked_lines
@@ -317,8 +321,29 @@ class ConsolePerson:
     def _asked(self, text: str) -> str | None:
         self._face.stderr.write(text)
         self._face.stderr.flush()
-        line = sys.stdin.readline()
+        line = sys.stdin.readline() if self._token is None else self._line(self._token)
         return line.strip() if line else None
+
+    def _line(self, token: CancelToken) -> str:
+        """A line; empty at the end, or once the turn is stopped: Ctrl-C, which a handler takes, ends no read."""
+        import os
+        import select
+
+        fd = sys.stdin.fileno()
+        while b"\n" not in self._typed:
+            ready = select.select([fd], [], [], _LOOK_S)[0]
+            if token.is_cancelled:
+                self._face.stderr.write("\n")
+                return ""
+            try:
+                piece = os.read(fd, _PIECE_BYTES) if ready else None
+            except OSError:  # nobody is at the other side of the terminal any more
+                piece = b""
+            if piece == b"":
+                break
+            self._typed += piece or b""
+        line, newline, self._typed = self._typed.partition(b"\n")
+        return (line + newline).decode("utf-8", "replace")
 
 
 @contextmanager
