@@ -23,10 +23,14 @@ from tests.cli_support import Shell, age, read_to_the_end
 from tests.fake_provider import Failure, FakeProvider, Hanging
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
+from periplus.agent.episodes import Ended, Requested
 from periplus.agent.models.opening import Provider
 from periplus.agent.policies.permission import MODES
+from periplus.agent.runlog import StoreLog
 from periplus.agent.settings import SETTINGS
 from periplus.base.locks import Lock
+from periplus.journal import Writer
+from periplus.project import Project
 
 pytest.importorskip("openai")
 
@@ -405,6 +409,19 @@ def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
     assert re.search(r"^\(no answer at try 2 of 10; the next in [12] s\)$", said, re.MULTILINE)  # why is said once
     assert "broke off" not in said
     assert "Nothing to do." in said
+
+
+def test_sessions_that_a_list_leaves_out_are_counted(shell):
+    with Project.open(os.fspath(shell.folder), Writer("agent", "agt_test", "")) as project:
+        for number in range(25):
+            project.writer = project.writer._replace(session=f"s{number}")
+            log = StoreLog(project, f"s{number}", title=f"look at {number}", checkpoints=False)
+            log.append(Requested(turn=1, text="look"), *([Ended(turn=1, reason="done")] if number else []))
+            log.close("done")
+    lines = shell("run", "--list").out.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "(5 more, older; 1 of them cut off: periplus run --list --json)"
+    assert len(shell.json("run", "--list").sessions) == 25
 
 
 def test_settings_are_told_in_words(shell):

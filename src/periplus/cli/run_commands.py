@@ -406,7 +406,7 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     if arguments.resume is None:
         return named or f"run-{project.journal.random(5).hex()}"
     if arguments.resume == _LAST and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
-        return _picked(face, [one for one in stored_sessions(project) if not parent_of(one.name)][:_LISTED])
+        return _picked(face, [one for one in stored_sessions(project) if not parent_of(one.name)])
     for one in stored_sessions(project):
         if parent_of(one.name):
             continue
@@ -428,9 +428,12 @@ def _picked(face: Face, found: list[StoredSession]) -> str:
         raise NotFoundError(
             "there is no session of the agent", safe="Nothing was run.", mend='Begin one: periplus run "…"'
         )
+    more, found = len(found) - _LISTED, found[:_LISTED]
     usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
     for at, one in enumerate(found, 1):
         face.out(f"{at:3}. {visible(session_row(one))}")
+    if more > 0:
+        face.out(f"     ({more:,} more, older: periplus run --list --json; periplus run --resume NAME)")
     sys.stdout.write(f"Which one? (a number; {usual} without one) ")
     sys.stdout.flush()
     said = sys.stdin.readline(1_000).strip() or str(usual)
@@ -450,17 +453,23 @@ def _list(face: Face, project: Project) -> int:
     for one in stored_sessions(project):
         told = RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
         below.setdefault(lineage_of(one.name)[-1], []).append(told)
-    found = [told for root, all_ in below.items() for told in all_ if told.name == root][:_LISTED]
+    found = [told for root, all_ in below.items() for told in all_ if told.name == root]
     for root in found:
         root.subagents += [told for told in below[root.name] if told is not root]
     if face.as_json:
         face.emit(RunListOut(found), lambda: ())
         return 0 if found else 1
-    for root in found:
+    for root in found[:_LISTED]:
         turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
         face.out(f"{visible(root.name)}  {root.last}  {turns}  {visible(root.title)}")
         for child in sorted(root.subagents, key=lambda child: child.name):
             face.out(f"  {visible(child.name)}  {'cut off  ' if child.interrupted else ''}{visible(child.title)}")
+    if len(found) > _LISTED:
+        older = found[_LISTED:]
+        cut = sum(one.interrupted for one in older)
+        face.out(
+            f"({len(older):,} more, older{f'; {cut:,} of them cut off' if cut else ''}: periplus run --list --json)"
+        )
     if not found:
         face.out("The agent has not run here.")
     return 0 if found else 1
