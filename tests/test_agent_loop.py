@@ -30,6 +30,7 @@ from periplus.agent.episodes import Answered, Decided, Ended, Fed, Intended, Not
 from periplus.agent.events import (
     AnswerRestarted,
     ContextFolded,
+    FeedbackGiven,
     PermissionAsked,
     RetryScheduled,
     TextGrown,
@@ -625,6 +626,27 @@ def test_the_log_that_cannot_be_written_ends_the_run(tmp_path):
     with pytest.raises(OSError, match="disk full"):
         bench.turn()
     assert bench.host.tree() == {}  # a step that is not written down is not taken
+
+
+def test_what_is_shown_of_a_step_is_what_is_kept_of_it(tmp_path):
+    """Events go to terminals, and with --json into the logs of others."""
+    secret = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    check = Functions(
+        "check", {"should_continue_after_stop": lambda stop: Continue(feedback=secret, quoted=secret, source="check")}
+    )
+    host = FolderHost(tmp_path / "work")
+    (host.folder / "held").write_text(f"token {secret}\n")
+    steps = [
+        answer(
+            "", call("read", path="held"), call("write", path="a", content=f"token {secret}"), call("nope", at=secret)
+        )
+    ]
+    bench = Bench(tmp_path, [*steps, "done", *["done"] * 9], host=host, hooks=[check], limits=Limits(steps=3))
+    bench.turn()
+    assert [event.name for event in bench.seen(ToolStarted)] == ["read", "write"]
+    assert "masked" in next(event for event in bench.seen(ToolEnded) if event.name == "read").output
+    assert bench.seen(FeedbackGiven)
+    assert secret not in repr(bench.events)
 
 
 def test_a_secret_reaches_the_tool_and_not_the_log(tmp_path):

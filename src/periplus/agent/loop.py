@@ -116,11 +116,13 @@ class Run:
 
     # -- what is written down ------------------------------------------------------------------------------------------
 
-    def note(self, *episodes: Episode, durable: bool = True) -> None:
-        """Make the episodes durable, then known to all; as they are kept, without secrets."""
-        for kept in self.log.append(*episodes, durable=durable):
-            self.turn.take(kept)
-            self.context.take(kept)
+    def note(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]:
+        """Make the episodes durable, then known to all; as they are kept, without secrets. So they are given back, to be shown."""
+        kept = self.log.append(*episodes, durable=durable)
+        for one in kept:
+            self.turn.take(one)
+            self.context.take(one)
+        return kept
 
     def tell(self, event: Callable[..., Event], **fields: object) -> None:
         self.emit(event(turn=self.turn.number, step=self.turn.step, **fields))
@@ -128,8 +130,9 @@ class Run:
     def feed(self, source: str, text: str, quoted: str = "", said: int = 0) -> None:
         """Say something to the model in the middle of the turn."""
         at = {"turn": self.turn.number, "step": self.turn.step}
-        self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted), said=said))
-        self.tell(FeedbackGiven, source=source, text=text, quoted=quoted)
+        for one in self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted), said=said)):
+            if isinstance(one, Fed):
+                self.tell(FeedbackGiven, source=source, text=one.text, quoted=one.quoted)
 
     def steer(self) -> bool:
         """Hand on what the person said meanwhile; whether there was anything."""
@@ -407,8 +410,9 @@ def _run_wave(run: Run, calls: Sequence[ToolCall], accesses: Sequence[Sequence[A
         for call, touched in zip(calls, accesses, strict=True)
     ]  # fmt: skip
     run.note(*intents, durable=not all(one.is_read for one in intents))
+    kept = {call.id: call for call in run.turn.open_calls}
     for call in calls:
-        run.tell(ToolStarted, call_id=call.id, name=call.name, args=call.args)
+        run.tell(ToolStarted, call_id=call.id, name=call.name, args=kept[call.id].args)
     with run.token.telling(getattr(run.host, "cancel", _nothing)):
         done = run_wave([functools.partial(_timed, run, call) for call in calls], [is_bound(one) for one in accesses])
     _finish(run, [_resulted(run, call, result, took_ms) for call, (result, took_ms) in zip(calls, done, strict=True)])
@@ -422,9 +426,9 @@ def _finish(run: Run, outcomes: Sequence[Resulted], *, has_started: bool = True)
         call = run.raw.get(one.call_id, calls[one.call_id])
         result = bounded(run.hooks.transform_tool_result(call, one.result))
         shown.append(Resulted(**{name: getattr(one, name) for name in one.__struct_fields__} | {"result": result}))
-    run.note(*shown)
-    for one in shown:
-        show_result(run, one, {} if has_started else calls[one.call_id].args)
+    for kept in run.note(*shown):
+        if isinstance(kept, Resulted):
+            show_result(run, kept, {} if has_started else calls[kept.call_id].args)
 
 
 def show_result(run: Run, one: Resulted, args: Mapping[str, Any]) -> None:
