@@ -31,6 +31,7 @@ from periplus.journal.incoming import Lender
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import START
+from periplus.journal.lost_plans import LostContent
 from periplus.journal.mending import Mended, Restored
 from periplus.journal.record import Record, action_class, decode_line
 from periplus.journal.remembered import Remembered
@@ -60,6 +61,12 @@ class Returned(NamedTuple):
         writer = Writer(record.writer, record.writer_id, record.session)
         named = (record.item_type, record.item_id, change.version, change.parents, change.payload)
         return cls(*named, record.seq, writer, record.ts)
+
+    @classmethod
+    def planned(cls, one: LostContent, writer: Writer) -> Self:
+        """What a repair held when it gave the record up; ``writer`` is named where the plan does not know who said it."""
+        said_by = Writer.named(one.writer, session=one.session) if one.writer else writer
+        return cls(one.item_type, one.item_id, one.version, one.parents, one.payload.encode(), one.seq, said_by, one.ts)
 
     def join(self, found: dict[str, Returned]) -> None:
         """Of several lost records with one version the first speaks for it, and the last says which loss this is."""

@@ -6,7 +6,7 @@ __all__ = ["LostContent", "LostPlan", "counted_records", "lost_plans", "park_che
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
@@ -15,6 +15,9 @@ from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.yard import Repair, Yard
+
+if TYPE_CHECKING:
+    from periplus.journal.mending import Known
 
 _PLAN_BYTES_MAX: Final = 1 << 26
 
@@ -31,6 +34,11 @@ class LostContent(msgspec.Struct):
     writer: str = ""  # this and what follows: who said it when; unknown in what earlier versions wrote down
     session: str = ""
     ts: str = ""
+
+    @classmethod
+    def of(cls, row: Known, payload: bytes) -> Self:
+        named = (row.item_type, row.item_id, row.version, row.parents, payload.decode())
+        return cls(*named, row.seq, row.writer, row.session, row.ts)
 
 
 class LostPlan(msgspec.Struct):

@@ -380,19 +380,7 @@ def _plan(
             if payload and version == version_id(
                 row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
             ):
-                plan.contents.append(
-                    LostContent(
-                        row.item_type,
-                        row.item_id,
-                        version,
-                        row.parents,
-                        payload.decode(),
-                        one.seq,
-                        row.writer,
-                        row.session,
-                        row.ts,
-                    )
-                )
+                plan.contents.append(LostContent.of(row, payload))
                 break
     return plan
 
@@ -451,20 +439,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
                 transaction.meta("redact", payload, summary=f"{counted_records(part)} lost to damage")
 
         journal.mutate(write, writer)
-        again = [
-            Returned(
-                one.item_type,
-                one.item_id,
-                one.version,
-                one.parents,
-                one.payload.encode(),
-                one.seq,
-                Writer.named(one.writer, session=one.session) if one.writer else writer,
-                one.ts,
-            )
-            for one in plan.contents
-        ]
-        yield from _write_contents(journal, again)
+        yield from _write_contents(journal, [Returned.planned(one, writer) for one in plan.contents])
         if not path.endswith(".audited.json"):
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
         yield Repair(f"{counted_records(plan.records)} whose content is lost: written down as such", path)

@@ -378,8 +378,7 @@ class Project:
 
     def undo(
         self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> Undoing:  # fmt: skip
+        progress: Progress | None = None) -> Undoing:  # fmt: skip
         """Take back what records or a session changed; see ``journal.undo``."""
         from periplus.project.undoing import undo_in_project
 
