@@ -256,10 +256,10 @@ def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history,
         for path in away.iterdir():
             path.rename(archive / path.name)
         assert "is here and in the archive" in ada("doctor", code=1).out
-        again = ada("doctor", "--repair").out
+        again = ada.json("doctor", "--repair").mended
     else:
-        again = ada("doctor", "--repair", "--from", os.fspath(away)).out
-    assert again.count("the content of a lost record is written again") >= len(lost)
+        again = ada.json("doctor", "--repair", "--from", os.fspath(away)).mended
+    assert sum(done.what == "the content of a lost record is written again" for done in again) >= len(lost)
     ada("doctor")
     assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
     assert ada("show", one).out.count(texts[-1]) == 1

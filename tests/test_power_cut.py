@@ -215,7 +215,8 @@ def test_the_power_goes_under_a_real_file_system(tmp_path, kind):
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate({"ext4": 48, "xfs": 320, "btrfs": 1024}[kind] << 20)
-    run(f"mkfs.{kind}", "-q", image)
+    # With blocks smaller than a page and little room, Python 3.11 holds the index to its end: see base.disks.
+    run(f"mkfs.{kind}", "-q", *(["-b", "4096"] if kind == "ext4" else []), image)
     paths = [os.fspath(Path(__file__).parent), os.fspath(Path(__file__).parents[1] / "src")]
     with device(image, tmp_path / "disk") as disk:
         root = make_store(disk)

@@ -142,9 +142,7 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
 
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
-    if arguments.reader is None:
-        arguments.reader = ""
-    else:
+    if arguments.reader is not None:
         check_reader_name(arguments.reader)  # an empty one, too, as of a variable that is not set
     is_new = bool(arguments.reader or arguments.since_seq is not None)
     if arguments.before is not None and (is_new or arguments.follow):
@@ -291,7 +289,7 @@ def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: Re
     own = project.journal.lineage
     face.warn(project.journal.damage)
     gaps = [GapOut(*gap) for gap in found.gaps]
-    result = LogOut(own, records, None, "", arguments.reader, gaps, found.seen, more=found.more)
+    result = LogOut(own, records, None, "", arguments.reader or "", gaps, found.seen, more=found.more)
 
     def lines() -> Iterator[str]:
         yield from _gap_lines(face, found.gaps)
