@@ -279,17 +279,28 @@ def test_a_map_that_is_none_holds_nobody_up(root, tmp_path, what):
 
 
 def wait_for_sleep(path):
-    """Until a follower has just begun to listen to its bell: he sleeps now, for 2 ms at least."""
+    """Until a follower, a thread of ours, sleeps at a bell of the map: for 2 ms at least, in which he does not look at it."""
 
-    def listened_at():
-        return path.read_bytes()[2048 + 3 * 8 : 2048 + 6 * 8]  # bells 1 and 2: who listens says since when
+    def sleeping_at(task):
+        try:
+            words = Path(task, "syscall").read_text().split()
+        except OSError:
+            return 0  # it has just ended
+        return int(words[1], 16) if len(words) > 1 else 0  # of a futex: where it is
 
-    before, until = listened_at(), time.monotonic() + 30
-    while listened_at() == before:
+    def is_asleep():
+        mapped = [
+            line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines() if str(path) in line
+        ]
+        places = [sleeping_at(task) for task in Path("/proc/self/task").iterdir()]
+        return any(int(first, 16) <= place < int(end, 16) for first, end in mapped for place in places)
+
+    until = time.monotonic() + 30
+    while not is_asleep():
         assert time.monotonic() < until
-        time.sleep(0.0002)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux tells who sleeps where")
 @pytest.mark.parametrize("what", ["changed", "cut short", "replaced"])
 def test_a_map_that_is_damaged_under_a_follower_sends_him_to_the_journal(root, what):
     leader, files = GatedFiles(), CountingFiles()
