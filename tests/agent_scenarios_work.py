@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 
+import pytest
+
 from agent_scenario import scenario, shown_by
 from agent_scene import CALC, MENDS, RUN, Person, edit, read, says, shell
 from cli_support import git
@@ -150,6 +152,27 @@ def undo_of_a_turn(scene):
     assert git(scene.folder, "status", "--porcelain") == ""
     scene.turn("and now?")
     assert "calc.py (changed outside" in scene.sent
+
+
+@scenario(
+    "what changed while a command ran is taken back by a word of its own, for a person may have written meanwhile"
+)
+def undo_beside_a_person(scene):
+    from periplus.base.errors import UsageError
+    from periplus.tui.commands import do_command
+
+    session = scene.open(says("", read("calc.py")), says("", MENDS, shell("echo x > made.txt")), says("Done."))
+    scene.turn("change things")
+    with pytest.raises(UsageError, match="/undo takes no 'everything'"):
+        do_command(session, "/undo everything")
+    assert do_command(session, "/undo") == [
+        "as before that turn: calc.py",
+        "left as they are: made.txt",
+        "they changed while a command ran, by it or by somebody else; /undo all takes them back too",
+    ]
+    assert (scene.folder / "made.txt").exists()
+    assert do_command(session, "/undo all") == ["as before that turn: made.txt"]
+    assert git(scene.folder, "status", "--porcelain") == ""
 
 
 @scenario("a file that another agent has claimed is not changed, and the model reads whose claim it is", "openai-chat")

@@ -359,6 +359,41 @@ def test_a_turn_is_undone_from_its_snapshots_and_not_over_later_work(tmp_path):
     assert host.work.changes.turns() == ["1"]
 
 
+def test_what_others_wrote_since_stays_where_it_stands_in_other_lines(tmp_path):
+    host = make_host(tmp_path)
+    work = tmp_path / "work"
+    (work / "a").write_bytes(b"one\ntwo\nthree\r\nfour\nfive")
+    (work / "b").write_text("b\n")
+    host.begin_turn("1")
+    assert host.run("edit", edit("a", "two", "TWO")).outcome == "ok"
+    assert host.run("edit", edit("b", "b", "B")).outcome == "ok"
+    (work / "a").write_bytes(b"zero\none\nTWO\nthree\r\nfour\nFIVE")
+    with pytest.raises(ConflictError, match="changed since") as refused:
+        host.work.changes.undo("1")
+    assert "/undo merge" in refused.value.mend
+    assert (work / "b").read_text() == "B\n"
+    assert host.work.changes.undo("1", is_merging=True) == (("a", "b"), (), ("a",))
+    assert (work / "a").read_bytes() == b"zero\none\ntwo\nthree\r\nfour\nFIVE"
+    assert (work / "b").read_text() == "b\n"
+
+
+@pytest.mark.parametrize("now", [b"1\nX\n3\n4\n", b"1\nB\nnew\n3\n4\n", b"1\n3\n4\n", None, b"1\nB\n3\0\n4\n"])
+def test_nothing_is_merged_where_nobody_can_tell_what_is_meant(tmp_path, now):
+    host = make_host(tmp_path)
+    file = tmp_path / "work" / "a"
+    file.write_bytes(b"1\n2\n3\n4\n")
+    host.begin_turn("1")
+    host.run("edit", edit("a", "2", "B"))
+    if now is None:
+        file.unlink()
+    else:
+        file.write_bytes(now)
+    with pytest.raises(ConflictError, match="in the same lines"):
+        host.work.changes.undo("1", is_merging=True)
+    assert (file.read_bytes() if file.exists() else None) == now
+    assert host.work.changes.turns() == ["1"]
+
+
 def test_what_a_call_will_change_is_told_before_and_is_what_it_changes(tmp_path):
     from periplus.agent.contracts import PlanningHost
 

@@ -9,10 +9,12 @@ import threading
 
 import pytest
 
-from agent_tools_support import PATH, shell_host
+from agent_tools_support import PATH, edit, shell_host
 from periplus.agent.sandbox import Unconfined, find_sandbox
+from periplus.agent.tools.changes import ChangeLog
 from periplus.agent.tools.commands import declared_environment
 from periplus.agent.tools.outputs import Outputs, shorten
+from periplus.base.confined import Confined
 from periplus.base.files import Files
 
 BUBBLEWRAP = find_sandbox(PATH, layers=("bubblewrap",))
@@ -399,6 +401,38 @@ def test_what_others_changed_between_commands_is_none_of_theirs(tmp_path):
         (tmp_path / "work" / "a.txt").write_text("two\n")
         assert host.run("shell", {"command": "echo x > b.txt"}).effects[0]["path"] == "b.txt"
         assert len(host.run("shell", {"command": "echo y > b.txt"}).effects) == 1
+
+
+def test_what_others_write_while_a_command_runs_is_taken_back_only_where_that_is_said(tmp_path):
+    """The person saves two files while a command of the agent runs: one of their own, and one that the command writes too."""
+    work = tmp_path / "work"
+
+    def while_it_runs(wish, about):
+        del wish, about
+        (work / "theirs.txt").write_text("hours of work\n")
+        (work / "both.txt").write_text("both, with more\n")
+        return True
+
+    with shell_host(tmp_path, consent=while_it_runs) as host:
+        for name in ("theirs.txt", "both.txt", "own.txt"):
+            (work / name).write_text(f"{name}\n")
+        host.begin_turn("1")
+        assert host.run("edit", edit("own.txt", "own.txt", "mended")).outcome == "ok"
+        host.run("shell", {"command": "echo x >> both.txt; echo y > made.txt"})
+        log = host.work.changes
+        done = log.undo("1", with_seen=False)
+        assert done == (("own.txt",), ("both.txt", "made.txt", "theirs.txt"), ())
+        assert (work / "own.txt").read_text() == "own.txt\n"
+        assert (work / "theirs.txt").read_text() == "hours of work\n"
+        assert (work / "both.txt").read_text() == "both, with more\nx\n"
+        # What was left can be had still, by a log that is read anew too; what was taken back is not taken back again.
+        (work / "own.txt").write_text("of later\n")
+        again = ChangeLog(str(tmp_path / "state"), Confined(str(work)), Files())
+        assert again.turns() == ["1"]
+        assert again.undo("1").paths == ("both.txt", "made.txt", "theirs.txt")
+        assert (work / "both.txt").read_text() == "both.txt\n"
+        assert (work / "own.txt").read_text() == "of later\n"
+        assert again.turns() == []
 
 
 def test_a_folder_too_large_to_be_watched_is_told_once(tmp_path):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from periplus.agent.memories.store import StoreMemory
     from periplus.agent.sandbox import Sandbox
     from periplus.agent.tape.notes import SliceNote
+    from periplus.agent.tools.changes import Undone
     from periplus.agent.tools.host import LocalToolHost
     from periplus.project import Project
 
@@ -162,11 +163,15 @@ class AgentSession:
         return ended
 
     def undo(self) -> tuple[str, ...]:
-        """Take back what the last turn that changed files did to them; their paths. Raises ConflictError, NotFoundError."""
+        """Take back what the last turn that changed files did to them, its commands too; the paths. Raises ConflictError, NotFoundError."""
+        return self.take_back(with_seen=True).paths
+
+    def take_back(self, *, with_seen: bool, is_merging: bool = False) -> Undone:
+        """See ``ChangeLog.undo``, of the last turn that changed files."""
         turns = self.host.work.changes.turns()
         if not turns:
             raise NotFoundError("no turn of this session changed a file", safe="Nothing was changed.")
-        return self.host.work.changes.undo(turns[-1]).paths
+        return self.host.work.changes.undo(turns[-1], with_seen=with_seen, is_merging=is_merging)
 
     def granted(self, call: ToolCall | None) -> None:
         """What the person just said yes to."""

@@ -25,8 +25,17 @@ def do_command(session: AgentSession, text: str) -> list[str]:
 
 
 def _undo(session: AgentSession, words: Sequence[str]) -> list[str]:
-    _no_more("/undo", words)
-    return [f"as before that turn: {', '.join(session.undo()) or 'nothing'}"]
+    if not set(words) <= {"all", "merge"}:
+        raise UsageError(f"/undo takes no {' '.join(words)!r:.80}", safe="Nothing was changed.",
+                         mend="/undo, /undo all (what changed while commands ran, too), /undo merge (what was written since stays)")  # fmt: skip
+    done = session.take_back(with_seen="all" in words, is_merging="merge" in words)
+    told = [f"as before that turn: {', '.join(done.paths) or 'nothing'}"]
+    if done.merged:
+        told.append(f"what was written since stays in: {', '.join(done.merged)}")
+    if done.left:
+        told.append(f"left as they are: {', '.join(done.left)}")
+        told.append("they changed while a command ran, by it or by somebody else; /undo all takes them back too")
+    return told
 
 
 def _fold(session: AgentSession, words: Sequence[str]) -> list[str]:

@@ -31,7 +31,7 @@ State: TypeAlias = Literal["idle", "running", "asking"]
 Job: TypeAlias = Literal["turn", "resume", "command", "pick", "leave"]
 COMMANDS: Final[Mapping[str, str]] = {
     "/help": "what can be typed",
-    "/undo": "take back what the last turn that changed files did to them",
+    "/undo": "take back what the last turn did to files; all: also what changed while commands ran, merge: keep what was written since",
     "/topic": "another topic: new NAME, switch NAME, park, done, list",
     "/mode": "how much is asked for: ask, default, autonomous",
     "/fold": "make what the model is sent short",

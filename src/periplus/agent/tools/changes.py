@@ -8,7 +8,10 @@ line without that second one goes on: a file that holds the bytes before gets th
 somebody else changed it meanwhile, and those that were written go back to what they were: all or nothing either way.
 
 Undoing a turn is one more change, from the digests that its first and last line give for each file, and refused where a file
-is no longer what the turn left.
+is no longer what the turn left, unless what others wrote there since is to stay and can be told apart.
+
+What a command changed is known by looking only, and a person or another run may have written meanwhile: such a line is ``seen``. Its files
+are taken back where somebody says so, and left otherwise.
 
 Bytes that were redacted in the store are no objects here either: they are kept in memory, as long as the process lives. After that
 a turn that began with them cannot be undone, and says so.
@@ -24,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from periplus.agent.tools.merging import merged
 from periplus.base.confined import Confined
 from periplus.base.digests import sha256
 from periplus.base.errors import (
@@ -62,9 +66,13 @@ class Recovered(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """The paths that an undo gave their bytes back."""
+    """The paths that an undo gave their bytes back; ``merged`` are those of them in which others had written since, and that stayed.
+    ``left`` changed while a command ran, by whom nobody can tell: they are as they were left.
+    """
 
     paths: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -83,6 +91,7 @@ class _Patch(
     pid: int
     files: tuple[_File, ...]
     undoes: str = ""
+    is_seen: bool = False
 
 
 class _Done(msgspec.Struct, frozen=True, tag_field="kind", tag="done", forbid_unknown_fields=True, omit_defaults=True):
@@ -169,7 +178,7 @@ class ChangeLog:
                 if data is not None:
                     self.keep(data)
         kept = tuple(self._file(change, modes.get(change.path)) for change in changes[:CHANGES_MAX])
-        patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept)
+        patch = _Patch(len(self._patches) + 1, turn, os.getpid(), kept, is_seen=True)
         self._append(patch, is_durable=True)
         self._patches.append(patch)
         self._finish(patch.number, is_taken_back=False)
@@ -253,9 +262,8 @@ class ChangeLog:
 
     def turns(self) -> list[str]:
         """The turns with changes that stand, the oldest first."""
-        undone = {patch.undoes for patch in self._standing() if patch.undoes}
         found = dict.fromkeys(patch.turn for patch in self._standing() if not patch.undoes)
-        return [turn for turn in found if turn not in undone]
+        return [turn for turn in found if self._open(turn)]
 
     def changed_in(self, turn: str) -> dict[str, tuple[str | None, str | None]]:
         """The digests before and after the turn of each file that it changed; what came to nothing is left out."""
@@ -276,28 +284,56 @@ class ChangeLog:
             raise NotFoundError(f"content {digest[:16]} was redacted, and is kept nowhere", safe="Nothing was changed.",
                                 mend="Put that file back by hand, if it should be as it was.") from error  # fmt: skip
 
-    def undo(self, turn: str) -> Undone:
-        """Give every file that ``turn`` changed the bytes that it had before. Raises ConflictError, and changes
-        nothing, where a file was changed since; NotFoundError where there is nothing to undo.
+    def undo(self, turn: str, *, with_seen: bool = True, is_merging: bool = False) -> Undone:
+        """Give every file that ``turn`` changed the bytes that it had before; without ``with_seen`` not those that changed while a
+        command ran. With ``is_merging`` what others wrote since in other lines of a file stays. Raises ConflictError, and changes nothing,
+        where a file was changed since; NotFoundError where there is nothing to undo.
         """
         self._end_half()
-        spans = self._spans(turn)
-        if turn not in self.turns():
+        spans = self._open(turn)
+        if not spans:
             raise NotFoundError(f"turn {turn} changed no file, or is undone already", safe="Nothing was changed.")
-        changes, later = [], []
+        left = () if with_seen else tuple(sorted(spans.keys() & self._seen_in(turn)))
+        changes, later, both = [], [], []
         for path, (first, last) in spans.items():
+            if path in left:
+                continue
             held = self._held(path)
-            if digest_of(held) != last.after:
-                later.append(path)
-            elif first.before != last.after or last.mode not in (None, first.was_mode):
+            if digest_of(held) == last.after:
                 changes.append(Change(path, held, self._bytes(first.before), mode=first.was_mode))
+                continue
+            kept = merged(self._bytes(last.after), held, self._bytes(first.before)) if is_merging else None
+            if kept is None:
+                later.append(path)
+            else:
+                changes.append(Change(path, held, kept))
+                both.append(path)
         if later:
             raise ConflictError(
-                f"changed since that turn: {', '.join(later[:10])}{' …' if len(later) > 10 else ''}",
-                safe="Nothing was changed.", mend="Undo the later turns first, or put these files back by hand.",
+                f"changed since that turn{', in the same lines' if is_merging else ''}: "
+                f"{', '.join(later[:10])}{' …' if len(later) > 10 else ''}",
+                safe="Nothing was changed.", mend="Undo the later turns first, or put these files back by hand"
+                f"{'' if is_merging else '; /undo merge keeps what was written since where it stands in other lines'}.",
             )  # fmt: skip
-        self.apply(turn, changes, undoes=turn)
-        return Undone(tuple(change.path for change in changes))
+        if changes:
+            self.apply(turn, changes, undoes=turn)
+        return Undone(tuple(change.path for change in changes), left, tuple(both))
+
+    def _open(self, turn: str) -> dict[str, tuple[_File, _File]]:
+        """The files that a turn changed and that were not taken back; what came to nothing is left out."""
+        back = {file.path for patch in self._standing() if patch.undoes == turn for file in patch.files}
+        return {
+            path: (first, last) for path, (first, last) in self._spans(turn).items()
+            if path not in back and (first.before != last.after or last.mode not in (None, first.was_mode))
+        }  # fmt: skip
+
+    def _seen_in(self, turn: str) -> set[str]:
+        return {
+            file.path
+            for patch in self._standing()
+            if patch.turn == turn and not patch.undoes and patch.is_seen
+            for file in patch.files
+        }
 
     def _standing(self) -> Iterable[_Patch]:
         return [one for one in self._patches if not (done := self._done.get(one.number)) or not done.is_taken_back]
