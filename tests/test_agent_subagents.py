@@ -23,6 +23,7 @@ from periplus.agent.contracts import Access, ModelError, ToolDecision, Usage
 from periplus.agent.events import AgentEnded, AgentStarted, ToolStarted, event_schema
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient
+from periplus.agent.sandbox import Unconfined
 from periplus.agent.scheduler import is_read, waves
 from periplus.agent.subagents.lending import lent_client
 from periplus.agent.subagents.spawning import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
@@ -84,6 +85,20 @@ def runs(head, name):
     from periplus.agent.runlog import session_runs
 
     return session_runs(head.project, name)
+
+
+def test_a_check_that_can_never_run_is_told_before_a_model_is_asked(folder):
+    """No sandbox, and nobody who could consent: three rounds of the model were paid for a check that was denied each time."""
+    voices = Voices(["Done."])
+    with pytest.raises(RefusedError) as refused:
+        Head(folder, [], voices=voices, more={"oracle": "true"}, sandbox=Unconfined("none is there"))
+    assert "can never run: there is no sandbox: none is there" in str(refused.value)
+    assert "bubblewrap" in refused.value.mend
+    assert '--oracle ""' in refused.value.mend
+    with Head(folder, ["Done."], more={"oracle": "true"}, approver=Yes(), sandbox=Unconfined()) as head:
+        assert head.turn().reason == "done"
+    with Head(folder, ["Done."], name="s2", more={"oracle": ""}, sandbox=Unconfined()) as head:
+        assert head.turn().reason == "done"
 
 
 def test_what_it_changed_is_of_our_turn_and_undone_with_it(folder):

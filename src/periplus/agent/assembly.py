@@ -98,8 +98,9 @@ class AgentSession:
         self._ended: Ended | None = None
         self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
-            memory = self._open_memory(opened)
             self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
+            _refuse_check_that_cannot_run(begun, self.sandbox)
+            memory = self._open_memory(opened)
             self.permission = under.permission if under is not None else Permission(
                 settings.mode, settings.rules, home=begun.home, workspace=root
             )  # fmt: skip
@@ -390,8 +391,21 @@ class _Remembering:
 
 
 def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
-    """Raises RefusedError where another process runs this session, and in a folder that holds one of those that are hidden."""
+    """Raises RefusedError where another process runs this session, in a folder that holds one of those that are hidden, and where the
+    check that is to judge the run could never be run.
+    """
     return AgentSession(project, client, begun)
+
+
+def _refuse_check_that_cannot_run(begun: Begun, sandbox: Sandbox) -> None:
+    """Before a model is paid: each of its rounds would end at a check that nobody can allow."""
+    if sandbox.layer == "none" and begun.approver is None and begun.under is None and begun.settings.text("oracle"):
+        raise RefusedError(
+            f"the check that is to judge the run can never run: there is {sandbox.about}, so each command needs a person's consent,"
+            " and nobody can be asked",
+            safe="Nothing was sent.",
+            mend='Install bubblewrap (`apt install bubblewrap`), or begin at a terminal where you are asked, or go without the check: --oracle ""',
+        )
 
 
 def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
