@@ -282,3 +282,31 @@ def test_what_a_large_change_costs_grows_with_it_and_not_with_its_square(tmp_pat
             assert [one.outcome for one in plan.entities] == ["conflict"] * count
             costs.append(calls_made(lambda seqs=seqs, project=project: project.undo(seqs=seqs, dry_run=True)))
     assert costs[1] < costs[0] * 10 * 1.3
+
+
+def heads_beside_each_other(folder, count):
+    """A project with a decision of which ``count`` versions stand beside each other, all of one session."""
+    folder.mkdir()
+    Project.init(str(folder))
+    project = Project.open(str(folder), WRITER)
+    first = project.remember(Memory("decision", "Doors are green")).entity
+
+    def write(transaction):
+        for number in range(count):
+            value = {**first.value, "tags": [f"t{number % 50}"], "confidence": number % 90}
+            transaction.place("external_edit", "decision", first.item_id, value, (first.version,))
+
+    project.journal.mutate(write, Writer("tester", WRITER.id, "many"))
+    return project, first
+
+
+def test_what_an_entity_of_many_heads_costs_grows_with_them_and_not_with_their_square(tmp_path):
+    costs = []
+    for count in (90, 900):
+        project, first = heads_beside_each_other(tmp_path / str(count), count)
+        with project:
+            costs.append(calls_made(lambda project=project: project.undo(session="many", dry_run=True)))
+            project.undo(session="many")
+            entity = project.journal.get("decision", first.item_id)
+            assert (entity.value, entity.is_in_conflict) == (first.value, False)
+    assert costs[1] < costs[0] * 10 * 1.3

@@ -13,7 +13,7 @@ as a whole, whenever a record touches it. That takes time in proportion to its v
 
 from __future__ import annotations
 
-__all__ = ["circles_of", "ranks", "settle"]
+__all__ = ["Remaining", "circles_of", "ranks", "settle"]
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -69,6 +69,42 @@ def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
         revs[version] = 1 + max((revs[one] for one in before), default=0)
         superseded.update(before)
     return revs, revs.keys() - superseded
+
+
+class Remaining:
+    """Versions of which heads are taken away one after another; edges as ``ranks`` has them.
+
+    What a head supersedes alone becomes one when that head goes, so each edge is looked at once. Where there is a circle, whatever
+    goes may open it, and all is settled anew.
+    """
+
+    def __init__(self, parents: Edges, names: Edges) -> None:
+        self._parents = {version: set(named) for version, named in parents.items()}
+        self._names = {version: set(named) for version, named in names.items()}
+        circles = circles_of(self._names)
+        self._is_circular = len(set(circles.values())) < len(circles)
+        self._heads = ranks(self._parents, self._names)[1]
+        self._above: dict[str, int] = {}  # how many versions supersede it
+        for named in self._names.values():
+            for one in named:
+                self._above[one] = self._above.get(one, 0) + 1
+
+    def without(self, head: str) -> set[str]:
+        """The heads once ``head``, which is one of them, is gone."""
+        named = self._names.pop(head)
+        del self._parents[head]
+        self._heads.discard(head)
+        if self._is_circular:
+            for edges in (self._parents, self._names):
+                for of_it in edges.values():
+                    of_it.discard(head)
+            self._heads = ranks(self._parents, self._names)[1]
+            return self._heads
+        for one in named:
+            self._above[one] -= 1
+            if not self._above[one]:
+                self._heads.add(one)
+        return self._heads
 
 
 def circles_of(names: Edges) -> dict[str, int]:

@@ -41,6 +41,7 @@ from periplus.journal.transaction import ABSENT, summary_line
 from periplus.journal.versions import Versions
 
 if TYPE_CHECKING:
+    from periplus.journal.circles import Remaining
     from periplus.journal.index import IndexedRecord
     from periplus.journal.journal import Journal
     from periplus.journal.state import Entity
@@ -341,9 +342,11 @@ def _without(
         if not all(map(versions.is_known, record.parents)):
             raise _Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
         if heads.is_one(record.version):
-            left = heads.without(record)
-            goal, apart = _before(left), left.conflict_names if left is not None else ()
+            heads.take_away(record)
             continue
+        if heads.are_left:
+            left = heads.shown()
+            goal, apart = _before(left), left.conflict_names if left is not None else ()
         heads.stay()
         before = versions.shown(record.parents)
         if before is not None and before.is_in_conflict:
@@ -351,6 +354,9 @@ def _without(
                 f"record {record.seq:,} settled what clones had said apart: {', '.join(before.conflict_names)}"
             )
         goal = take_out(goal, _content(made.payload), _before(before), kind.rules)
+    if heads.are_left:
+        left = heads.shown()
+        goal, apart = _before(left), left.conflict_names if left is not None else ()
     if apart:
         what = f"clones said different things: {', '.join(apart)}"
         if present is None or not present.is_in_conflict:
@@ -368,12 +374,17 @@ def _without(
 
 
 class _Heads:
-    """The heads of an entity, as long as the versions that are taken away are among them."""
+    """The heads of an entity, as long as the versions that are taken away are among them.
+
+    What the rest shows is worked out when it is asked for, once for all that were taken away: an entity may have thousands of heads.
+    """
 
     def __init__(self, versions: Versions, heads: Iterable[str]) -> None:
         self._versions = versions
         self._heads = set(heads)
+        self._graph: Remaining | None = None
         self._gone: set[str] = set()
+        self.are_left = False  # some were taken away, and nothing else was taken out since
 
     def is_one(self, version: str) -> bool:
         return version in self._heads
@@ -381,14 +392,21 @@ class _Heads:
     def stay(self) -> None:
         """Something else is taken out: no version simply falls away any more."""
         self._heads = set()
+        self.are_left = False
 
-    def without(self, record: IndexedRecord) -> Entity | None:
-        """The entity as it would be if nobody had written ``record``, whose version is one of the heads."""
+    def take_away(self, record: IndexedRecord) -> None:
+        """Let it be as if nobody had written ``record``, whose version is one of the heads."""
+        self.are_left = True
         self._gone.add(record.version)
-        if len(self._heads) == 1 and len(record.parents) < 2:
+        if self._graph is None and len(self._heads) == 1 and len(record.parents) < 2:
             self._heads = set(record.parents)
-        else:
-            self._heads = self._versions.heads_among(set(self._versions.records) - self._gone)
+            return
+        if self._graph is None:
+            self._graph = self._versions.remaining(self._gone - {record.version})
+        self._heads = self._graph.without(record.version)
+
+    def shown(self) -> Entity | None:
+        """The entity as the heads that are left show it."""
         return self._versions.shown(self._heads)
 
 

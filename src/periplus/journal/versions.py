@@ -23,6 +23,7 @@ from periplus.journal.segment import Entry
 from periplus.journal.state import Entity, Head, MergeRules, change_of, head_of
 
 if TYPE_CHECKING:
+    from periplus.journal.circles import Remaining
     from periplus.journal.index import IndexedRecord
     from periplus.journal.journal import Journal
 
@@ -141,6 +142,16 @@ class Versions:
         """The heads where just these versions are held: those that no other of them descends from."""
         from periplus.journal.circles import ranks
 
+        return ranks(*self._edges(held))[1]
+
+    def remaining(self, gone: Iterable[str]) -> Remaining:
+        """All versions but ``gone``, of which one head after another may be taken away."""
+        from periplus.journal.circles import Remaining
+
+        return Remaining(*self._edges(set(self.records).difference(gone)))
+
+    def _edges(self, held: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        """Of each of these versions the parents, and all that it comes after, among them."""
         parents = {
             version: {one for one in self.parents(version) if one in held and one != version} for version in held
         }
@@ -149,7 +160,7 @@ class Versions:
             for child in self._journal.index.child_versions(self.item_type, self.item_id, version):
                 if child in held and child != version:
                     names[child].add(version)
-        return ranks(parents, names)[1]
+        return parents, names
 
     def shown(self, versions: Iterable[str]) -> Entity | None:
         """The entity as these versions show it if they are its heads; None where none of them is held."""
