@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 
 from periplus.base.errors import UsageError
 from periplus.journal.connection import ClosedError
+from periplus.journal.standing import ReplacedError
 from periplus.memory import Filters, Memory
 from periplus.memory.claims import Asked
 from periplus.memory.handoffs import NewHandoff
@@ -95,3 +99,88 @@ def test_whatever_is_asked_of_a_closed_project_says_that_it_is(project, use, is_
     project.close()
     with pytest.raises(ClosedError):
         use(project)
+
+
+READS = {
+    "recall": lambda project: project.recall("cache"),
+    "brief": lambda project: project.brief("the cache"),
+    "related": lambda project: project.related(["cache.py"]),
+    "changed": lambda project: project.changed(),
+    "status": lambda project: project.status(),
+    "log": lambda project: project.log(),
+    "entities": lambda project: list(project.journal.entities()),
+    "look": lambda project: project.look(),
+    "due": lambda project: project.reviewing.due(),
+    "claims": lambda project: project.work.claims(),
+    "mail": lambda project: project.work.mail(),
+    "examine": lambda project: project.examine(),
+    "export": lambda project: project.export(f"{project.folder}.zip"),
+    "remember": lambda project: project.remember(Memory("note", "The cache is local")),
+}
+
+
+@pytest.fixture(params=READS)
+def ask(request):
+    return READS[request.param]
+
+
+@pytest.mark.parametrize("what", [".", ".periplus", ".periplus/journal"])
+def test_a_store_that_is_moved_away_is_not_answered_for_with_nothing(project, tmp_path, ask, what):
+    source, aside = os.path.normpath(os.path.join(project.folder, what)), f"{tmp_path}.aside"
+    os.rename(source, aside)
+    try:
+        with pytest.raises(ReplacedError, match="moved or removed") as told:
+            ask(project)
+        assert told.value.safe
+        assert told.value.mend
+    finally:
+        os.rename(aside, source)
+    assert [hit.text for hit in project.recall("cache").hits] == ["The cache is global"]
+    project.remember(Memory("note", "It goes on where it is back"))
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read before", "only opened"])
+@pytest.mark.parametrize("by", ["the same records", "an earlier copy", "another store", "a fresh store"])
+def test_a_store_that_takes_the_place_of_one_that_is_open_is_not_read_for_it(project, tmp_path, ask, by, is_read):
+    root, copy = project.root, os.path.join(tmp_path, "copy")
+    if by in ("the same records", "an earlier copy"):
+        shutil.copytree(root, copy)
+    else:
+        os.mkdir(copy)
+        Project.init(copy)
+        copy = os.path.join(copy, ".periplus")
+    if by == "an earlier copy":
+        project.remember(Memory("note", "The cache has a lid"))
+    if by == "another store":
+        with Project(copy, WRITER) as other:
+            other.remember(Memory("note", "The cache is elsewhere"))
+    if is_read:
+        project.recall("cache")
+    os.rename(root, os.path.join(tmp_path, "aside"))
+    os.rename(copy, root)
+    with pytest.raises(ReplacedError, match="no longer the store that was opened"):
+        ask(project)
+    with Project(root, WRITER) as anew:
+        anew.remember(Memory("note", "Who opens it anew goes on"))
+    with pytest.raises(ReplacedError, match="no longer the store that was opened"):
+        ask(project)
+
+
+def test_what_this_store_itself_writes_anew_is_no_other_store(project, tmp_path):
+    with Project(project.root, WRITER) as beside:
+        beside.journal.leave_lineage()
+        beside.remember(Memory("note", "The cache is written elsewhere"))
+    assert len(project.recall("cache").hits) == 2
+    os.rename(os.path.join(project.root, "journal"), tmp_path / "aside")
+    os.mkdir(os.path.join(project.root, "journal"))
+    for name in os.listdir(tmp_path / "aside"):
+        os.rename(tmp_path / "aside" / name, os.path.join(project.root, "journal", name))
+    assert len(project.recall("cache").hits) == 2
+
+
+def test_a_copy_that_is_only_read_may_begin_to_be_written(project, tmp_path):
+    shutil.copytree(project.folder, tmp_path / "copy/of", ignore=shutil.ignore_patterns("copy"))
+    with Project.open(str(tmp_path / "copy/of"), WRITER) as reads, Project.open(reads.folder, WRITER) as writes:
+        assert len(reads.recall("cache").hits) == 1
+        writes.remember(Memory("note", "The cache is copied"))
+        assert len(reads.recall("cache").hits) == 2

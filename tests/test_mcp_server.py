@@ -404,6 +404,20 @@ def test_the_store_may_come_later_and_be_another(tmp_path):
     run(talk)
 
 
+def test_a_journal_whose_place_a_copy_took_is_told_and_the_next_call_opens_it(served):
+    async def talk():
+        async with served.client() as client:
+            await told(client, "remember", text="Kept in the journal")
+            journal = served.folder / ".periplus/journal"
+            shutil.copytree(journal, served.home / "copy")
+            os.rename(journal, served.home / "aside")
+            os.rename(served.home / "copy", journal)
+            assert "no longer the store" in await refused(client, "recall", question="kept journal")
+            assert "Kept in the journal" in (await told(client, "recall", question="kept journal"))[0]
+
+    run(talk)
+
+
 def test_a_damaged_index_is_built_anew(served):
     async def talk():
         async with served.client() as client:

@@ -34,7 +34,7 @@ from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START, Position
 from periplus.journal.overlay import Added, names_in
 from periplus.journal.quick import QuickWay, quick_way
-from periplus.journal.reader import JournalReader, place_of
+from periplus.journal.reader import JournalReader
 from periplus.journal.receipt import Pending, receipt_of, written_by
 from periplus.journal.settings import (
     LineageFile,
@@ -44,6 +44,7 @@ from periplus.journal.settings import (
     read_settings,
     restate_left,
 )
+from periplus.journal.standing import place_of
 from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Said, Transaction, Writer
 
@@ -363,7 +364,7 @@ class Journal(JournalReader):
     def _own_lineage(self) -> str:
         if self._own is None:
             if read_settings(self.layout).store.id != self.store_id:
-                raise self._replaced()
+                raise self._standing.replaced()
             self._own = self._find_own()
             if self._own is None and self.damage is not None:
                 raise self.damage  # before anything is begun beside what is missing
@@ -373,7 +374,7 @@ class Journal(JournalReader):
             try:
                 names = self._folder.names()
             except FileNotFoundError:  # taken away since the lock was had
-                raise self._replaced() from None
+                raise self._standing.replaced() from None
             except OSError as error:
                 raise environment_failure(error, "list", self.layout.journal) from error
             if names is self._own_names:
@@ -382,21 +383,14 @@ class Journal(JournalReader):
             if place != self._own_place:
                 found = read_lineage(self.layout)
                 if found is None or (found.lineage, found.store) != (self._own.lineage, self._own.store):
-                    raise self._replaced()
+                    raise self._standing.replaced()
                 if not is_written_here(self.layout, found):
-                    raise self._replaced()  # by a copy of it: whoever opens that begins a lineage
+                    raise self._standing.replaced()  # by a copy of it: whoever opens that begins a lineage
                 self._own, self._own_place = found, place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store not in self.stores:
             raise self._of_another_store(self._own.store)
         return self._own.lineage
-
-    def _replaced(self) -> EnvironmentFailure:
-        return EnvironmentFailure(
-            f"{self.layout.root} is no longer the store that was opened",
-            safe="Nothing was written.",
-            mend="Repeat the command.",
-        )
 
     def _is_in_place(self) -> bool:
         """Under the lock: whether the names are those that this process validated, and its view is of all that was there."""

@@ -10,7 +10,7 @@ entity files and tiles are derived, and brought up to date by whoever gets their
 
 from __future__ import annotations
 
-__all__ = ["JournalReader", "place_of"]
+__all__ = ["JournalReader"]
 
 import os
 from _thread import get_ident
@@ -46,6 +46,7 @@ from periplus.journal.reading import (
 )
 from periplus.journal.segment import Entry, Tail, read_block
 from periplus.journal.settings import LineageFile, Settings, StoreIds, is_written_here, read_lineage, read_settings
+from periplus.journal.standing import Standing, place_of
 from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.objects.store import ObjectStore
 
@@ -90,9 +91,11 @@ class JournalReader:
         self._indexer = indexer or NullIndexer()
         self._progress = progress
         self.copied_from = ""  # the lineage that lineage.json names, where this store is a copy: none writes to it
+        self._standing = Standing(self.layout)
         self._own = self._find_own()
         self._own_place = place_of(self.layout.lineage)
         self._own_names: list[str] | None = None
+        self._checked_names: list[str] | None = None  # with which this was found to be the store that was opened
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._is_mutating = False  # this thread is within ``mutate``, up to where the records are durable
         self._writer: SegmentWriter | None = None
@@ -340,10 +343,17 @@ class JournalReader:
         return self._seen.get(self.lineage if lineage is None else lineage, START)
 
     def lineages(self) -> list[str]:
-        """Every lineage that the store holds records of, our own first."""
+        """Every lineage that the store holds records of, our own first. Raises ReplacedError where it is another store by now."""
         try:
-            return list(self._lineages_in(self._folder.names()))
+            names = self._folder.names()
+            if names is not self._checked_names:
+                self._standing.check(self.lineage)
+                self._checked_names = names
+            return list(self._lineages_in(names))
         except FileNotFoundError:
+            absent = self._standing.absent()
+            if absent is not None:
+                raise absent from None
             return []
         except OSError as error:
             raise environment_failure(error, "list", self.layout.journal) from error
@@ -737,12 +747,3 @@ class JournalReader:
         is_own = found is None or is_written_here(self.layout, found)
         self.copied_from = "" if found is None or is_own else found.lineage
         return found if is_own else None
-
-
-def place_of(path: str) -> tuple[int, ...]:
-    """Which file this is, and whether it was changed; nothing where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)

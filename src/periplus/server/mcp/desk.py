@@ -105,6 +105,12 @@ class Desk:
         """What ``work`` does with the project, in the caller's name. Raises what it raises; a damaged index is built anew."""
         try:
             return work(self._opened(caller))
+        except EnvironmentFailure as error:
+            from periplus.journal.standing import ReplacedError
+
+            if isinstance(error, ReplacedError):
+                self._let_go()  # it was told; the next call opens what stands there then
+            raise
         except Exception as error:  # of a module that may not be imported: only that of SQLite is dealt with
             sqlite3 = sys.modules.get("sqlite3")
             if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
