@@ -88,6 +88,23 @@ def test_a_file_that_was_cut_short(origin, whole, tmp_path):
     assert known(origin, tmp_path / "left") == known(origin, origin.folder)
 
 
+def test_what_is_cut_off_first_is_what_can_be_made_anew(origin, whole, tmp_path):
+    places = members(origin.folder / "whole.zip")
+    kinds = [
+        "checkpoints" if "checkpoints" in name else name.split("/")[0]
+        for name in places
+        if "/lin_" not in name or "jsonl" in name
+    ]
+    kinds = [kind for number, kind in enumerate(kinds) if kind not in kinds[:number]]
+    assert kinds == ["config.toml", "journal", "objects", "checkpoints", MANIFEST]
+    begin = min(at for name, (at, _) in places.items() if "checkpoints" in name)
+    file = tmp_path / "cut.zip"
+    file.write_bytes(whole[:begin])
+    told = origin("import", "--damaged", file, tmp_path / "made", code=3)
+    assert not [line for line in told.out.splitlines() if line.startswith("missing")]
+    assert known(origin, tmp_path / "made") == known(origin, origin.folder)
+
+
 def test_one_damaged_member_costs_no_other(origin, whole, tmp_path):
     """Every member, damaged where it is: all others complete a store that lost everything but its settings and identity."""
     places = members(origin.folder / "whole.zip")

@@ -36,7 +36,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -282,7 +282,9 @@ class _Writing:
 
     def _members(self, progress: Progress) -> Iterator[tuple[str, bytes]]:
         journal = self._journal
-        yield from _settings_of(journal, is_rest=self._rest is not None)
+        is_rest = self._rest is not None
+        yield "config.toml", _read(journal.layout.config, _SMALL)
+        yield from _beside(journal, ("keys", "peers"), is_rest=is_rest)
         if self._rest is None:
             for lineage in journal.lineages():
                 yield from self._whole(lineage, progress)
@@ -301,6 +303,7 @@ class _Writing:
                 continue
             self._objects += 1
             yield _name_of(journal, place), _read(place, OBJECT_BYTES_MAX + _SMALL)
+        yield from _beside(journal, ("checkpoints",), is_rest=is_rest)
 
     def _whole(self, lineage: str, progress: Progress) -> Iterator[tuple[str, bytes]]:
         tree = Tree()
@@ -367,10 +370,10 @@ def _name_of(journal: Journal, path: str) -> str:
     return os.path.relpath(path, journal.layout.root).replace(os.sep, "/")
 
 
-def _settings_of(journal: Journal, *, is_rest: bool) -> Iterator[tuple[str, bytes]]:
+def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Iterator[tuple[str, bytes]]:
+    """What lies in these folders beside the segments. Checkpoints come last in a file: one that is cut short loses what can be made anew."""
     layout = journal.layout
-    yield "config.toml", _read(layout.config, _SMALL)
-    for folder in ("checkpoints", "keys", "peers"):
+    for folder in folders:
         at = os.path.join(layout.journal, folder)
         for name in sorted(os.listdir(at)) if os.path.isdir(at) else []:
             limit = limit_of(f"journal/{folder}/{name}")
