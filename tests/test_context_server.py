@@ -232,6 +232,37 @@ def test_refs_are_listed_while_a_query_takes_long(tmp_path):
     server.stop()
 
 
+def test_a_query_that_goes_through_much_lets_what_others_push_in_between(tmp_path):
+    head = fill(tmp_path, 3_000, 0)
+    reached, is_answered = threading.Event(), threading.Event()
+
+    class Long(DiskStore):
+        """A store whose context has no end before the other peer has its answer."""
+
+        def stream(self, *given, **more):
+            while True:
+                for chunk in super().stream(*given, **more):
+                    yield chunk
+                    reached.set()
+                if is_answered.is_set():
+                    return
+
+    async def ask(address):
+        async with ContextClient(address) as searching, ContextClient(address) as other:
+            query = asyncio.create_task(searching.query(head, Query("nowhere")))
+            await asyncio.to_thread(reached.wait, 60)
+            try:
+                async with asyncio.timeout(20):
+                    await other.set_ref("aside", head)
+            finally:
+                is_answered.set()
+            return (await query).total
+
+    server = ServerThread(lambda: Long(str(tmp_path)), Endpoint(path=str(tmp_path / "contexts.sock")))
+    assert asyncio.run(ask(server.address)) == 0
+    server.stop()
+
+
 def test_a_payload_over_65535_bytes_travels(tmp_path):
     store = DiskStore(str(tmp_path / "served"))
     head = store.commit(Context(atoms=(*atoms(2, 100_000), *atoms(1, 3_000_000, first=5))))

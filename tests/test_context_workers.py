@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from periplus.server.workers import Job, Lane, Workers
+from periplus.server.workers import SEARCHES_AT_ONCE, Job, Lane, Workers
 
 
 class Shelf:
@@ -164,3 +164,56 @@ def test_a_store_that_cannot_be_opened_is_told_to_each():
         await workers.stop()
 
     asyncio.run(main())
+
+
+def test_a_lane_searches_once_at_a_time_and_all_lanes_a_few_times():
+    under_way = []
+    most = [0]
+
+    async def body(workers):
+        ended = asyncio.Queue()
+        greedy = Lane()
+
+        def search(lane):
+            def begin(shelf):
+                under_way.append(lane)
+                most[0] = max(most[0], len(under_way))
+                assert under_way.count(greedy) <= 1
+                yield from steps(shelf, 20)
+                under_way.remove(lane)
+
+            return begin
+
+        for lane in [greedy] * 10 + [Lane() for _ in range(10)]:
+            workers.submit(Job(lane, search(lane), lambda _: True, ended.put_nowait, is_search=True))
+        assert [await ended.get() for _ in range(20)] == [None] * 20
+
+    run(body, 1)
+    assert most[0] == SEARCHES_AT_ONCE
+
+
+def test_a_search_that_has_its_answer_or_is_given_up_leaves_its_place_to_another():
+    async def body(workers):
+        first_steps, ended = asyncio.Queue(), asyncio.Queue()
+
+        def stay(_):
+            first_steps.put_nowait(None)
+            return False
+
+        held = [
+            Job(Lane(), lambda shelf: steps(shelf, 2), stay, ended.put_nowait, is_search=True)
+            for _ in range(SEARCHES_AT_ONCE)
+        ]
+        for job in held:
+            workers.submit(job)
+        for _ in held:
+            await first_steps.get()
+        for leave in (lambda: workers.searched(held[0]), lambda: workers.end(held[1])):
+            workers.submit(Job(Lane(), lambda shelf: steps(shelf, 2), stay, ended.put_nowait, is_search=True))
+            assert first_steps.empty()
+            leave()
+            await first_steps.get()
+        for job in held:
+            workers.end(job)
+
+    run(body, 1)

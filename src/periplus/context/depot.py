@@ -11,10 +11,11 @@ from typing import Final
 from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.errors import FormatError, NotFoundError, PeriplusError
 from periplus.context import record
-from periplus.context.exchange import WALKED_PER_REST, Listed, between_steps, run_through
+from periplus.context.exchange import WALKED_PER_REST, Listed, between_steps
 from periplus.context.library import ContextLibrary
 from periplus.context.model import ContextHeader
 from periplus.context.record import GetObject, RecordView
+from periplus.context.rests import run_through
 
 LEVELS_MAX: Final = 3  # an index, its pages, their contents
 WHOLE_MAX: Final = 1_000_000  # contexts of which it is remembered that they are whole

@@ -24,7 +24,6 @@ __all__ = [
     "between_steps",
     "clone",
     "known_of",
-    "run_through",
     "transfer",
 ]
 
@@ -32,15 +31,15 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, NamedTuple, Protocol
 
 from periplus.base.errors import DamageError, FormatError, NotFoundError, RefusedError
 from periplus.context.model import ContextHeader
+from periplus.context.rests import run_through
 
 ASKED_MAX: Final = 4_096  # digests that are asked about at once
 LISTED_MAX: Final = 16_000_000
 WALKED_PER_REST: Final = 1_024
-_T = TypeVar("_T")
 _FIRST_ROUND: Final = 16
 
 
@@ -107,15 +106,6 @@ def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterab
     Every ancestor is less deep, so that what is taken deepest first has been reached from all that stands on it.
     """
     return run_through(between_steps(header, head, known))
-
-
-def run_through(steps: Generator[None, None, _T]) -> _T:
-    """What ``steps`` come to, without a rest."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return cast("_T", end.value)
 
 
 def between_steps(

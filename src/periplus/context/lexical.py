@@ -19,12 +19,15 @@ __all__ = ["Hits", "LexicalTable", "Question", "stem"]
 import math
 import re
 from array import array
+from collections.abc import Generator
 from typing import Final, NamedTuple
 
 from periplus.base.analysis import expand, query_terms, rough_stem, terms
+from periplus.context.rests import run_through
 
 _K1: Final = 1.2
 _B: Final = 0.75
+_SCORES_PER_REST: Final = 8_192
 _CACHED_WORDS_MAX: Final = 1 << 16
 _CACHED_WORD_CHARACTERS_MAX: Final = 64
 _MONTHS: Final = "january february march april may june july august september october november december".split()
@@ -151,6 +154,10 @@ class LexicalTable:
 
     def scores(self) -> array[float]:
         """For each text with a hit its BM25 as a share of the best one's: over 0, at most 1."""
+        return run_through(self.scores_steps())
+
+    def scores_steps(self) -> Generator[None, None, array[float]]:
+        """The same with rests."""
         rarity = [math.log(1 + (self._texts - holding + 0.5) / (holding + 0.5)) for holding in self._holding]
         length_mean = self._characters / self._texts if self._characters else 1.0
         found = array("d")
@@ -163,5 +170,7 @@ class LexicalTable:
                 score += rarity[self._terms[at]] * times * (_K1 + 1) / (times + damping)
             found.append(score)
             begin = end
+            if len(found) % _SCORES_PER_REST == 0:
+                yield
         best = max(found, default=1.0)
         return array("d", [score / best for score in found])

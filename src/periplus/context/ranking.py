@@ -16,8 +16,8 @@ __all__ = ["DEFAULT_WEIGHTS", "HALF_LIFE_MS", "Likeness", "Ranking", "Weights"]
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from heapq import heappush, heappushpop, nsmallest
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from heapq import heappush, heappushpop, merge, nsmallest
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -26,6 +26,7 @@ from periplus.context.filters import Matcher
 from periplus.context.lexical import LexicalTable, Question
 from periplus.context.model import RELEVANCE_MAX, Entry, OrderKey, order_key
 from periplus.context.reasons import Cause, Reason, Reasons, Scored
+from periplus.context.rests import ROWS_PER_REST, Pace, run_through
 
 HALF_LIFE_MS: Final = 30 * 24 * 3_600_000
 _LIKENESS_BATCH: Final = 256
@@ -123,11 +124,18 @@ class Ranking:
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Go through ``entries`` once."""
+        run_through(self.read_steps(entries))
+
+    def read_steps(self, entries: Iterable[Entry]) -> Generator[None, None, None]:
+        """The same with rests."""
+        pace = Pace()
         self._entries = entries
         self._is_held = isinstance(entries, Iterator)
         batch: list[tuple[int, Entry]] = []
         for place, entry in enumerate(entries):
             self.considered += 1
+            if pace.is_due(entry.atom.content):
+                yield
             refusal = self._matcher.refusal(entry.atom)
             if refusal is not None:
                 self._reasons.add(Reason(refusal, Scored(0, entry)))
@@ -139,7 +147,7 @@ class Ranking:
             if len(batch) >= _LIKENESS_BATCH:
                 self._take_in_batch(batch)
         self._take_in_batch(batch)
-        self._words = self._table.scores()
+        self._words = yield from self._table.scores_steps()
         self.is_read_whole = True
 
     def _take_in_batch(self, batch: list[tuple[int, Entry]]) -> None:
@@ -225,13 +233,7 @@ class Ranking:
     def _key(self, row: int) -> tuple[int, OrderKey]:
         return (-self._score(row), (-self._relevances[row], -self._times[row], self._digest(row)))
 
-    def _rows(self, rows: Sequence[int]) -> list[Scored]:
-        return [
-            self._scored(entry, self._words[row], self._likenesses[row])
-            for row, entry in zip(rows, self._fetch(rows), strict=True)
-        ]
-
-    def _fetch(self, rows: Sequence[int]) -> list[Entry]:
+    def _fetch_steps(self, rows: Sequence[int]) -> Generator[None, None, list[Entry]]:
         if self._is_held:
             return [self._held[row] for row in rows]
         entries = self._entries
@@ -240,7 +242,13 @@ class Ranking:
         else:
             wanted = {self._places[row] for row in rows}
             last = max(wanted, default=-1)
-            by_place = {place: entry for place, entry in enumerate(islice(entries, last + 1)) if place in wanted}
+            by_place: dict[int, Entry] = {}
+            pace = Pace()
+            for place, entry in enumerate(islice(entries, last + 1)):
+                if place in wanted:
+                    by_place[place] = entry
+                if pace.is_due(entry.atom.content):
+                    yield
             found = [by_place[self._places[row]] for row in rows if self._places[row] in by_place]
         if [entry.digest for entry in found] != [self._digest(row) for row in rows]:
             raise UsageError("entries: they were others when they were read again")
@@ -262,7 +270,26 @@ class Ranking:
 
     def matches(self, begin: int, end: int) -> list[Scored]:
         """Those in which words are found, best first, from place ``begin`` to before ``end``."""
-        return self._rows(nsmallest(end, range(len(self._table)), key=self._key)[begin:])
+        return run_through(self.matches_steps(begin, end))
+
+    def matches_steps(self, begin: int, end: int) -> Generator[None, None, list[Scored]]:
+        """The same with rests: rows are sorted by stretches, of which the best are merged."""
+        stretches: list[list[tuple[tuple[int, OrderKey], int]]] = []
+        for first in range(0, len(self._table), ROWS_PER_REST):
+            stretch = range(first, min(first + ROWS_PER_REST, len(self._table)))
+            stretches.append(nsmallest(end, ((self._key(row), row) for row in stretch)))
+            yield
+        rows: list[int] = []
+        for place, (_, row) in enumerate(islice(merge(*stretches), end)):
+            if place >= begin:
+                rows.append(row)
+            if place % ROWS_PER_REST == 0:
+                yield
+        entries = yield from self._fetch_steps(rows)
+        return [
+            self._scored(entry, self._words[row], self._likenesses[row])
+            for row, entry in zip(rows, entries, strict=True)
+        ]
 
     def best(self, count: int) -> list[Scored]:
         """The best ``count`` of all that pass, best first."""

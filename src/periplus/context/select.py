@@ -12,9 +12,9 @@ the stream is left alone. Only filters can make it read on, for an atom that the
 
 from __future__ import annotations
 
-__all__ = ["CANDIDATES_MIN", "LOOK_AHEAD", "Again", "Selection", "entries_of", "query", "select"]
+__all__ = ["CANDIDATES_MIN", "LOOK_AHEAD", "Again", "Selection", "entries_of", "query", "query_steps", "select"]
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
@@ -24,6 +24,7 @@ from periplus.context.model import Chunk, Entry, Molecule, OrderKey, order_key
 from periplus.context.packing import Finder, Packed, Packer, PlacedMolecule
 from periplus.context.ranking import DEFAULT_WEIGHTS, HALF_LIFE_MS, Likeness, Ranking, Weights
 from periplus.context.reasons import Cause, NearDuplicate, Reason, Reasons, Scored
+from periplus.context.rests import Pace, run_through
 
 LOOK_AHEAD: Final = 256
 CANDIDATES_MIN: Final = 4_096
@@ -156,6 +157,21 @@ def query(
     With a text, atoms that hold a word of it, ranked as ``select`` ranks them; without, all that pass the filters, in the order
     of expansions, in which ``entries`` come unless ``is_ordered`` is False. All entries are gone through, for ``total`` counts them.
     """
+    return run_through(
+        query_steps(entries, asked, now_ms=now_ms, weights=weights, half_life_ms=half_life_ms, is_ordered=is_ordered)
+    )
+
+
+def query_steps(
+    entries: Iterable[Entry],
+    asked: Query,
+    *,
+    now_ms: int,
+    weights: Weights = DEFAULT_WEIGHTS,
+    half_life_ms: int = HALF_LIFE_MS,
+    is_ordered: bool = True,
+) -> Generator[None, None, QueryResult]:
+    """The same for who has others to serve: with rests, also where no entry passes."""
     check_query(asked)
     at_ms = now_ms if asked.at_ms is None else asked.at_ms
     matcher = Matcher(asked.filters, at_ms)
@@ -166,13 +182,16 @@ def query(
         ranking = Ranking(
             asked.text, matcher=matcher, now_ms=at_ms, reasons=reasons, weights=weights, half_life_ms=half_life_ms
         )
-        ranking.read(entries)
+        yield from ranking.read_steps(entries)
         total = len(ranking)
-        found = ranking.matches(begin, end) if begin < total else []
+        found = (yield from ranking.matches_steps(begin, end)) if begin < total else []
     else:
         found = []
         total = 0
-        for scored in _Ordered(entries if is_ordered else _in_order(entries), matcher, reasons):
+        for scored in _Ordered(entries if is_ordered else _in_order(entries), matcher, reasons).steps():
+            if scored is None:
+                yield
+                continue
             if begin <= total < end:
                 found.append(scored)
             total += 1
@@ -209,6 +228,7 @@ class _Ordered:
         self._matcher = matcher
         self._reasons = reasons
         self._last: OrderKey | None = None
+        self._steps = self.steps()
         self.considered = 0
         self.is_read_whole = False
 
@@ -216,17 +236,27 @@ class _Ordered:
         return self
 
     def __next__(self) -> Scored:
+        for scored in self._steps:
+            if scored is not None:
+                return scored
+        raise StopIteration
+
+    def steps(self) -> Iterator[Scored | None]:
+        """Those that pass, and None for a rest."""
+        pace = Pace()
         for entry in self._entries:
+            if pace.is_due(entry.atom.content):
+                yield None
             self._check_order(entry)
             self.considered += 1
             refusal = self._matcher.refusal(entry.atom)
             if refusal is None:
-                return _by_relevance(entry)
+                yield _by_relevance(entry)
+                continue
             self._reasons.add(Reason(refusal, _by_relevance(entry)))
             if refusal == "relevance":
-                raise StopIteration  # no later one has more
+                return  # no later one has more
         self.is_read_whole = True
-        raise StopIteration
 
     def _check_order(self, entry: Entry) -> None:
         key = order_key(entry.digest, entry.atom)

@@ -18,6 +18,7 @@ __all__ = [
     "chunk_step",
     "end_step",
     "is_long",
+    "is_search",
     "query_steps",
     "refs_per_frame",
 ]
@@ -31,12 +32,13 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.context.counters import ESTIMATE
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import Listed
-from periplus.context.filters import Matcher, Query
+from periplus.context.filters import Matcher, Query, QueryResult
 from periplus.context.inclusion import prove_consistency, prove_inclusion
 from periplus.context.library import ContextLibrary
 from periplus.context.model import Chunk, ChunkLimits, Entry, Expansion
 from periplus.context.record import is_of_contexts
 from periplus.context.refs import REF_NAME_BYTES_MAX
+from periplus.context.rests import noted
 from periplus.context.runs import molecule_table
 from periplus.context.snapshots import StaleCacheError
 from periplus.context.store import ANY
@@ -71,11 +73,12 @@ OBJECT_BYTES_PER_STEP: Final = (
 
 
 class Step(NamedTuple):
-    """What is sent after a step, and what of it is counted."""
+    """What is sent after a step, and what of it is counted. ``is_work`` where nothing is: the next may begin, whatever the peer takes."""
 
     send: Callable[[ServerMachine], object]
     chunks: int = 0
     objects: int = 0
+    is_work: bool = False
 
 
 class Bench:
@@ -140,6 +143,11 @@ def is_long(body: Request | V1Request) -> bool:
     if isinstance(body, RefsRequest):
         return body.update is not None  # who only wants to know where refs stand does not wait for all queries
     return isinstance(body, QueryRequest | PushContext | Have | Prove | V1Query | V1Push)
+
+
+def is_search(body: Request | V1Request) -> bool:
+    """Whether it goes through a whole context, and holds numbers of all that it finds until the end."""
+    return isinstance(body, QueryRequest | V1Query)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
@@ -246,6 +254,7 @@ def end_step(stream: int, end: StreamEnd) -> Step:
 
 
 REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
+WORK: Final = Step(lambda _: None, is_work=True)  # the same in a search, whose answer is one frame
 
 
 def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
@@ -274,11 +283,15 @@ def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits:
 
 
 def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
-    from periplus.context.select import Again, entries_of, query
+    from periplus.context.select import Again, entries_of
+    from periplus.context.select import query_steps as searched
 
     asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
     entries = Again(lambda: entries_of(library.stream(body.context)))
-    result = query(entries, asked, now_ms=time.time_ns() // 1_000_000)
+    outcome: list[QueryResult] = []
+    for _ in noted(searched(entries, asked, now_ms=time.time_ns() // 1_000_000), outcome):
+        yield WORK
+    (result,) = outcome
     found, scores = list(result.entries), list(result.scores)
     tokens = sum(ESTIMATE.count(entry.atom.content) for entry in found)
     sent: list[bool] = []

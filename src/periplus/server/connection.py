@@ -36,7 +36,7 @@ from periplus.context.wire import (
 from periplus.context.wire.limits import ATOMS_MAX, FRAME_BYTES_MAX
 from periplus.context.wire.payloads import PushContext, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push, V1Request
-from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long, refs_per_frame
+from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long, is_search, refs_per_frame
 from periplus.server.answers_v1 import answers_v1
 from periplus.server.quota import Share
 from periplus.server.refusal import field_of, told_code
@@ -299,6 +299,7 @@ class Connection(asyncio.Protocol):
             lambda step: self._on_step(stream, step),
             lambda error: self._on_end(stream, body, error),
             is_long=body is not None and is_long(body),
+            is_search=body is not None and is_search(body),
         )
         self._jobs[stream] = job
         self._hub.stats.requests_open += 1
@@ -325,6 +326,9 @@ class Connection(asyncio.Protocol):
             return False
         self._hub.stats.chunks += step.chunks
         self._hub.stats.objects_out += step.objects
+        if step.is_work:
+            return True  # a search ends, however slowly its answer is taken: others wait for its place
+        self._hub.workers.searched(self._jobs.get(stream))
         self._flush()
         return self._may_go_on(stream)
 

@@ -14,7 +14,7 @@ import asyncio
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 
@@ -26,6 +26,7 @@ StoreT = TypeVar("StoreT", bound=Closable)
 StepT = TypeVar("StepT")
 
 STOP_PATIENCE_S: Final = 10.0
+SEARCHES_AT_ONCE: Final = 4
 
 
 class Lane:
@@ -38,7 +39,8 @@ class Job(Generic[StoreT, StepT]):
     """``begin(store)`` gives the steps; it runs in a worker's thread, as they do.
 
     ``on_step`` and ``on_end`` are called in the loop: ``on_step`` with each step's outcome, and it says whether the next may begin at
-    once; ``on_end`` with None, or with what was raised. ``is_long`` where a single step may take long.
+    once; ``on_end`` with None, or with what was raised. ``is_long`` where a single step may take long, or many follow
+    each other. ``is_search`` where it holds much until it is done: of these each lane has one under way, all lanes SEARCHES_AT_ONCE.
     """
 
     def __init__(
@@ -49,9 +51,11 @@ class Job(Generic[StoreT, StepT]):
         on_end: Callable[[BaseException | None], None],
         *,
         is_long: bool = False,
+        is_search: bool = False,
     ) -> None:
         self.lane = lane
         self.is_long = is_long
+        self.is_search = is_search
         self.begin = begin
         self.on_step = on_step
         self.on_end = on_end
@@ -61,13 +65,40 @@ class Job(Generic[StoreT, StepT]):
         self.is_over = False
 
 
+class _Ring(Generic[StoreT, StepT]):
+    """Jobs in turn: one of a lane, then one of the next that has any."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Lane, deque[Job[StoreT, StepT]]] = {}  # as they come in turn
+
+    def add(self, job: Job[StoreT, StepT]) -> None:
+        self._lanes.setdefault(job.lane, deque()).append(job)
+
+    def take(self, busy: Collection[Lane] = ()) -> Job[StoreT, StepT] | None:
+        """The next one that is still wanted, of a lane that is not ``busy``."""
+        for lane in list(self._lanes):
+            if lane in busy:
+                continue
+            jobs = self._lanes.pop(lane)
+            while jobs and jobs[0].is_over:
+                jobs.popleft()
+            if not jobs:
+                continue
+            job = jobs.popleft()
+            if jobs:
+                self._lanes[lane] = jobs
+            return job
+        return None
+
+
 class _Worker(Generic[StoreT, StepT]):
     def __init__(self, number: int, open_store: Callable[[], StoreT], loop: asyncio.AbstractEventLoop) -> None:
         self._open_store = open_store
         self._loop = loop
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._lanes: dict[Lane, deque[Job[StoreT, StepT]]] = {}
-        self._ring: deque[Lane] = deque()
+        self._ready: _Ring[StoreT, StepT] = _Ring()
+        self._searches: _Ring[StoreT, StepT] = _Ring()  # that have not begun
+        self._searching: dict[Lane, Job[StoreT, StepT]] = {}
         self._is_busy = False
         self._store: StoreT | None = None
         self.jobs: set[Job[StoreT, StepT]] = set()
@@ -77,17 +108,22 @@ class _Worker(Generic[StoreT, StepT]):
 
     def add(self, job: Job[StoreT, StepT]) -> None:
         self.jobs.add(job)
-        self.make_ready(job)
+        if job.is_search:
+            self._searches.add(job)
+            self._next()
+        else:
+            self.make_ready(job)
 
     def make_ready(self, job: Job[StoreT, StepT]) -> None:
         job.is_waiting = False
-        lane = self._lanes.get(job.lane)
-        if lane is None:
-            self._lanes[job.lane] = deque((job,))
-            self._ring.append(job.lane)
-        else:
-            lane.append(job)
+        self._ready.add(job)
         self._next()
+
+    def searched(self, job: Job[StoreT, StepT]) -> None:
+        """It has what it searched for, or is over: another may begin."""
+        if self._searching.get(job.lane) is job:
+            del self._searching[job.lane]
+            self._next()
 
     def end(self, job: Job[StoreT, StepT]) -> None:
         """The job is not wanted any more; what it holds is let go in its own thread. ``on_end`` is not called."""
@@ -98,6 +134,7 @@ class _Worker(Generic[StoreT, StepT]):
         steps = job.steps
         if steps is not None:
             self._orders.put(lambda: _close(steps))
+        self.searched(job)
 
     def stop(self) -> None:
         for job in list(self.jobs):
@@ -105,17 +142,12 @@ class _Worker(Generic[StoreT, StepT]):
         self._orders.put(None)
 
     def _next(self) -> None:
-        while not self._is_busy and self._ring:
-            name = self._ring.popleft()
-            lane = self._lanes[name]
-            job = lane.popleft()
-            if lane:
-                self._ring.append(name)
-            else:
-                del self._lanes[name]
-            if not job.is_over:
-                self._is_busy = True
-                self._orders.put(lambda job=job: self._step(job))  # type: ignore[misc]  # a default binds it now
+        while len(self._searching) < SEARCHES_AT_ONCE and (search := self._searches.take(self._searching)) is not None:
+            self._searching[search.lane] = search
+            self._ready.add(search)
+        if not self._is_busy and (job := self._ready.take()) is not None:
+            self._is_busy = True
+            self._orders.put(lambda: self._step(job))
 
     def _stepped(self, job: Job[StoreT, StepT], outcome: StepT) -> None:
         self._is_busy = False
@@ -135,6 +167,7 @@ class _Worker(Generic[StoreT, StepT]):
                 self.jobs.discard(job)
                 job.on_end(error)
         finally:
+            self.searched(job)
             self._next()
 
     # In the thread.
@@ -188,6 +221,11 @@ class Workers(Generic[StoreT, StepT]):
         """Let a job whose ``on_step`` said no go on."""
         if job.worker is not None and job.is_waiting and not job.is_over:
             job.worker.make_ready(job)
+
+    def searched(self, job: Job[StoreT, StepT] | None) -> None:
+        """A search has come to its end, and only its answer is to be sent: its place is another's."""
+        if job is not None and job.worker is not None:
+            job.worker.searched(job)
 
     def end(self, job: Job[StoreT, StepT]) -> None:
         if job.worker is not None:
