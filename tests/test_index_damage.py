@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,8 @@ from periplus.journal.connection import connect
 from periplus.journal.history import RecordFilter
 from periplus.journal.index import IndexDamageError
 from periplus.journal.index_file import discard_index
+from periplus.journal.index_rows import IndexRows
+from periplus.journal.settings import parse_lineage
 from periplus.journal.transaction import Writer
 from periplus.journal.undo import plan_undo
 from periplus.memory import Memory
@@ -386,3 +389,37 @@ def test_an_index_is_not_removed_while_it_is_opened_nor_opened_while_it_is_remov
         os.close(folder)
         thread.join()
     assert os.path.exists(path) != is_removed
+
+
+def test_a_lineage_that_a_damaged_index_names_is_no_place(tmp_path):
+    """A byte of a name there fell over: repair looked for its records in a folder of that name."""
+    Shell(tmp_path, tmp_path)("init")
+    with Project(tmp_path / ".periplus", WRITER) as project:
+        project.remember(Memory("note", "the build needs gcc 13"))
+        index, last = project.journal.layout.index, project.journal.index.last_seq(project.journal.lineage)
+        key, at = project.journal.lineage, project.journal.layout.root
+    with sqlite3.connect(index) as database:
+        database.execute("UPDATE records SET lineage = replace(lineage, 'lin_', 'lin_' || char(0)) WHERE seq = 1")
+        database.execute("UPDATE records SET lineage = '../outside' WHERE seq = 2")
+    assert IndexRows(index).lineages() in ([], [key])
+    with Project(at, WRITER) as project:
+        project.repair()
+        assert project.journal.index.last_seq(key) >= last
+        assert not [one for one in project.examine().problems if one.severity == "error"]
+
+
+@pytest.mark.parametrize("name", ["lin_}6tsm7k3ks4szkdq", "lin_r7dy9njr strgzq6", "../outside", ""])
+@pytest.mark.parametrize("field", ["left", "previous"])
+def test_what_lineage_json_says_of_before_is_the_name_of_a_lineage(tmp_path, field, name):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "a"}), WRITER)
+        path = journal.layout.lineage
+    document = json.loads(Path(path).read_bytes())
+    whole = parse_lineage(json.dumps(document).encode(), path)
+    document[field] = {name: 5} if field == "left" else name
+    if (field, name) == ("previous", ""):
+        assert parse_lineage(json.dumps(document).encode(), path) == whole
+        return
+    with pytest.raises(DamageError, match="not a lineage"):
+        parse_lineage(json.dumps(document).encode(), path)

@@ -7,6 +7,7 @@ __all__ = ["IndexRows"]
 import os
 import sqlite3
 
+from periplus.base.ids import is_id
 from periplus.journal.mending import Known
 
 
@@ -25,7 +26,9 @@ class IndexRows:
             self._db.close()
 
     def lineages(self) -> list[str]:
-        return sorted(str(row[0]) for row in self._rows("SELECT DISTINCT lineage FROM records", ()))
+        """Those whose names may be names of folders: a damaged file may hold any text."""
+        names = (str(row[0]) for row in self._rows("SELECT DISTINCT lineage FROM records", ()))
+        return sorted(name for name in names if name.startswith("lin_") and is_id(name))
 
     def last(self, lineage: str) -> int:
         rows = self._rows("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,))

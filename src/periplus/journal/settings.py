@@ -315,8 +315,13 @@ def parse_lineage(data: bytes, path: str) -> LineageFile:
             safe="The records are untouched.",
             mend="Run `periplus doctor`.",
         ) from error
-    if not own.lineage.startswith("lin_") or not is_id(own.lineage):  # it becomes the name of a folder
-        raise DamageError(f"not a lineage: {own.lineage[:80]!r}", path=path, safe="Nothing was changed.")
+    for lineage in (
+        own.lineage,
+        *([own.previous] if own.previous else []),
+        *own.left,
+    ):  # each becomes the name of a folder
+        if not lineage.startswith("lin_") or not is_id(lineage):
+            raise DamageError(f"not a lineage: {lineage[:80]!r}", path=path, safe="Nothing was changed.")
     if not own.store.startswith("str_") or not is_id(own.store):
         raise DamageError(f"not a store: {own.store[:80]!r}", path=path, safe="The records are untouched.",
                           mend="Run `periplus doctor`.")  # fmt: skip
