@@ -111,3 +111,53 @@ def test_what_another_clone_redacted_of_a_session_stays_out_where_its_file_did_n
     bob("sync", "--with", "../ada")
     assert not ada.json("trail", "import", session).trails[0].changed
     assert SECRET not in ada("trail", "show", *trails_of(ada)).out
+
+
+@pytest.mark.parametrize("order", [("ada", "bob", "ada"), ("bob", "ada", "bob")])
+def test_two_clones_that_imported_the_same_before_they_synced_are_in_no_conflict(tmp_path, order):
+    """Each sealed session and history with a secret of its own: that was a conflict in digest, object, title and folder."""
+    people = shared_project(tmp_path, "bob")
+    session = claude_session(tmp_path / "session.jsonl", prompt=f"log in with {SECRET}", steps=2)
+    for who in people.values():
+        who("trail", "import", session)
+        who("trail", "import", "--git")
+    for name in order:
+        people[name]("sync", "--with", "../stick")
+    shown = [who.json("trail", "list").trails for who in people.values()]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 2
+    for who in people.values():
+        ids = [trail.id for trail in shown[0]]
+        assert not [one for one in ids if "conflict" in who("show", one).out]
+        assert all(trail.ok for trail in who.json("trail", "verify", *ids).trails)
+        for one in ids:
+            who("trail", "show", one)
+    for trail in shown[0]:  # the store's own files are in the history: these steps are refused, in both alike
+        code = 5 if trail.value["format"] == "git" else 0
+        assert len({who("trail", "replay", trail.id, code=code).out for who in people.values()}) == 1
+    people["bob"].json("redact", "--secret-file", "-", "--reason", "it slipped", stdin=SECRET)
+    for name in ("bob", "ada", "bob"):
+        people[name]("sync", "--with", "../stick")
+    redacted = [trails_of(who) for who in people.values()]
+    assert redacted[0] == redacted[1]
+    for who in people.values():
+        for one, card in redacted[0].items():
+            assert SECRET not in who("trail", "show", one).out
+            assert "conflict" not in who("show", one).out
+            assert bool(card["withheld"]) == (card["format"] != "git")
+
+
+def test_a_redaction_of_one_clone_is_shown_beside_what_another_imported_apart(tmp_path):
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    session = claude_session(tmp_path / "session.jsonl", prompt=f"log in with {SECRET}", steps=2)
+    for who in (ada, bob):
+        who("trail", "import", session)
+    bob.json("redact", "--secret-file", "-", "--reason", "it slipped", stdin=SECRET)
+    for who in (bob, ada, bob):
+        who("sync", "--with", "../stick")
+    for who in (ada, bob):
+        ((one, card),) = trails_of(who).items()
+        assert card["withheld"]
+        assert SECRET not in who("trail", "show", one).out
+        assert "conflict" not in who("show", one).out

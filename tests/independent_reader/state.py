@@ -23,6 +23,8 @@ class TypeRules:
     latest: tuple[str, ...] = _LATEST
     groups: tuple[tuple[str, ...], ...] = ()
     ranks: dict[str, list[str]] = field(default_factory=dict)
+    by_chance: tuple[str, ...] = ()
+    taken_out: str = ""
     has_file: bool = False
 
 
@@ -43,6 +45,10 @@ def rules_of(reference: str, settings: dict[str, Any]) -> dict[str, TypeRules]:
                 rule.sets = frozenset(names.split(", "))
             elif said == "one value where clones wrote apart":
                 rule.groups = (*rule.groups, tuple(sorted(names.split(", "))))
+            elif said == "made by chance where clones wrote apart":
+                rule.by_chance = tuple(names.split(", "))
+            elif said == "what was taken out where clones wrote apart":
+                rule.taken_out = names
             elif said == "the latest where clones wrote apart":
                 rule.latest = (*rule.latest, names)
             elif said == "the first of these where clones wrote apart":
@@ -237,6 +243,8 @@ class Merge:
     def __init__(self, rule: TypeRules, heads: list[Version]) -> None:
         self.rule, self.heads = rule, heads
         self.conflicts: list[dict[str, Any]] = []
+        self.least: Version | None = None  # of which the group with what was taken out is shown
+        self.agreed = False
 
     def whole(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
         """The merged payload, over the payloads of the nearest common ancestors."""
@@ -247,6 +255,8 @@ class Merge:
         objects = [(head, value if isinstance(value, dict) else {}) for head, value in values]
         merged: dict[str, Any] = {}
         in_groups = {name for group in self.rule.groups for name in group} if not path else set()
+        for group in self.rule.groups if not path else ():
+            self._group(group, places, objects, merged)
         for name in sorted({name for _, value in objects for name in value} | {n for b in places for n in b}):
             if name in in_groups:
                 continue
@@ -255,8 +265,6 @@ class Merge:
             )
             if value is not _ABSENT:
                 merged[name] = value
-        for group in self.rule.groups if not path else ():
-            self._group(group, places, objects, merged)
         self.conflicts.sort(key=lambda conflict: conflict["path"])
         return merged
 
@@ -268,11 +276,35 @@ class Merge:
 
         known = {of(base) for base in bases}
         changed = [(head, value) for head, value in values if of(value) not in known] or values
+        free: set[str] = set()
+        if self.rule.taken_out in group:
+            gone = [value.get(self.rule.taken_out) for _, value in changed]
+            sets = [{_same(one) for one in said} if isinstance(said, list) else set() for said in gone]
+            order = sorted(range(len(changed)), key=lambda at: (-len(sets[at]), at))
+            fullest = sets[order[0]]
+            changed = [changed[at] for at in order]
+            may_differ = {*self.rule.by_chance, self.rule.taken_out}
+            rest = {
+                canonical(
+                    {k: v for k, v in value.items() if k in group and k not in may_differ | set(self.rule.latest)}
+                )
+                for _, value in changed
+            }
+            self.least = changed[0][0]
+            self.agreed = (
+                all(isinstance(one, list) for one in gone) and len(rest) == 1 and all(s <= fullest for s in sets)
+            )
+            free = may_differ & set(group) if self.agreed else set()
         chosen = changed[0][1]
         merged.update({name: chosen[name] for name in group if name in chosen})
         dates = [name for name in group if name in self.rule.latest]
-        others = [{name: value[name] for name in group if name in value and name not in dates} for _, value in changed]
+        others = [
+            {name: value[name] for name in group if name in value and name not in dates and name not in free}
+            for _, value in changed
+        ]
         for name in group:
+            if name in free:
+                continue
             texts = [value[name] for _, value in changed if isinstance(value.get(name), str)]
             if name in dates and texts and len({canonical(other) for other in others}) == 1:
                 merged[name] = max(texts)
@@ -298,6 +330,11 @@ class Merge:
         ranks = self.rule.ranks.get(path[0], []) if len(path) == 1 else []
         if all(value in ranks for _, value in rivals):
             return min((value for _, value in rivals), key=ranks.index)
+        first = [rival for rival in rivals if rival[0] is self.least]
+        if len(path) == 1 and path[0] in self.rule.by_chance and first:
+            if self.agreed:
+                return first[0][1]
+            rivals = first + [rival for rival in rivals if rival[0] is not self.least]
         return self._conflict(path, rivals)
 
     @staticmethod

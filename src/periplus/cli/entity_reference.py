@@ -52,6 +52,7 @@ FIELDS: Final[dict[str, str]] = {
     "level": "the level that it reached",
     "lineage": "the lineage that its records are in",
     "masked": "how many secrets were masked",
+    "withheld": "the places in its string table whose texts were taken out",
     "mode": "whether others may claim the same",
     "model": "the model that worked",
     "name": "how it is called",
@@ -211,6 +212,10 @@ def _facts(row: MemoryType) -> Iterator[tuple[str, str]]:
         yield "merged by element where clones wrote apart", ", ".join(sets)
     for group in sorted(map(sorted, row.groups)):
         yield "one value where clones wrote apart", ", ".join(group)
+    if row.withheld:
+        yield "what was taken out where clones wrote apart", row.withheld
+    if row.incidental:
+        yield "made by chance where clones wrote apart", ", ".join(sorted(row.incidental))
     for name in sorted(row.latest):
         yield "the latest where clones wrote apart", name
     for name, values in row.ranks:

@@ -8,6 +8,8 @@ such version descends from (several, where histories crossed). A value is *chang
 * no head differs, or all that changed agree: that value;
 * fields that their type declares to be one value (a group) are that: who changed one of them changed them all, and what is
   shown of them is of one head, never a mixture; where heads that changed them differ only in when it was so, the latest;
+  where they differ only in what comes out otherwise each time that it is made, there is no conflict, and the head of which most was taken
+  out is shown, so that a redaction never gives way to what it redacted;
 * several different values: of a set its elements are merged one by one, of a map its keys, by the same rules; of a field
   that says when something was last so, the latest; of one whose values its type ranks, the first;
 * anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
@@ -145,6 +147,8 @@ class _Merger:
         self._rules = rules
         self._ranks = dict(rules.ranks)
         self._dated: set[str] = set()  # fields of groups that are the latest that heads say
+        self._barest: int | None = None  # the head of which the group that can be redacted is shown
+        self._is_same = False  # whether the heads said the same there, but for what was taken out
         self.conflicts: list[Conflict] = []
 
     def merge(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
@@ -171,6 +175,11 @@ class _Merger:
         ranked = self._ranks.get(path[0], ()) if len(path) == 1 else ()
         if all(values[number] in ranked for number in rivals):
             return next(one for one in ranked if any(one == values[number] for number in rivals))
+        barest = self._barest if len(path) == 1 and path[0] in self._rules.incidental else None
+        if barest is not None and barest in rivals:
+            if self._is_same:
+                return values[barest]
+            rivals = [barest, *(number for number in rivals if number != barest)]
         self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
         return values[rivals[0]]
 
@@ -200,10 +209,25 @@ class _Merger:
             held = {_encoded(_part(one, group)) for one in grounds}
             changed = [number for number, text in enumerate(texts) if text not in held]
             rivals = changed or list(range(len(maps)))
-            found |= dict.fromkeys(group, rivals)
-            if len({_encoded(_part(maps[number], group - self._rules.latest)) for number in rivals}) == 1:
+            spared = self._spared([maps[number] for number in rivals], group)
+            if self._rules.withheld in group:
+                rivals.sort(key=lambda number: -len(_taken_out(maps[number], self._rules.withheld) or ()))
+                self._barest, self._is_same = rivals[0], bool(spared)
+            found |= dict.fromkeys(group, rivals) | dict.fromkeys(spared, rivals[:1])
+            if len({_encoded(_part(maps[number], group - self._rules.latest - spared)) for number in rivals}) == 1:
                 self._dated |= group & self._rules.latest
         return found
+
+    def _spared(self, heads: Sequence[Mapping[str, JSONValue]], group: frozenset[str]) -> frozenset[str]:
+        """The fields of ``group`` in which ``heads`` may differ and have said the same; none where they did not."""
+        name = self._rules.withheld
+        gone = [_taken_out(head, name) for head in heads] if name in group else []
+        known = [one for one in gone if one is not None]
+        if not known or len(known) < len(heads) or set().union(*known) not in known:
+            return frozenset()
+        spared = group & (self._rules.incidental | {name})
+        rest = {_encoded(_part(head, group - self._rules.latest - spared)) for head in heads}
+        return spared if len(rest) == 1 else frozenset()
 
     def _of_group(self, name: str, values: Sequence[_Value], rivals: Sequence[int]) -> _Value:
         said = [value for number in rivals if isinstance(value := values[number], str)] if name in self._dated else []
@@ -214,6 +238,12 @@ class _Merger:
             shown = tuple(_value_of(self._heads[number], text) for number, text in texts.items())
             self.conflicts.append(Conflict((name,), shown))
         return values[rivals[0]]
+
+
+def _taken_out(value: Mapping[str, JSONValue], name: str) -> set[bytes] | None:
+    """What a head says that was taken out; None where it does not say: an earlier version made it."""
+    said = value.get(name)
+    return {_encoded(one) for one in said} if isinstance(said, list) else None
 
 
 def _part(value: Mapping[str, JSONValue], names: Iterable[str]) -> dict[str, JSONValue]:

@@ -45,12 +45,19 @@ class MergeRules(NamedTuple):
     value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict. The fields of
     each of ``groups`` are one value: all that is shown of them is of one head, but for those of ``latest`` where heads agree on the others. Of a field
     with an order in ``ranks`` the value that stands first there holds. A field is in at most one of all these, but for that.
+
+    ``withheld`` names an array, in a group, of what was taken out: the head with the most of it is the one of which the group is shown. Where all
+    heads that changed the group have it, none took out what that one left in, and they agree on the rest of the group but for the fields of
+    ``incidental``, which may be another each time that the same is made, they said the same: none of these fields is in conflict, and what is
+    shown of them is of that head. Fields of ``incidental`` outside the group are so where they would else be in conflict.
     """
 
     sets: frozenset[str] = frozenset()
     latest: frozenset[str] = frozenset()
     groups: tuple[frozenset[str], ...] = ()
     ranks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    incidental: frozenset[str] = frozenset()
+    withheld: str = ""
 
 
 class EntityType(NamedTuple):

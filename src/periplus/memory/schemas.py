@@ -108,7 +108,11 @@ class Note(Common, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own."""
+    """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own.
+
+    ``withheld`` are the places in its string table, those of several parts counted through, whose texts were taken out; it is not there in what earlier
+    versions wrote.
+    """
 
     v: int = PAYLOAD_VERSION
     digest: str
@@ -128,6 +132,7 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     skipped: dict[str, int] = {}
     unknown: dict[str, int] = {}
     masked: int = 0
+    withheld: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
     parent: str = ""
 

@@ -88,7 +88,8 @@ class MemoryType(NamedTuple):
     ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
     (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
     ``groups`` are one value: what is shown of them is of one clone; of ``latest``, times besides those of every type, the greatest holds, and of a
-    field in ``ranks`` the first of its values.
+    field in ``ranks`` the first of its values; where they agree on all else of a group, nothing in ``incidental`` is in conflict, and what has
+    the most in ``withheld`` is shown (see ``journal.state.MergeRules``).
     """
 
     name: str
@@ -114,6 +115,8 @@ class MemoryType(NamedTuple):
     groups: tuple[frozenset[str], ...] = ()
     latest: frozenset[str] = frozenset()
     ranks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    incidental: frozenset[str] = frozenset()
+    withheld: str = ""
 
     @property
     def schema(self) -> type[msgspec.Struct]:
@@ -177,8 +180,12 @@ _TRAIL: Final = frozenset(
         "started",
         "ended",
         "status",
+        "withheld",
     }
 )  # what is told of the bytes of a trail
+_SEALED_ANEW: Final = frozenset(
+    {"digest", "object", "bytes", "title", "cwd", "model", "files"}
+)  # another in each clone that imports the same: salts are random, folders have names, a redaction masks
 
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
@@ -246,7 +253,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                replaced_state="dropped", stale_when=ANCHORED, linked=frozenset({"state", "plan", "assignee"}), reads_through=True,
                groups=(_STATE_AND_REASON,)),
     MemoryType("trail", "trl", "TrailCard", False, "", frozenset(), 100, "the record of one agent run, or of git history",
-               frozenset(), groups=(_TRAIL,)),
+               frozenset(), groups=(_TRAIL,), incidental=_SEALED_ANEW, withheld="withheld"),
     MemoryType("trap", "trp", "Trap", True, "active", frozenset({"resolved", "expired"}), 130,
                "a pitfall, with severity and what to do", transitions=_RULE_STATES,
                touchable=COMMON_FIELDS | {"severity", "remedy", "check"}, replaced_state="resolved", stale_when=ANCHORED,
@@ -303,7 +310,8 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
     return {
         row.name: EntityType(
-            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets), MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks),
+            row.name, row.prefix, row.is_projected, _checker(row, allow_secrets),
+            MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks, row.incidental, row.withheld),
             row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
         )
         for row in TYPES

@@ -91,6 +91,7 @@ def _rewriter(
 def _trail_rewriter(
     project: Project, secret: str, *, dry_run: bool
 ) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
+    from periplus.project.withholding import places_withheld
     from periplus.trail import TextObject, open_parts, withhold
 
     objects = project.journal.objects
@@ -115,8 +116,7 @@ def _trail_rewriter(
             return None
         kept = withhold(data, holds)
         if not dry_run:
-            card["object"] = objects.put(kept).hex()
-            card["bytes"] = len(kept)
+            card |= {"object": objects.put(kept).hex(), "bytes": len(kept), "withheld": [*places_withheld(kept)]}
         return card
 
     return rewrite

@@ -7,7 +7,7 @@ can tell the text by it in a later trail of the same session, which has grown si
 
 from __future__ import annotations
 
-__all__ = ["Withholding"]
+__all__ = ["Withholding", "places_withheld"]
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -71,7 +71,7 @@ class Withholding:
         if count:
             data = withhold(data, is_known)
             _mask(card, {one for one in known if isinstance(one, str)}, held)
-        card["object"], card["bytes"] = self._objects.put(data).hex(), len(data)
+        card |= {"object": self._objects.put(data).hex(), "bytes": len(data), "withheld": [*places_withheld(data)]}
         return count
 
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
@@ -103,6 +103,18 @@ class Withholding:
                     break
                 if tries > _TRIES_MAX:
                     return
+
+
+def places_withheld(data: bytes) -> Iterator[int]:
+    """The places in the string table of a trail whose texts were taken out; those of several parts are counted through."""
+    from periplus.trail import open_parts
+    from periplus.trail.layout import FORM_WITHHELD
+
+    before = 0
+    for reader in open_parts(data):
+        forms = reader.strings.forms
+        yield from (before + at for at, form in enumerate(forms) if form == FORM_WITHHELD)
+        before += len(forms)
 
 
 def _committed(reader: TrailReader, at: int) -> bytes:
