@@ -90,6 +90,7 @@ ESCAPES = [
     Escape("udp", python(CONNECT.format(family="socket.AF_INET", kind="SOCK_DGRAM", act="s.sendto(b'out',('127.0.0.1',int(os.environ['PORT'])));"
            "s.sendto(b'ask',('127.0.0.1',int(os.environ['PORT'])))")), but=("bubblewrap",)),
     Escape("unix_socket", python(CONNECT.format(family="socket.AF_UNIX", kind="SOCK_STREAM", act="s.connect(os.environ['UNIX'])"))),
+    Escape("unix_socket_in_the_folder", python(CONNECT.format(family="socket.AF_UNIX", kind="SOCK_STREAM", act="s.connect(os.environ['UNIX_HERE'])"))),
     Escape("abstract_socket", python(CONNECT.format(family="socket.AF_UNIX", kind="SOCK_STREAM", act="s.connect(chr(0)+os.environ['ABSTRACT'])"))),
     Escape("raw_socket", python("import socket;socket.socket(socket.AF_INET,socket.SOCK_RAW,1);print(chr(69)+'SCAPED')")),
     Escape("packet_socket", python("import socket;socket.socket(socket.AF_PACKET,socket.SOCK_RAW,3);print(chr(69)+'SCAPED')")),
@@ -164,16 +165,19 @@ def attempt(place, sandbox):
     (work / "a.txt").write_text("a\n")
     victim = subprocess.Popen(["sleep", "600"], env={"VICTIMSECRET": "1"}, cwd=outside, start_new_session=True)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local, \
-            socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:  # fmt: skip
+            socket.socket(socket.AF_UNIX) as local_here, socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:  # fmt: skip
         port = server.getsockname()[1]
         datagrams.bind(("127.0.0.1", port))
         datagrams.setblocking(False)
         local.bind(str(place / "s"))
         local.listen()
+        local_here.bind(str(work / "s"))
+        local_here.listen()
         abstract.bind(f"\0periplus-{os.getpid()}-{place.name}")
         abstract.listen()
         variables = {
             "OUT": outside, "HIDDEN": home, "VICTIM": victim.pid, "HOST": os.getpid(), "PORT": port, "UNIX": place / "s",
+            "UNIX_HERE": work / "s",
             "ABSTRACT": f"periplus-{os.getpid()}-{place.name}", "LAYER": sandbox.layer,
         }  # fmt: skip
         script = ["exec 2>&1 </dev/null"]

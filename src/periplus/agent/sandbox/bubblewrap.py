@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Bubblewrap"]
 
 import os
+import stat
 from collections.abc import Sequence
 from typing import Final
 
@@ -56,11 +57,45 @@ class Bubblewrap:
             out += ["--ro-bind", path, path]
         for path in within:  # the session's own folders may lie in the store
             out += ["--bind", path, path]
+        for path in _sockets():  # last, for they may lie in the folder
+            out += _nothing_at(path) if _is_seen(path, confinement, inner, written) else []
         return [*out, "--chdir", cwd, "--", *words]
 
 
 def _nothing_at(path: str) -> list[str]:
     return ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
+
+
+def _is_seen(path: str, confinement: Confinement, inner: Sequence[str], written: Sequence[str]) -> bool:
+    """Whether what lies there on this machine does so within, too, and is not the session's own."""
+    if _is_below(path, (*inner, *written)):
+        return False
+    covered = ("/run", "/tmp", "/var/tmp", *confinement.hidden)  # noqa: S108 - mounted over
+    return _is_below(path, (confinement.root, *confinement.kept)) or not _is_below(path, covered)
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return path.startswith(tuple(f"{one}/" for one in folders))
+
+
+def _sockets() -> list[str]:
+    """The places of UNIX sockets that this user may connect to, as far as the system tells them (proc(5), ``/proc/net/unix``): a mount that
+    is only read stops nobody who connects. Not told are those of other network namespaces and those that were bound by a relative path.
+    """
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(None, 7) for line in file]
+    except OSError:
+        return []
+    places = {os.path.realpath(row[7]) for row in rows if len(row) == 8 and row[7].startswith("/")}
+    return sorted(path for path in places if os.access(path, os.W_OK) and _is_socket(path))
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:  # it went meanwhile
+        return False
 
 
 def _names_of_hosts() -> list[str]:
