@@ -382,14 +382,32 @@ def test_a_session_that_has_grown_leaves_out_what_was_redacted_of_it(people, tmp
         assert bob.json("doctor").problems == []
 
 
-def test_a_trail_that_another_clone_redacted_says_nothing_of_ours(people, tmp_path):
-    """Nobody but who made a trail can tell a short text by what is left of it: what an import says comes in, and is told of."""
+def test_what_another_clone_redacted_stays_out_of_a_session_that_has_grown(people, tmp_path):
+    """Its salts are another's, so the place tells the text: the session begins as it did."""
     ada, bob = people["ada"], people["bob"]
     bob("trail", "import", session(tmp_path, prompt=f"log in with {SECRET}"))
     found = redact(bob).not_reached
     assert any("the agent's own record" in one.where and "5e551011" in one.where for one in found)
     bob("sync", "--with", "../ada")
-    (done,) = ada.json("trail", "import", session(tmp_path, prompt=f"log in with {SECRET}", steps=4)).trails
+    for who, steps in ((ada, 4), (bob, 6), (ada, 8)):
+        (done,) = who.json("trail", "import", session(tmp_path, prompt=f"log in with {SECRET}", steps=steps)).trails
+        assert (done.changed, done.value["title"]) == (True, "log in with [redacted]")
+        assert done.withheld >= 1
+        assert objects_with(who) == []
+        assert files_with(who.folder / ".periplus") == []
+        bob("sync", "--with", "../ada")
+
+
+def test_a_trail_that_another_clone_redacted_says_nothing_of_what_begins_otherwise(people, tmp_path):
+    """Nobody but who made a trail can tell a short text by what is left of it: what an import says comes in, and is told of."""
+    ada, bob = people["ada"], people["bob"]
+    bob("trail", "import", session(tmp_path, prompt=f"log in with {SECRET}"))
+    redact(bob)
+    bob("sync", "--with", "../ada")
+    file = session(tmp_path, prompt=f"log in with {SECRET}", steps=4)
+    records = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([records[0], records[-1], *records[1:-1]]))
+    (done,) = ada.json("trail", "import", file).trails
     assert done.changed
     assert done.withheld == 0
 

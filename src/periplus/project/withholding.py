@@ -2,7 +2,8 @@
 
 An object is known by its digest: it is not kept again, and a trail withholds the text that it would have been. A short text has
 no digest that anybody wrote down. But the trail of its session withholds it, and keeps its commitment; whoever made that trail
-can tell the text by it in a later trail of the same session, which has grown since.
+can tell the text by it in a later trail of the same session, which has grown since. To any other clone its place tells it, where
+the later trail begins as the one before.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ class Withholding:
         secret = self._project.trail_secret(source)
         wanted = [at for at, form in enumerate(old.strings.forms) if form == FORM_WITHHELD]
         if any(one.salt not in (None, entry_salt(secret, at)) for at, one in enumerate(old.strings.entries())):
-            return  # another clone made it, and nobody but that one can tell
+            last = _last_agreed(old, reader)  # another clone made it, with salts of its own
+            yield from (reader.string(at) for at in wanted if at < last)
+            return
         commitments = old.commitments()
         table = [_committed(reader, at) for at in range(len(reader.strings))]
         tries = 0
@@ -127,6 +130,24 @@ def _committed(reader: TrailReader, at: int) -> bytes:
     if isinstance(value, TextObject):
         return b"\1" + value.sha256 + value.length.to_bytes(8, "big")
     return b""  # a digest is no text
+
+
+def _last_agreed(old: TrailReader, reader: TrailReader) -> int:
+    """The place of the last string in which both say the same, before the first in which they do not; -1 where there is none.
+
+    What was withheld in ``old`` before that is what ``reader`` has there: the session begins as it did. Behind it nobody knows.
+    """
+    from periplus.trail import Withheld
+
+    last = -1
+    for at in range(min(len(old.strings), len(reader.strings))):
+        before = old.string(at)
+        if isinstance(before, Withheld):
+            continue
+        if before != reader.string(at):
+            break
+        last = at
+    return last
 
 
 def _mask(card: dict[str, JSONValue], texts: set[str], held: Entity | None) -> None:
