@@ -365,3 +365,11 @@ def test_a_field_merges_in_one_way(row):
     ways = [*rules.groups, rules.sets & row.fields, (rules.latest & row.fields) - grouped, ranked]
     assert sum(map(len, ways)) == len(frozenset().union(*ways))
     assert frozenset().union(*rules.groups) <= row.fields | {"unreadable_lines"}
+
+
+@pytest.mark.parametrize("name", ["decision", "lesson"])
+def test_nothing_is_remembered_as_superseded_by_nothing(project, name):
+    with pytest.raises(UsageError, match="what replaces it makes it so"):
+        project.remember(Memory(name, "Read the log first", extra={"state": "superseded"}))
+    assert list(project.journal.entities(name)) == []
+    assert project.remember(Memory(name, "Read the log first")).entity.value["state"] != "superseded"

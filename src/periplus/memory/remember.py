@@ -31,7 +31,7 @@ from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
 from periplus.memory.successors import in_place_of
-from periplus.memory.types import NOT_REMEMBERED, MemoryType, row_of, rows_of, typed_fields
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, initial_states, row_of, rows_of, typed_fields
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -196,7 +196,20 @@ def _payload(
             wrong = f"{', '.join(beside)} of a {row.name} is given beside the fields of its type"
         mend = f"Of its own it has: {', '.join(sorted(own)) or 'none'}."
         raise UsageError(wrong, safe="Nothing was written.", mend=mend)
-    return {**payload, **(memory.extra or {})}
+    payload |= memory.extra or {}
+    _refuse_state(row, payload)
+    return payload
+
+
+def _refuse_state(row: MemoryType, payload: Mapping[str, JSONValue]) -> None:
+    """Raises UsageError for a state into which only another entity leads: it would be superseded by nothing."""
+    state, known = payload.get("state"), initial_states(row)
+    if state in row.transitions and state not in known:
+        raise UsageError(
+            f"a {row.name} is not written as {state} at first: what replaces it makes it so", safe="Nothing was written.",
+            mend=f"Write what holds now: periplus remember 'TEXT' --type {row.name} --supersedes ID. "
+            f"Or remember this as one of: {', '.join(sorted(known))}.",
+        )  # fmt: skip
 
 
 def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
