@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from periplus.cli.schemas import SyncOut
     from periplus.journal.exchange import SyncReport, Transfer
     from periplus.journal.rebase import Rebased
+    from periplus.memory.candidates import Recorded
     from periplus.project.syncing import Synced
 
 
@@ -84,13 +85,7 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         for one in moved:
             yield _told(one, report.place, would)
         if recorded is not None:
-            count = len(recorded.written)
-            yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
-            for skipped in recorded.skipped[:_TOLD_MAX]:
-                yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
-            yield from _more("  skipped", recorded.skipped, "the same with --json names them")
-            if count and not report.dry_run:
-                yield "Next: periplus inbox list"
+            yield from _taken_as_candidates(recorded, would)
         elif not moved and not refusals and not report.waiting and not report.rebased:
             yield f"Nothing new on either side ({visible(report.place)})"
         for kind, item in report.conflicts[:_TOLD_MAX]:
@@ -130,6 +125,16 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"          {visible(rest)}"
 
     return face.emit(result, lines, max((error.exit_code for error in report.refusals), default=0))
+
+
+def _taken_as_candidates(recorded: Recorded, would: str) -> Iterator[str]:
+    count = len(recorded.written)
+    yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
+    for skipped in recorded.skipped[:_TOLD_MAX]:
+        yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
+    yield from _more("  skipped", recorded.skipped, "the same with --json names them")
+    if count and not would:
+        yield "Next: periplus inbox list"
 
 
 def _more(label: str, told: Sized, where: str) -> Iterator[str]:
