@@ -29,6 +29,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.journal.connection import AtWorkError
 from periplus.journal.guard import guard
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START, Position
@@ -554,12 +555,16 @@ class Journal(JournalReader):
             return
         try:
             self._read_on(salvage=False)
+        except AtWorkError:
+            raise  # of a signal's handler that would close: it is to end what waits here
         except PeriplusError:
             pass  # under the lock it is met again, and told
 
     def _try_refresh(self) -> None:
         try:
             self.refresh()
+        except AtWorkError:
+            raise
         except PeriplusError:
             pass  # the error that brought us here is the one to tell; the next refresh reads again
 
