@@ -25,6 +25,7 @@ from periplus.journal.redaction import redact
 from periplus.journal.tiles import LineageTree
 from periplus.memory import Memory
 from periplus.project import Project
+from support import WRITER, item, make_store, open_journal, segment_path
 
 KEEPER = Writer("keeper", "who_1", "", 1)
 TESTS = Path(__file__).parent
@@ -156,6 +157,22 @@ def test_one_byte_that_is_another_is_found(tmp_path):
         assert changed.problems() or changed.lineages[name].held_back, (path, at)
         path.write_bytes(data)
     assert read(root).problems() == []
+
+
+def test_where_nobody_syncs_a_record_says_that_those_before_it_were_acknowledged(tmp_path):
+    root = Path(make_store(tmp_path))
+    config = root / "config.toml"
+    config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+    with open_journal(str(root)) as journal:
+        for number in range(3):
+            journal.mutate(lambda t, n=number: t.put("note", item(n, "not"), {"text": f"text {n}"}), WRITER)
+        path = segment_path(journal)
+    data = path.read_bytes()
+    assert read(root).problems() == []
+    path.write_bytes(data.replace(b"text 1", b"text 7"))
+    assert "damage at byte" in str(read(root).problems())
+    path.write_bytes(data.replace(b"text 2", b"text 7"))
+    assert read(root).problems() == [], "it may be a write that did not end"
 
 
 # -- older formats: what stands in tests/golden for ever --------------------------------------------------------------

@@ -63,6 +63,62 @@ def test_every_changed_byte_of_a_segment_is_found(tmp_path):
         assert path.read_bytes() == changed
 
 
+def never(root):
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+
+
+def test_where_nobody_syncs_a_changed_byte_before_the_last_line_is_found(tmp_path):
+    """No mark says there what was acknowledged; what was written behind it does."""
+    root = make_store(tmp_path)
+    never(root)
+    path, state = acknowledged(root)
+    data = path.read_bytes()
+    last = data.rindex(b"\n", 0, -1) + 1
+    for offset in (*range(0, last, 7), last - 1):
+        changed = bytearray(data)
+        changed[offset] ^= 0x01
+        path.write_bytes(changed)
+        for index in Path(root).glob("index.sqlite*"):
+            index.unlink()
+        with open_journal(root) as journal:
+            assert journal.damage is not None, f"byte {offset} changed and nothing was said"
+            assert journal.damage.offset <= offset + 26
+            if offset % 5 == 0 or offset == last - 1:
+                assert examine(journal).exit_code == 3
+                with pytest.raises(DamageError):
+                    journal.mutate(put(9, "refused"), WRITER)
+        assert path.read_bytes() == changed
+    path.write_bytes(data)
+    with open_journal(root) as journal:
+        assert {entity.item_id: entity.value["text"] for entity in journal.entities()} == state
+
+
+@pytest.mark.parametrize("second", [b"batch 2", b"batch 3"], ids=["in the second line", "in the third"])
+def test_where_nobody_syncs_what_two_killed_writers_left_is_no_damage(tmp_path, second):
+    """Each tore its batch of three; the second had ended the first one's line and said that it counts for nothing."""
+    root = make_store(tmp_path)
+    never(root)
+    path, state = acknowledged(root)
+    before = path.read_bytes()
+    with open_journal(root) as journal:
+        journal.mutate(three, WRITER)
+    path.write_bytes(path.read_bytes()[: path.read_bytes().rindex(b"batch 3")])
+    with open_journal(root) as journal:
+        journal.mutate(three, WRITER)
+    whole = path.read_bytes()
+    assert whole.count(b"#\n") == 1
+    path.write_bytes(whole[: whole.rindex(second)])
+    for index in Path(root).glob("index.sqlite*"):
+        index.unlink()
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert {entity.item_id: entity.value["text"] for entity in journal.entities()} == state
+        assert journal.mutate(put(9, "goes on"), WRITER).first_seq == 6
+        assert examine(journal).exit_code == 0
+    assert path.read_bytes().startswith(before)
+
+
 def test_every_truncation_of_a_segment_is_found(tmp_path):
     root = make_store(tmp_path)
     path, _ = acknowledged(root)

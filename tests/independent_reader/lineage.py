@@ -99,9 +99,15 @@ def version_id(item_type: str, item_id: str, parents: list[str], payload: Any, d
 
 
 def read_lineage(
-    name: str, segments: Mapping[int, bytes], stores: Collection[str], mark: int, objects: Objects
+    name: str,
+    segments: Mapping[int, bytes],
+    stores: Collection[str],
+    mark: int,
+    objects: Objects,
+    *,
+    never: bool = False,
 ) -> Lineage:
-    """Read *segments*, by their first seq, of the lineage *name*; *mark* is the seq of the file `durable`, or 0."""
+    """Read *segments*, by their first seq, of the lineage *name*; *mark* is the seq of the file `durable`, or 0, *never* the policy."""
     found = Lineage(name)
     firsts = sorted(segments)
     for number, first in enumerate(firsts):
@@ -114,6 +120,8 @@ def read_lineage(
             found.problems.append(f"{name}/{first:012d}: {refused}")
             continue
         _read_segment(found, first, segments[first], start)
+        if never and found.held_back:
+            mark = max(mark, _said_behind(found, first, segments[first], found.held_back[1]))
         if found.held_back and (number < len(firsts) - 1 or len(found.records) < max(mark, found.durable)):
             # Behind the last whole batch of a segment that is not the newest there is nothing that counts,
             # as long as the next segment goes on with the seq that is expected: its header says so.
@@ -186,6 +194,16 @@ def _batch(found: Lineage, segment: int, data: bytes, at: int, seq: int) -> list
         at = record.end
         if index == count:
             return batch
+
+
+def _said_behind(found: Lineage, segment: int, data: bytes, at: int) -> int:
+    """The highest seq of which a sound record behind *at* says, by being there, that it was acknowledged."""
+    highest = 0
+    while (at := data.find(b"\n", at) + 1) > 0:
+        record = _record(found, segment, data, at)
+        if record is not None:
+            highest = max(highest, record.seq - record.body.get("txn", (1, 1))[0])
+    return highest
 
 
 def _read_segment(found: Lineage, segment: int, data: bytes, at: int) -> None:

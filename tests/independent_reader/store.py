@@ -33,9 +33,12 @@ class Store:
         self.own: str | None = parse(told.read_bytes())["lineage"] if told.exists() else None
         self.mark = self._mark()
         self.lineages: dict[str, Lineage] = {}
+        never = self.settings.get("journal", {}).get("sync") == "never"
         for place in sorted(journal.glob("lin_*")):
             mark = self.mark["seq"] if self.mark.get("lineage") == place.name else 0
-            self.lineages[place.name] = read_lineage(place.name, segments(place), self.ids, mark, self.object)
+            self.lineages[place.name] = read_lineage(
+                place.name, segments(place), self.ids, mark, self.object, never=never
+            )
         check_stubs(self.lineages, self._key)
 
     # -- what the others build on ---------------------------------------------------------------------------------

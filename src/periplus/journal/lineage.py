@@ -139,14 +139,26 @@ def write_durable(files: Files, fd: int, lineage: str, end: Position, leaf: byte
 
 
 class LineageReader:
-    """Reads the segments of one lineage in ``folder``; each header has to name one of ``stores``, and ``lineage``."""
+    """Reads the segments of one lineage in ``folder``; each header has to name one of ``stores``, and ``lineage``.
 
-    def __init__(self, folder: str, stores: Container[str], lineage: str, watch: FolderWatch | None = None) -> None:
+    ``is_synced`` is False under the policy ``never``: no mark says there what was acknowledged.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        stores: Container[str],
+        lineage: str,
+        watch: FolderWatch | None = None,
+        *,
+        is_synced: bool = True,
+    ) -> None:
         self.folder = folder
         self._watch = watch or FolderWatch(folder)
         self._archive = FolderWatch(os.path.join(folder, ARCHIVE_FOLDER))
         self.stores = stores
         self.lineage = lineage
+        self._is_synced = is_synced
         self._newest: tuple[list[str], int] = ([], 0)
         self._live_path: tuple[int, str] = (0, "")
         self._read_at = read_at
@@ -369,7 +381,8 @@ class LineageReader:
 
         base, next_seq = self._read_blocks(position, take_counting)
         data = self._read(first, base)  # what is not plain: the end of the file, usually
-        found = scan_blocks(data, take_counting, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage)
+        found = scan_blocks(data, take_counting, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage,
+                            is_synced=self._is_synced)  # fmt: skip
         reached = found.next_seq if following is None else end.next_seq if end is not None else position.next_seq
         end = (end or position)._replace(next_seq=reached)  # what a later segment has again is not read
         damages = spoilt + self._damages(found, following, reached, durable_seq, base + len(data))

@@ -374,8 +374,8 @@ class JournalReader:
     def reader(self, lineage: str) -> LineageReader:
         found = self._readers.get(lineage)
         if found is None:
-            folder = self.layout.lineage_folder(lineage)
-            found = self._readers[lineage] = LineageReader(folder, self.stores, lineage, self.watch(lineage))
+            folder, watch = self.layout.lineage_folder(lineage), self.watch(lineage)
+            found = self._readers[lineage] = LineageReader(folder, self.stores, lineage, watch, is_synced=self.syncs)
         return found
 
     def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:

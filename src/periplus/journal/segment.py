@@ -13,7 +13,8 @@ newline, so that a fragment which lacks nothing but its newline can never become
 
 ``scan`` therefore knows three things at a place where no batch stands: a later batch voids the place (skip it);
 nothing voids it and it lies beyond the durable mark (an unfinished tail: hold it back); or it lies at or below the
-durable mark, and then it is damage to acknowledged data, which is reported and never skipped in silence.
+durable mark, and then it is damage to acknowledged data, which is reported and never skipped in silence. Where
+nobody syncs there is no such mark; there a record says of all before its batch that it was whole when it was written.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def scan(data: bytes, *, base: int, next_seq: int, durable_seq: int = 0, salvage
     """What counts of ``data``, the bytes of a segment from offset ``base`` on, where ``next_seq`` is expected.
 
     ``durable_seq`` is the highest seq known to be durable. With ``salvage`` the scan goes on behind damage at the
-    next batch that is sound; without, it stops there.
+    next batch that is sound; without, it stops there. The segment is one that is synced.
     """
     entries: list[Entry] = []
 
@@ -209,8 +210,12 @@ def scan_blocks(
     next_seq: int,
     durable_seq: int = 0,
     salvage: bool = False,
+    is_synced: bool = True,
 ) -> Ending:
-    """As ``scan``, but what counts is handed to ``take`` a block at a time, so that a whole segment need not be held."""
+    """As ``scan``, but what counts is handed to ``take`` a block at a time, so that a whole segment need not be held.
+
+    Of a segment that is not ``is_synced`` nothing but the last batch can be an unfinished write.
+    """
     voided: list[tuple[int, int]] = []
     damages: list[Damage] = []
     marks: dict[int, list[int]] | None = None  # looked up once: damage can be everywhere
@@ -227,7 +232,7 @@ def scan_blocks(
         if not batch:
             if marks is None:
                 marks = _voiding_marks(data, at)
-                durable_seq = max(durable_seq, _durable_in(data, at))
+                durable_seq = max(durable_seq, _durable_in(data, at, is_synced=is_synced))
             place = _find_voiding(data, base, at, next_seq, marks)
             if place is not None:
                 batch, end, _ = _read_batch(data, base, place, next_seq, (base + at, place - at))
@@ -365,15 +370,20 @@ def _find_voiding(data: bytes, base: int, at: int, next_seq: int, marks: dict[in
     return None
 
 
-def _durable_in(data: bytes, at: int) -> int:
-    """The highest ``durable`` that a sound record after ``at`` states: what its writer knew to be on disk."""
+def _durable_in(data: bytes, at: int, *, is_synced: bool) -> int:
+    """The highest ``durable`` that a sound record after ``at`` states: what its writer knew to be on disk.
+
+    Where nobody syncs, what its writer read before it wrote: all before its batch, though the end of the line before was lost.
+    """
     highest = 0
-    for line in data[at:].split(b"\n"):
-        if len(line) <= LINE_BYTES_MAX and b'"durable":' in line:
+    for line in data[at:].split(b"\n") if is_synced else re.split(rb'\n|(?=\{"v":\d{1,9},"seq":)', data[at:]):
+        if len(line) <= LINE_BYTES_MAX and (not is_synced or b'"durable":' in line):
             try:
-                highest = max(highest, decode_line(line)[0].durable)
+                record = decode_line(line)[0]
             except FormatError:
                 continue
+            whole = 0 if is_synced else record.seq - (record.txn or (1, 1))[0]
+            highest = max(highest, record.durable, whole)
     return highest
 
 
