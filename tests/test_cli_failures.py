@@ -267,6 +267,7 @@ def test_a_file_that_may_not_grow(store):
         assert lines[0].startswith("periplus: ")
         assert done.stdout == ""
         assert "Nothing that was acknowledged is lost" in lines[1]
+        assert not room or f"only {room} of " in lines[0], "what did get there is told"
     assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
     store("remember", "Room again")
     assert texts(store)[-1] == "Room again"

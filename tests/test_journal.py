@@ -25,6 +25,7 @@ from periplus.base.errors import (
     OutcomeUnknownError,
     UsageError,
 )
+from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.journal import ABSENT, Journal
 from periplus.journal.doctor import examine
@@ -200,6 +201,58 @@ def test_segments_roll_and_chain(tmp_path):
         assert broken.get("decision", item(1)).value == {"text": "v29"}
         with pytest.raises(DamageError):
             broken.mutate(put(1, "no"), WRITER)
+
+
+class CountingFiles(Files):
+    def __init__(self):
+        self.writes, self.syncs = [], 0
+
+    def write(self, fd, data):
+        self.writes.append(bytes(data))
+        return super().write(fd, data)
+
+    def sync_data(self, fd):
+        self.syncs += 1
+        super().sync_data(fd)
+
+
+def test_a_batch_is_one_write_and_one_sync_and_lies_in_one_segment(tmp_path):
+    root, files = make_store(tmp_path), CountingFiles()
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text() + "segment_bytes = 3000\n")
+    with open_journal(root, files) as journal:
+        for number in range(12):
+            files.writes.clear()
+            files.syncs = 0
+            before = journal.end().segment
+
+            def five(transaction, number=number):
+                for each in range(5):
+                    transaction.put("note", item(each, "not"), {"text": f"{number}"})
+
+            journal.mutate(five, WRITER, project=False)
+            records = [data for data in files.writes if b'"segment":2' not in data]
+            assert [data.count(b"\n") for data in records] == [5], "one write of the whole batch"
+            rolled = journal.end().segment != before
+            assert files.syncs == (2 if rolled and before else 1), "a roll has what lies before it on the disk first"
+        assert len(journal.reader(journal.lineage).segments()) > 3
+        for first in journal.reader(journal.lineage).segments():
+            lines = segment_path(journal, first).read_bytes().splitlines()[1:]
+            places = [decode_line(line)[0].txn for line in lines]
+            assert places == [(each, 5) for each in range(1, 6)] * (len(lines) // 5)
+
+
+def test_the_keys_of_a_store_are_for_its_owner_only(tmp_path):
+    mask = os.umask(0)
+    try:
+        root = Path(make_store(tmp_path))
+    finally:
+        os.umask(mask)
+    keys = root / "journal" / "keys"
+    modes = {path.suffix: path.stat().st_mode & 0o777 for path in keys.iterdir()}
+    assert keys.stat().st_mode & 0o077 == 0
+    assert modes.keys() == {".private", ".public", ""}
+    assert modes[".private"] == modes[""] == 0o600
 
 
 def test_the_index_is_disposable(journal, root):
