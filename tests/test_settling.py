@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -292,3 +293,26 @@ def test_a_field_that_a_session_does_not_have_is_not_written(team):
 
 def test_no_type_is_left_out():
     assert {one[0] for one in cases()} | set(OTHER_COMMANDS) == set(memory_types())
+
+
+def test_what_clones_gave_more_tags_than_one_may_give_is_settled_and_changed_as_is_said(team):
+    ada, bob = team
+    made = ada.json("remember", "Cogs are counted by hand", "--type", "decision").entity.id
+    ada("sync", "--with", bob.folder)
+    for shell, name in ((ada, "ada"), (bob, "bob")):
+        tags = ",".join(f"{name}-{number}" for number in range(60))
+        shell("set", made, f"text=Cogs are counted by {name}", f"tags={tags}")
+    ada("sync", "--with", bob.folder)
+    words = advised(ada, made)
+    assert words == ["set", made, "text=VALUE"]
+    ada("set", made, "text=Cogs are counted by both")
+    ada("state", made, "deferred")
+    entity = ada.json("show", made).entity
+    assert (len(entity.value["tags"]), entity.value["state"], entity.conflicts) == (120, "deferred", [])
+
+    more = json.dumps([*entity.value["tags"], "one-more"])
+    told = ada.fails("set", made, f"tags={more}", code=2, wrong="121 tags: the limit is 100").err
+    assert "`periplus set ID tags=…`" in told
+    ada("set", made, "tags=a,b")
+    ada("undo", "--seq", str(ada.json("show", made).entity.seq))
+    assert len(ada.json("show", made).entity.value["tags"]) == 120

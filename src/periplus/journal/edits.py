@@ -179,7 +179,9 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
             "left", "its version stands in no known relation to those held here: it may be older or newer",
             "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
     try:
-        journal.types[document.item_type].check(document.value)
+        journal.types[document.item_type].admit(
+            document.value, lambda: journal.get(document.item_type, document.item_id)
+        )
     except (PeriplusError, RecursionError) as error:
         return Verdict("left", str(error), _LOOK_AGAIN)
     heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()

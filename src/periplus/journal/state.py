@@ -65,7 +65,8 @@ class EntityType(NamedTuple):
 
     What ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
     ``declared`` is whatever the layer above knows of the type; nobody here looks at it. ``packing`` is the form in which
-    the objects of this type are kept, where they have one of their own.
+    the objects of this type are kept, where they have one of their own. ``lengths`` says how long a writer may make a list: what
+    clones wrote apart may be merged to a longer one, which every write takes that makes it no longer.
     """
 
     name: str
@@ -76,6 +77,25 @@ class EntityType(NamedTuple):
     reads_through: bool = False
     declared: object = None
     packing: Packing | None = None
+    lengths: Mapping[str, int] = {}
+
+    def admit(self, payload: dict[str, JSONValue], before: Callable[[], Entity | None] = lambda: None) -> None:
+        """Raises what ``check`` raises, and UsageError where a list is too long and longer than it was ``before`` this write."""
+        self.check(payload)
+        for name, longest in self.lengths.items():
+            count = _count(payload.get(name))
+            if count <= longest:
+                continue
+            entity = before()
+            if entity is None or count > _count(entity.value.get(name)):
+                raise UsageError(
+                    f"{count:,} {name}: the limit is {longest:,}", safe="Nothing was written.",
+                    mend=f"Give fewer; what is there already is given anew with `periplus set ID {name}=…`.",
+                )  # fmt: skip
+
+
+def _count(value: JSONValue) -> int:
+    return len(value) if isinstance(value, list | tuple) else 0
 
 
 def packing_of(types: Mapping[str, EntityType]) -> Packing | None:

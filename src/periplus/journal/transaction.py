@@ -110,8 +110,9 @@ class Transaction:
         action: str = "",
         expect: str | None = None,
         summary: str = "",
+        is_of_before: bool = False,
     ) -> str:
-        """Write the whole entity; gives its version id.
+        """Write the whole entity; gives its version id. ``is_of_before`` says that it was so once: a list that clones merged may be as long again.
 
         ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
         where the entity is another by now (another head that came beside it makes it one), UsageError (or what the type's check raises) for a bad payload.
@@ -121,7 +122,10 @@ class Transaction:
             raise UsageError(f"unknown entity type {item_type!r}", mend=f"Known are: {', '.join(sorted(self._types))}.")
         if not is_id(item_id):
             raise UsageError(f"{item_id!r} is not an id", mend="An id is a prefix, an underscore and 16 characters.")
-        kind.check(payload)
+        if is_of_before:
+            kind.check(payload)
+        else:
+            kind.admit(payload, lambda: self.get(item_type, item_id))
         heads = self._heads(item_type, item_id)
         if expect is not None and (heads or expect != ABSENT):
             self._check(item_type, item_id, heads, expect)
@@ -158,7 +162,7 @@ class Transaction:
         kind = self._types.get(item_type)
         if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
             raise UsageError(f"{action} of {item_type!r} {item_id!r} cannot be written")
-        kind.check(payload)
+        kind.admit(payload, lambda: self.get(item_type, item_id))
         heads = self._heads(item_type, item_id)
         mine = [head for head in heads if head.version not in {*parents, *after}]
         version = self._draft(heads, action, item_type, item_id, parents, canonical(payload), summary, after)

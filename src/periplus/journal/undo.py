@@ -233,7 +233,9 @@ def _write(
             transaction.delete(one.item_type, one.item_id, expect=one.expect, summary=summary)
         else:
             expect = one.expect or ABSENT
-            transaction.put(one.item_type, one.item_id, dict(one.content), expect=expect, summary=summary)
+            transaction.put(
+                one.item_type, one.item_id, dict(one.content), expect=expect, summary=summary, is_of_before=True
+            )
 
 
 def _summary(plan: Undoing, session: str, *, is_own: bool) -> str:

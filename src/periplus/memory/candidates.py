@@ -83,8 +83,8 @@ def record_candidates(
             continue
         payload = _payload(journal, store, entity)
         try:
-            journal.types[entity.item_type].check(entity.value)
-            journal.types[CANDIDATE].check(payload)
+            journal.types[entity.item_type].admit(entity.value)
+            journal.types[CANDIDATE].admit(payload)
         except PeriplusError as error:
             skipped.append(Skipped(entity.item_type, entity.item_id, str(error)))
             continue
@@ -128,7 +128,7 @@ def accept(
     is_ours = is_of_reflection(candidate)
     payload = _written(journal, candidate, writer, root) if is_ours else _adopted(journal, value, writer)
     payload = _edited(payload, kind, text)
-    journal.types[kind].check(payload)
+    journal.types[kind].admit(payload)
     held = _same_text(journal, kind, str(payload.get("text", "")))
     item_id = held.item_id if held is not None else new_id(MEMORY_TYPES[kind].prefix)
 

@@ -27,6 +27,7 @@ from periplus.memory.types import (
     ANCHORED,
     COMMON_FIELDS,
     EXPIRING,
+    LIST_LENGTHS,
     MEMORY_TYPES,
     MemoryType,
     check_common,
@@ -84,7 +85,7 @@ class DeclaredTypes(NamedTuple):
         return {
             row.name: EntityType(
                 row.name, row.prefix, row.is_projected, self._checker(row, allow_secrets=allow_secrets),
-                MergeRules(row.sets, _LATEST), declared=row,
+                MergeRules(row.sets, _LATEST), declared=row, lengths=LIST_LENGTHS,
             )
             for row in self.rows.values()
         }  # fmt: skip

@@ -75,8 +75,8 @@ def record_proposals(
         try:
             draft = payload["payload"]
             assert isinstance(draft, dict)
-            journal.types[one.item_type].check(draft)
-            journal.types[CANDIDATE].check(payload)
+            journal.types[one.item_type].admit(draft)
+            journal.types[CANDIDATE].admit(payload)
         except PeriplusError as error:
             skipped.append(Skipped(one.item_type, item_id, str(error)))
             continue

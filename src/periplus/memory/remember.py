@@ -77,7 +77,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     journal.refresh()
     anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)
-    journal.types[row.name].check(payload)
+    journal.types[row.name].admit(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
     if duplicate is not None:

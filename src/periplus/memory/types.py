@@ -13,6 +13,7 @@ __all__ = [
     "COMMON_FIELDS",
     "CONTEXT_REF",
     "EXPIRING",
+    "LIST_LENGTHS",
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
     "SKILL_CANDIDATE",
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from periplus.memory.schemas import Candidate, Common
 
 TEXT_CHARACTERS_MAX: Final = 8_000
-_LIST_MAX: Final = 100
+LIST_LENGTHS: Final = {"tags": 100, "about": 100, "evidence": 100, "relations": 100}
 _LATEST: Final = frozenset({"updated", "seen", "confirmed"})
 
 
@@ -313,6 +314,7 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
             row.name, row.prefix, row.is_projected, _checker(row, allow_secrets),
             MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks, row.incidental, row.withheld),
             row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
+            lengths=LIST_LENGTHS,
         )
         for row in TYPES
     }  # fmt: skip
@@ -349,9 +351,6 @@ def check_common(name: str, value: Common) -> None:
         )
     if not 0 <= value.confidence <= 100:
         raise UsageError(f"confidence {value.confidence} is not between 0 and 100", safe="Nothing was written.")
-    for field in ("tags", "about", "evidence", "relations"):
-        if len(getattr(value, field)) > _LIST_MAX:
-            raise UsageError(f"more than {_LIST_MAX} {field}", safe="Nothing was written.")
 
 
 def _check_candidate(value: Candidate) -> None:
