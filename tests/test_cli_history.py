@@ -387,7 +387,7 @@ def test_undo_of_a_session_and_back(known):
     assert sh.json("show", first).entity.value["state"] == "accepted"
     sh.fails("show", second, code=1, wrong=f"{second} was deleted")
     assert sh.json("log", "--limit", "1").records[0].summary == "undo of seq 5-6, session s-1"
-    assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written."
+    assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written: nothing of it is left to undo."
     back = sh.json("undo", "--seq", "7", "--seq", "8")
     assert (back.first_seq, back.last_seq) == (9, 10)
     assert sh.json("show", second).entity.value["text"] == "Hash passwords with argon2id"

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.journal import EntityType, Journal, MergeRules, Writer
 from periplus.journal.history import RecordFilter, beside_others, newest
-from periplus.journal.undo import plan_undo, take_out, undo
+from periplus.journal.taking_out import take_out
+from periplus.journal.undo import plan_undo, undo
 from periplus.journal.versions import blame, entity_at, find_ever
 from support import WRITER, Stop, StoppingFiles, item, make_store, segment_path
 from test_cursors import small_segments

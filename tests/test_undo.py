@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli_support import Shell
+from cli_support import Shell, shared_project
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -241,6 +241,70 @@ def test_what_was_in_conflict_the_first_time_is_not_said_to_be_undone_the_second
     assert "periplus undo --seq 2" in again.entities[1].reason
 
 
+# -- once more ---------------------------------------------------------------------------------------------------------
+
+AGENT = {"PERIPLUS_SESSION": "s-7"}
+
+
+def nothing_left(sh, *words):
+    """That to undo it finds nothing, says so and writes nothing; gives what it finds."""
+    before = sh.json("log", "--limit", "1").records[0].seq
+    done = sh.json("undo", *words)
+    assert {one.outcome for one in done.entities} == {"unchanged"}
+    assert (done.first_seq, sh.json("log", "--limit", "1").records[0].seq) == (0, before)
+    assert sh("undo", *words).lines[-1] == "Nothing was written: nothing of it is left to undo."
+    return done.entities
+
+
+@pytest.mark.parametrize("others", ["confidence=50", "text=Doors are blue", "tags=b"])
+def test_a_session_that_was_undone_leaves_nothing_to_undo_whatever_others_wrote_since(sh, others):
+    door = remembered(sh, "Doors are green")
+    sh("set", door, "text=Doors are red", "tags=a", env=AGENT)
+    sh("set", door, "text=Doors are yellow", env=AGENT)
+    made = sh.json("remember", "Windows are red", "--type", "decision", env=AGENT).entity.id
+    assert outcomes(sh.json("undo", "--session", "s-7")) == {door: "restored", made: "deleted"}
+    nothing_left(sh, "--session", "s-7")
+    sh("set", door, others)
+    kept = sh.json("show", door).entity.value
+    nothing_left(sh, "--session", "s-7")
+    assert sh.json("show", door).entity.value == kept
+
+
+def test_what_was_undone_and_brought_back_is_there_to_be_undone(sh):
+    door = remembered(sh, "Doors are green")
+    sh("set", door, "text=Doors are red", env=AGENT)
+    sh("undo", "--session", "s-7")
+    sh("undo", "--seq", "3")
+    sh("set", door, "tags=a")
+    assert outcomes(sh.json("undo", "--session", "s-7", "--dry-run")) == {door: "restored"}
+    sh("set", door, "text=Doors are blue")
+    assert outcomes(sh.json("undo", "--session", "s-7", code=5)) == {door: "conflict"}
+
+
+def test_one_of_two_that_clones_said_leaves_nothing_to_undo_once_the_other_stands(tmp_path):
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    door = remembered(ada, "Doors are green")
+    ada("sync", "--with", bob.folder)
+    ada("set", door, "text=Doors are red", env=AGENT)
+    bob("set", door, "text=Doors are blue")
+    ada("sync", "--with", bob.folder)
+    assert outcomes(ada.json("undo", "--session", "s-7")) == {door: "restored"}
+    nothing_left(ada, "--session", "s-7")
+    ada("set", door, "text=Doors are gold")
+    nothing_left(ada, "--session", "s-7")
+    assert ada.json("show", door).entity.value["text"] == "Doors are gold"
+
+
+def test_what_would_only_set_back_when_it_was_written_is_nothing_to_undo(sh):
+    door = remembered(sh, "Doors are green")
+    sh("set", door, "text=Doors are red", env=AGENT)
+    sh("set", door, "text=Doors are green", env=AGENT)
+    [one] = nothing_left(sh, "--session", "s-7")
+    assert one.reason == "nothing of it is left"
+    [one] = nothing_left(sh, "--seq", "2-3")
+
+
 # -- much at once ------------------------------------------------------------------------------------------------------
 
 
@@ -284,8 +348,10 @@ def test_what_a_large_change_costs_grows_with_it_and_not_with_its_square(tmp_pat
     assert costs[1] < costs[0] * 10 * 1.3
 
 
-def heads_beside_each_other(folder, count):
-    """A project with a decision of which ``count`` versions stand beside each other, all of one session."""
+def heads_beside_each_other(
+    folder, count, said=lambda number: {"tags": [f"t{number % 50}"], "confidence": number % 90}
+):
+    """A project with a decision of which ``count`` versions stand beside each other, all of one session, with what each has ``said``."""
     folder.mkdir()
     Project.init(str(folder))
     project = Project.open(str(folder), WRITER)
@@ -293,7 +359,7 @@ def heads_beside_each_other(folder, count):
 
     def write(transaction):
         for number in range(count):
-            value = {**first.value, "tags": [f"t{number % 50}"], "confidence": number % 90}
+            value = {**first.value, **said(number)}
             transaction.place("external_edit", "decision", first.item_id, value, (first.version,))
 
     project.journal.mutate(write, Writer("tester", WRITER.id, "many"))
@@ -309,4 +375,23 @@ def test_what_an_entity_of_many_heads_costs_grows_with_them_and_not_with_their_s
             project.undo(session="many")
             entity = project.journal.get("decision", first.item_id)
             assert (entity.value, entity.is_in_conflict) == (first.value, False)
+    assert costs[1] < costs[0] * 10 * 1.3
+
+
+def settled_by_others(folder, count):
+    """The project of ``heads_beside_each_other`` with a tag in each, over which somebody else has written."""
+    project, first = heads_beside_each_other(folder, count, lambda number: {"tags": [f"t{number}"]})
+    project.work.set_fields(first.item_id, {"text": "Doors are red"})
+    return project, first
+
+
+def test_undo_of_what_others_settled_takes_time_as_there_is_much(tmp_path):
+    costs = []
+    for count in (90, 900):
+        project, first = settled_by_others(tmp_path / str(count), count)
+        with project:
+            costs.append(calls_made(lambda project=project: project.undo(session="many", dry_run=True)))
+            project.undo(session="many")
+            entity = project.journal.get("decision", first.item_id)
+            assert (entity.value["text"], entity.value.get("tags")) == ("Doors are red", None)
     assert costs[1] < costs[0] * 10 * 1.3

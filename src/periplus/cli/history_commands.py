@@ -521,6 +521,8 @@ def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
     elif result.first_seq:
         span = f"{result.first_seq}-{result.last_seq}" if result.last_seq > result.first_seq else f"{result.first_seq}"
         yield f"Undone by record {span}. To take that back: periplus undo --seq {span}"
+    elif all(one.outcome == "unchanged" for one in result.entities):
+        yield "Nothing was written: nothing of it is left to undo."
     else:
         yield "Nothing was written."
 

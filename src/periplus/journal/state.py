@@ -50,6 +50,8 @@ class MergeRules(NamedTuple):
     heads that changed the group have it, none took out what that one left in, and they agree on the rest of the group but for the fields of
     ``incidental``, which may be another each time that the same is made, they said the same: none of these fields is in conflict, and what is
     shown of them is of that head. Fields of ``incidental`` outside the group are so where they would else be in conflict.
+
+    ``stamp`` names the field that says when the entity was last written: that it alone is another is no change.
     """
 
     sets: frozenset[str] = frozenset()
@@ -58,6 +60,7 @@ class MergeRules(NamedTuple):
     ranks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     incidental: frozenset[str] = frozenset()
     withheld: str = ""
+    stamp: str = ""
 
 
 class EntityType(NamedTuple):

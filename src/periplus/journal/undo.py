@@ -5,6 +5,8 @@ parents). That difference is taken out of what the entity is now, newest record 
 
 * nothing else happened since: the entity is again just what it was (a create becomes a tombstone, a deletion comes back);
 * others changed other fields since: theirs stay, the undone fields go back; sets are taken out by element, maps by key;
+* it was taken out before: nothing is left of it, whatever others wrote since. What is left of the time at which it was last written is
+  nothing;
 * others changed the same field to something else, or built on what is to be un-created: a *conflict*, which is told, and
   that entity stays as it is. Only where it was un-created in one clone and changed in another, which is in conflict, to name
   the record that made it once more lets it be deleted;
@@ -21,13 +23,12 @@ are records like all others, and so can be undone.
 
 from __future__ import annotations
 
-__all__ = ["Content", "Judge", "Undoing", "Undone", "plan_undo", "take_out", "undo"]
+__all__ = ["Judge", "Undoing", "Undone", "plan_undo", "undo"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
@@ -36,7 +37,7 @@ from periplus.journal.history import versions_of_session
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.receipt import key_used, records_of
 from periplus.journal.record import action_class
-from periplus.journal.state import MergeRules
+from periplus.journal.taking_out import Content, Overlap, TakenOut, content_of, decoded, differing, same
 from periplus.journal.transaction import ABSENT, summary_line
 from periplus.journal.versions import Versions
 
@@ -51,7 +52,6 @@ RECORDS_MAX: Final = 20_000
 _ATTEMPTS: Final = 3
 _SEQS_NAMED: Final = 12
 _WRITTEN: Final = ("restored", "deleted")
-Content: TypeAlias = "Mapping[str, JSONValue] | None"  # None: it is not there
 Outcome: TypeAlias = Literal["restored", "deleted", "unchanged", "conflict"]
 Key: TypeAlias = tuple[str, str]
 Judge: TypeAlias = Callable[[Mapping[Key, Content]], Mapping[Key, str]]  # why entities may not become what they would
@@ -85,14 +85,6 @@ class Undoing(NamedTuple):
     entities: tuple[Undone, ...]
     receipt: Receipt | None
     along: tuple[int, ...] = ()
-
-
-class _Overlap(Exception):  # noqa: N818 - it is caught here and never seen outside
-    """What is to be taken out was changed since."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 def undo(
@@ -154,7 +146,7 @@ def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
     written = by_seq[lineage, seq]
     goal, before = versions.head(written.version), versions.shown(written.parents)
     undone = [record for record in by_seq.values() if record.seq in one.seqs]
-    return _changed(versions, undone, _before(before), _content(goal.payload) if goal is not None else None)._replace(
+    return _changed(versions, undone, content_of(before), decoded(goal.payload) if goal is not None else None)._replace(
         seqs=one.seqs
     )
 
@@ -300,13 +292,14 @@ def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *
     seqs = tuple(record.seq for record in records)
     try:
         goal = _without(versions, journal, present, records)
-    except _Overlap as overlap:
+    except Overlap as overlap:
         is_gone = present is not None and any(not conflict.path for conflict in present.conflicts)
         if is_named and is_gone and not all(record.parents for record in records):
             goal = None  # it was deleted, and changed apart from that: who un-creates it once more settles that
-            return Undone(*key, "deleted", seqs, _differing(now, goal), (), "", expect, goal)
+            return Undone(*key, "deleted", seqs, differing(now, goal), (), "", expect, goal)
         return Undone(*key, "conflict", seqs, (), (), overlap.reason, expect, None)
-    if _same(goal, now) and not (present is not None and present.is_in_conflict):
+    stamp = journal.types[key[0]].rules.stamp if key[0] in journal.types else ""
+    if same(goal, now, stamp) and not (present is not None and present.is_in_conflict):
         reason = "it is deleted since" if now is None else "nothing of it is left"
         return Undone(*key, "unchanged", seqs, (), (), reason, expect, None)
     changed = _changed(versions, records, now, goal)._replace(expect=expect)
@@ -319,8 +312,8 @@ def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *
 def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content, goal: Content) -> Undone:
     """What is told of an entity that was ``now`` and is ``goal`` without ``records``."""
     last = versions.head(records[-1].version)
-    kept = _differing(now, _content(last.payload)) if last is not None and now is not None and goal is not None else ()
-    changed = _differing(now, goal)
+    kept = differing(now, decoded(last.payload)) if last is not None and now is not None and goal is not None else ()
+    changed = differing(now, goal)
     outcome: Outcome = "deleted" if goal is None else "restored"
     kept = tuple(name for name in kept if name not in changed)
     seqs = tuple(record.seq for record in records)
@@ -330,48 +323,54 @@ def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content,
 def _without(
     versions: Versions, journal: Journal, present: Entity | None, records: Sequence[IndexedRecord]
 ) -> Content:  # fmt: skip
-    """The entity without what ``records`` changed. Raises _Overlap where that cannot be told apart or may not be written."""
+    """The entity without what ``records`` changed. Raises Overlap where that cannot be told apart or may not be written."""
     kind = journal.types.get(versions.item_type)
     if kind is None or not is_id(versions.item_id):
-        raise _Overlap("this Periplus does not know its type")
-    now = goal = _before(present)
+        raise Overlap("this Periplus does not know its type")
+    now = goal = content_of(present)
     apart = present.conflict_names if present is not None else ()
     heads = _Heads(versions, [head.version for head in journal.heads_of(versions.item_type, versions.item_id)])
-    for record in reversed(records):
+    taken = TakenOut(versions, present, {record.version for record in records}, kind.rules)
+    last: IndexedRecord | None = None  # of several that were written one upon the other, which are one change
+    for number, record in reversed(list(enumerate(records))):
         made = versions.head(record.version)
         if made is None or made.is_stub:
-            raise _Overlap(f"the content of record {record.seq:,} was redacted")
+            raise Overlap(f"the content of record {record.seq:,} was redacted")
         if not all(map(versions.is_known, record.parents)):
-            raise _Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
+            raise Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
         if heads.is_one(record.version):
             heads.take_away(record)
             continue
         if heads.are_left:
             left = heads.shown()
-            goal, apart = _before(left), left.conflict_names if left is not None else ()
+            goal, apart = content_of(left), left.conflict_names if left is not None else ()
         heads.stay()
+        last = record if last is None else last
+        if number and record.parents == (records[number - 1].version,):
+            continue
         before = versions.shown(record.parents)
         if before is not None and before.is_in_conflict:
-            raise _Overlap(
+            raise Overlap(
                 f"record {record.seq:,} settled what clones had said apart: {', '.join(before.conflict_names)}"
             )
-        goal = take_out(goal, _content(made.payload), _before(before), kind.rules)
+        goal = taken.of(goal, last, content_of(before))
+        last = None
     if heads.are_left:
         left = heads.shown()
-        goal, apart = _before(left), left.conflict_names if left is not None else ()
+        goal, apart = content_of(left), left.conflict_names if left is not None else ()
     if apart:
         what = f"clones said different things: {', '.join(apart)}"
         if present is None or not present.is_in_conflict:
             name = apart[0].partition(".")[0]
             say = f"state {versions.item_id} STATE" if name == "state" else f"set {versions.item_id} {name}=VALUE"
-            raise _Overlap(f"{what}; it would be in conflict again. Say what is to hold instead (`periplus {say}`)")
+            raise Overlap(f"{what}; it would be in conflict again. Say what is to hold instead (`periplus {say}`)")
         command = "context refs" if versions.item_type == "context_ref" else f"show {versions.item_id}"
-        raise _Overlap(f"{what}; settle that first (`periplus {command}`)")
-    if goal is not None and not _same(goal, now):
+        raise Overlap(f"{what}; settle that first (`periplus {command}`)")
+    if goal is not None and not same(goal, now):
         try:
             kind.check(dict(goal))
         except PeriplusError as error:
-            raise _Overlap(f"what it was is refused today: {error}") from error
+            raise Overlap(f"what it was is refused today: {error}") from error
     return goal
 
 
@@ -410,116 +409,3 @@ class _Heads:
     def shown(self) -> Entity | None:
         """The entity as the heads that are left show it."""
         return self._versions.shown(self._heads)
-
-
-def _before(entity: Entity | None) -> Content:
-    return None if entity is None or entity.deleted else entity.value
-
-
-def _content(payload: bytes) -> Content:
-    import orjson
-
-    if not payload:
-        return None
-    value: dict[str, JSONValue] = orjson.loads(payload)
-    return value
-
-
-def _differing(one: Content, other: Content) -> tuple[str, ...]:
-    """The fields in which they differ."""
-    one, other = one or {}, other or {}
-    return tuple(name for name in sorted({*one, *other}) if _bytes(one, name) != _bytes(other, name))
-
-
-def _same(one: Content, other: Content) -> bool:
-    return (one is None) == (other is None) and not _differing(one, other)
-
-
-def take_out(now: Content, made: Content, before: Content, rules: MergeRules) -> Content:
-    """``now`` without the change from ``before`` to ``made``. Pure. Raises an error of its own where others changed the same.
-
-    An entity that is gone stays gone, unless it was its deletion that is taken out.
-    """
-    if made is None:
-        if now is None or _same(now, before):
-            return before
-        raise _Overlap("it was deleted, and written anew since")
-    if before is None:
-        if now is None or _same(now, made):
-            return None
-        raise _Overlap(f"it was created there, and changed since: {', '.join(_differing(now, made))}")
-    if now is None:
-        return None
-    result = dict(now)
-    clashes = _take_out_names(result, made, before, rules, "")
-    if clashes:
-        raise _Overlap(f"changed since: {', '.join(clashes)}")
-    return result
-
-
-def _take_out_names(
-    now: dict[str, JSONValue],
-    made: Mapping[str, JSONValue],
-    before: Mapping[str, JSONValue],
-    rules: MergeRules,
-    path: str,
-) -> list[str]:
-    """Take the change out of ``now``, in place; gives the paths where others changed the same."""
-    clashes: list[str] = []
-    held = _held_groups(now, made, before, rules)
-    for name in sorted({*made, *before}):
-        old, new, there = _bytes(before, name), _bytes(made, name), _bytes(now, name)
-        if old in (new, there) or (name in rules.latest and there != new):
-            continue  # as it was, or said again since
-        if name in held:
-            clashes.append(path + name)
-            continue
-        if there == new:
-            if old is None:
-                del now[name]
-            else:
-                now[name] = before[name]
-            continue
-        current, made_value, earlier = now.get(name), made.get(name), before.get(name)
-        if not path and name in rules.sets and _is_list(current) and _is_list(made_value) and _is_list(earlier):
-            now[name] = _take_out_elements(_list(current), _list(made_value), _list(earlier))
-            if not now[name] and name not in before:
-                del now[name]
-        elif isinstance(current, dict) and isinstance(made_value, dict) and isinstance(earlier, dict):
-            inner = dict(current)
-            clashes += _take_out_names(inner, made_value, earlier, MergeRules(), f"{path}{name}.")
-            now[name] = inner
-        else:
-            clashes.append(path + name)
-    return clashes
-
-
-def _held_groups(
-    now: Mapping[str, JSONValue], made: Mapping[str, JSONValue], before: Mapping[str, JSONValue], rules: MergeRules
-) -> frozenset[str]:
-    """The fields of the groups that were changed since to something that is neither what was made nor what was before."""
-    return frozenset(
-        name
-        for group in rules.groups
-        if any(_bytes(now, one) != _bytes(made, one) for one in group)
-        and any(_bytes(now, one) != _bytes(before, one) for one in group)
-        for name in group
-    )
-
-
-def _is_list(value: JSONValue) -> bool:
-    return value is None or isinstance(value, list)
-
-
-def _list(value: JSONValue) -> list[JSONValue]:
-    return value if isinstance(value, list) else []
-
-
-def _take_out_elements(now: list[JSONValue], made: list[JSONValue], before: list[JSONValue]) -> list[JSONValue]:
-    old, new, there = ({canonical(one) for one in part} for part in (before, made, now))
-    kept = [one for one in now if canonical(one) not in new - old]
-    return kept + [one for one in before if canonical(one) not in new | there]
-
-
-def _bytes(content: Mapping[str, JSONValue], name: str) -> bytes | None:
-    return canonical(content[name]) if name in content else None

@@ -85,7 +85,7 @@ class DeclaredTypes(NamedTuple):
         return {
             row.name: EntityType(
                 row.name, row.prefix, row.is_projected, self._checker(row, allow_secrets=allow_secrets),
-                MergeRules(row.sets, _LATEST), declared=row, lengths=LIST_LENGTHS,
+                MergeRules(row.sets, _LATEST, stamp="updated"), declared=row, lengths=LIST_LENGTHS,
             )
             for row in self.rows.values()
         }  # fmt: skip

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 TEXT_CHARACTERS_MAX: Final = 8_000
 LIST_LENGTHS: Final = {"tags": 100, "about": 100, "evidence": 100, "relations": 100}
-_LATEST: Final = frozenset({"updated", "seen", "confirmed"})
+_STAMP: Final = "updated"
+_LATEST: Final = frozenset({_STAMP, "seen", "confirmed"})
 
 
 _SAID: Final = {
@@ -312,7 +313,7 @@ def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
     return {
         row.name: EntityType(
             row.name, row.prefix, row.is_projected, _checker(row, allow_secrets),
-            MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks, row.incidental, row.withheld),
+            MergeRules(row.sets, _LATEST | row.latest, row.groups, row.ranks, row.incidental, row.withheld, _STAMP),
             row.reads_through, packing=TRAILS_AT_REST if row.name == "trail" else None,
             lengths=LIST_LENGTHS,
         )
