@@ -29,7 +29,8 @@ from periplus.agent.subagents.lending import lent_client
 from periplus.agent.subagents.spawning import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
 from periplus.agent.tools.table import Tool, schema_of
 from periplus.agent.tools.workspace import Turnstile
-from periplus.base.errors import RefusedError
+from periplus.base.clock import FixedClock
+from periplus.base.errors import ClaimedError, RefusedError
 from periplus.journal import Writer
 from periplus.memory.claims import Asked
 from periplus.project import Project
@@ -112,6 +113,26 @@ def test_what_it_changed_is_of_our_turn_and_undone_with_it(folder):
         assert [one["path"] for one in result.effects] == ["a.py"], result.output
         assert "changed: a.py (" in result.output
         assert head.session.undo() == ("a.py",)
+        assert (folder / "a.py").read_text() == "A = 1\n"
+
+
+def test_a_file_that_another_agent_claims_by_now_is_not_taken_back(folder):
+    steps = [answer("", edit("a.py", "A = 1", "A = 2"), call("shell", command="echo new > c.txt")), "Done."]
+    with (
+        Head(folder, steps, approver=Yes()) as head,
+        Project.open(os.fspath(folder), BOB, clock=FixedClock(step_ms=1)) as other,
+    ):
+        assert head.turn().reason == "done"
+        claim = other.work.claim(Asked(("a.py",), text="goes on with it")).claim.item_id
+        ways = ({"with_seen": True}, {"with_seen": False}, {"with_seen": True, "is_merging": True})
+        for how in ways:
+            with pytest.raises(ClaimedError, match=f"goes on with it .{claim}") as refused:
+                head.session.take_back(**how)
+            assert refused.value.safe == "Nothing was changed."
+        assert ((folder / "a.py").read_text(), (folder / "c.txt").read_text()) == ("A = 2\n", "new\n")
+        other.work.release([claim])
+        other.work.claim(Asked(("c.txt",), text="reads it"))
+        assert head.session.take_back(with_seen=False) == (("a.py",), ("c.txt",), ())
         assert (folder / "a.py").read_text() == "A = 1\n"
 
 

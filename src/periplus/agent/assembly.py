@@ -164,15 +164,17 @@ class AgentSession:
         return ended
 
     def undo(self) -> tuple[str, ...]:
-        """Take back what the last turn that changed files did to them, its commands too; the paths. Raises ConflictError, NotFoundError."""
+        """Take back what the last turn that changed files did to them, its commands too; the paths. Raises ConflictError, NotFoundError,
+        and ClaimedError for files that another agent claims by now.
+        """
         return self.take_back(with_seen=True).paths
 
     def take_back(self, *, with_seen: bool, is_merging: bool = False) -> Undone:
-        """See ``ChangeLog.undo``, of the last turn that changed files."""
+        """See ``Workspace.undo``, of the last turn that changed files."""
         turns = self.host.work.changes.turns()
         if not turns:
             raise NotFoundError("no turn of this session changed a file", safe="Nothing was changed.")
-        return self.host.work.changes.undo(turns[-1], with_seen=with_seen, is_merging=is_merging)
+        return self.host.work.undo(turns[-1], with_seen=with_seen, is_merging=is_merging)
 
     def granted(self, call: ToolCall | None) -> None:
         """What the person just said yes to."""

@@ -284,10 +284,14 @@ class ChangeLog:
             raise NotFoundError(f"content {digest[:16]} was redacted, and is kept nowhere", safe="Nothing was changed.",
                                 mend="Put that file back by hand, if it should be as it was.") from error  # fmt: skip
 
-    def undo(self, turn: str, *, with_seen: bool = True, is_merging: bool = False) -> Undone:
+    def undo(
+        self, turn: str, *, with_seen: bool = True, is_merging: bool = False,
+        guard: Callable[[Sequence[str]], None] = lambda _paths: None,
+    ) -> Undone:  # fmt: skip
         """Give every file that ``turn`` changed the bytes that it had before; without ``with_seen`` not those that changed while a
-        command ran. With ``is_merging`` what others wrote since in other lines of a file stays. Raises ConflictError, and changes nothing,
-        where a file was changed since; NotFoundError where there is nothing to undo.
+        command ran. With ``is_merging`` what others wrote since in other lines of a file stays. ``guard`` is asked about the paths that
+        would be written. Raises ConflictError, and changes nothing, where a file was changed since; NotFoundError where there is nothing
+        to undo; what ``guard`` raises.
         """
         self._end_half()
         spans = self._open(turn)
@@ -316,6 +320,7 @@ class ChangeLog:
                 f"{'' if is_merging else '; /undo merge keeps what was written since where it stands in other lines'}.",
             )  # fmt: skip
         if changes:
+            guard([change.path for change in changes])
             self.apply(turn, changes, undoes=turn)
         return Undone(tuple(change.path for change in changes), left, tuple(both))
 

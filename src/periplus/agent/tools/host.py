@@ -115,8 +115,8 @@ class LocalToolHost:
         self.work.begin_turn(turn)
 
     def undo(self, turn: str) -> tuple[str, ...]:
-        """Give the files that ``turn`` changed their bytes back; the paths. Raises ConflictError, NotFoundError."""
-        return self.work.undo(turn)
+        """Give the files that ``turn`` changed their bytes back; the paths. Raises ConflictError, NotFoundError, ClaimedError."""
+        return self.work.undo(turn).paths
 
     def cancel(self) -> None:
         """End what runs in the foreground, from any thread: its calls return ``cancelled``."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from periplus.agent.calls import CALLING
-from periplus.agent.tools.changes import Change, ChangeLog, Recovered, digest_of, effect_of
+from periplus.agent.tools.changes import Change, ChangeLog, Recovered, Undone, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
 from periplus.agent.tools.unread import Unread
 from periplus.base.confined import Confined, judge_path
@@ -186,15 +186,14 @@ class Workspace:
         """A command changed these files: of the turn they are, and what the model knew of them is not so any more."""
         self.changes.record(self.turn, changes, modes)
 
-    def undo(self, turn: str) -> tuple[str, ...]:
+    def undo(self, turn: str, *, with_seen: bool = True, is_merging: bool = False) -> Undone:
         """See ``ChangeLog.undo``; files under a claim of another are refused as for any change."""
-        if self._guard is not None:
-            self._guard(list(self.changes.changed_in(turn)))
-        paths = self.changes.undo(turn).paths
-        for path in paths:
+        guard = self._guard or (lambda _paths: None)
+        done = self.changes.undo(turn, with_seen=with_seen, is_merging=is_merging, guard=guard)
+        for path in done.paths:
             with self._lock:
                 self._seen.pop(path, None)
-        return paths
+        return done
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None where there is none that may be read: for who looks after files between calls."""
