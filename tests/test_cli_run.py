@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import termios
 import time
 import tomllib
@@ -282,6 +283,41 @@ def test_a_task_that_is_not_begun_behind_a_turn_that_was_cut_off_is_told(shell, 
         done = shell("run", "and then oil it", "--session", "night", *form, code=1)
         assert len(fake.bodies()) == 1
     assert "Not begun, for the turn that was cut off is not done: and then oil it" in (done.err if form else done.out)
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, os, sys
+libc, number = ctypes.CDLL(None, use_errno=True), ctypes.c_long
+handled = (ctypes.c_uint64 * 1)(1 << 11)  # making block devices, which nothing here does
+fd = libc.syscall(number(444), handled, ctypes.c_size_t(8), number(0))
+libc.prctl(38, 1, 0, 0, 0)
+while fd >= 0 and libc.syscall(number(446), number(fd), number(0)) == 0:
+    pass  # until the kernel takes no more layers: there is none left for a sandbox
+os.execv(sys.executable, [sys.executable, "-m", "periplus", *sys.argv[1:]])
+"""
+
+
+def test_what_a_run_would_be_refused_for_is_told_without_running_it(shell):
+    def run(*words):
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_LANDLOCK, "run", "x", *words], capture_output=True, text=True, check=False,
+            cwd=shell.folder, env=shell.environment(PATH=os.fspath(shell.home)), stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        return done
+
+    plan = run("--dry-run", "--oracle", "true", "--json")
+    said = json.loads(plan.stdout)
+    assert (plan.returncode, said["sandbox"]) == (5, "none")
+    assert "the check that is to judge the run can never run" in said["refused"]
+    plan = run("--dry-run", "--oracle", "true")
+    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (5, f"refused: {said['refused']}")
+    plan = run("--dry-run")
+    assert (plan.returncode, "refused" in plan.stdout) == (0, False)
+    (shell.folder / "played.jsonl").write_text("")
+    refused = run("--oracle", "true", "--play", "played.jsonl")
+    assert refused.returncode == 5
+    assert said["refused"].split(". ")[0] in refused.stderr
 
 
 def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(shell):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["STATE", "AgentSession", "Begun", "begin"]
+__all__ = ["STATE", "AgentSession", "Begun", "begin", "refuse_check_that_cannot_run"]
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,7 +99,8 @@ class AgentSession:
         self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
             self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
-            _refuse_check_that_cannot_run(begun, self.sandbox)
+            if begun.under is None:
+                refuse_check_that_cannot_run(begun.settings, self.sandbox, can_ask=begun.approver is not None)
             memory = self._open_memory(opened)
             self.permission = under.permission if under is not None else Permission(
                 settings.mode, settings.rules, home=begun.home, workspace=root
@@ -399,9 +400,9 @@ def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
     return AgentSession(project, client, begun)
 
 
-def _refuse_check_that_cannot_run(begun: Begun, sandbox: Sandbox) -> None:
-    """Before a model is paid: each of its rounds would end at a check that nobody can allow."""
-    if sandbox.layer == "none" and begun.approver is None and begun.under is None and begun.settings.text("oracle"):
+def refuse_check_that_cannot_run(settings: Settings, sandbox: Sandbox, *, can_ask: bool) -> None:
+    """Before a model is paid: each of its rounds would end at a check that nobody can allow. Raises RefusedError."""
+    if sandbox.layer == "none" and not can_ask and settings.text("oracle"):
         raise RefusedError(
             f"the check that is to judge the run can never run: there is {sandbox.about}, so each command needs a person's consent,"
             " and nobody can be asked",

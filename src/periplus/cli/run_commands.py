@@ -264,6 +264,11 @@ def _warm(client: LLMClient) -> None:
         warm()
 
 
+def _can_ask(face: Face) -> bool:
+    """Whether there is a person to ask."""
+    return sys.stdin.isatty() and face.stderr.isatty() and not face.as_json
+
+
 def _run_session(
     face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
     told: EventLines, emit: Sink, another: Callable[[str], LLMClient] | None,
@@ -275,7 +280,7 @@ def _run_session(
     from periplus.cli.run_text import ConsolePerson, going_on, interrupting
 
     token = CancelToken()
-    person = ConsolePerson(face, token) if sys.stdin.isatty() and face.stderr.isatty() and not face.as_json else None
+    person = ConsolePerson(face, token) if _can_ask(face) else None
     begun = Begun(
         settings=settings, name=name, title=task or session_title(project, name) or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
@@ -476,10 +481,11 @@ def _list(face: Face, project: Project) -> int:
 
 
 def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int:
-    from periplus.agent.assembly import STATE
+    from periplus.agent.assembly import STATE, refuse_check_that_cannot_run
     from periplus.agent.perception import perceived
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
+    from periplus.base.errors import RefusedError
     from periplus.cli.run_schemas import RunPlanOut
     from periplus.cli.run_text import in_words
     from periplus.cli.servers_commands import gathered
@@ -487,6 +493,11 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
     state = os.path.join(project.journal.layout.root, STATE)
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
     seen = perceived(project.folder, face.home)
+    refused = ""
+    try:
+        refuse_check_that_cannot_run(settings, sandbox, can_ask=_can_ask(face))
+    except RefusedError as error:
+        refused = str(error)
     out = RunPlanOut(
         model=settings.text("model"), mode=settings.mode, sandbox=sandbox.layer, sandbox_about=sandbox.about,
         max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
@@ -495,15 +506,16 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
         kinds=[kind.name for kind in seen.kind.kinds], checks=list(seen.kind.checks),
         instructions=[one.path for one in seen.instructions],
         servers=[row.name for row in gathered(face, settings, project.folder, user_folder(face), state).rows],
+        refused=refused,
     )  # fmt: skip
 
     def lines() -> list[str]:
         values = {name: getattr(out, name) for name in out.__struct_fields__}
         told = {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in values.items()}
-        return [f"{name.replace('_', ' ')}: {visible(in_words(text))}" for name, text in told.items()]
+        said = [name for name in told if name != "refused" or refused]
+        return [f"{name.replace('_', ' ')}: {visible(in_words(told[name]))}" for name in said]
 
-    face.emit(out, lines)
-    return 0
+    return face.emit(out, lines, 5 if refused else 0)
 
 
 # -- models and trust ------------------------------------------------------------------------------------------------------

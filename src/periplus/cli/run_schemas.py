@@ -48,7 +48,8 @@ class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
 
 class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
     """What a run would do; nothing was sent, nothing was run. ``kinds`` of project and ``checks`` are what its own files say;
-    ``instructions`` are the files of its first folder that the model would be told.
+    ``instructions`` are the files of its first folder that the model would be told. ``refused`` says why such a run would be refused before
+    anything is sent, by a process that has a person to ask as this one has; empty where it would not.
     """
 
     model: str
@@ -66,6 +67,7 @@ class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
     checks: list[str]
     instructions: list[str]
     servers: list[str] = []
+    refused: str = ""
 
 
 class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"):
