@@ -238,6 +238,31 @@ def test_a_git_history_is_replayed_to_the_same_files(shell, tmp_path):
     assert (tmp_path / "r" / "files" / "engine.py").read_text() == "revision = 1\n"
 
 
+def test_a_git_history_with_the_store_in_it_is_replayed_without_it(shell, tmp_path):
+    """Its files were refused, each commit with them differed, and the exit code was that of an attack."""
+    shell("remember", "Replays have no store", "--type", "lesson")
+    (shell.folder / "engine.py").write_text("revision = 2\n")
+    git(shell.folder, "add", "-A")
+    git(shell.folder, "commit", "-q", "-m", "two")
+    name = shell.json("trail", "import", "--git").trails[0].id
+    for world in ("dry", "memory", "folder"):
+        more = ("--in", "../r") if world == "folder" else ()
+        result = shell.json("trail", "replay", name, "--world", world, *more)
+        assert (result.verdict, result.difference_count) == ("same", 0)
+        assert result.states["skipped"]
+    files = tmp_path / "r" / "files"
+    assert not (files / ".periplus").exists()
+    assert (files / "engine.py").read_text() == "revision = 2\n"
+
+
+def test_a_store_that_a_command_makes_is_none_of_the_files_that_are_compared(shell, tmp_path):
+    tree = git(shell.folder, "rev-parse", "HEAD^{tree}").strip()
+    trail = recorded(shell, ("COMMAND_RUN", "mkdir .periplus && echo v = 2 > .periplus/config.toml"),
+                     ("CHECKPOINT", Digest("git-sha1", bytes.fromhex(tree))))  # fmt: skip
+    words = ("--world", "folder", "--base", "HEAD", "--allow-commands", "--allow-network")
+    assert shell.json("trail", "replay", trail, *words).verdict == "same"
+
+
 def test_the_page_about_replays_is_real(shell):
     """Each command of the page, with the id of the day in the place of the page's."""
     import re

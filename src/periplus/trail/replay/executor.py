@@ -6,7 +6,8 @@ next step from there. A step of which only the intent is known is settled by wha
 done or not by its digests, and is never done twice; whether a command ran cannot be told, and it is not run again
 unless ``is_rerun`` says so.
 
-A step that the record says was denied or cancelled had no effect, or nobody knows which: it is not performed.
+A step that the record says was denied or cancelled had no effect, or nobody knows which: it is not performed. Nor is one
+about the store's own files, which Periplus writes beside a run: no base has them, and no tree that is compared.
 BRANCH goes to the first LABEL of its name when its register is not zero. Register 0 is the exit code of the last step
 that has an outcome (1 for one that failed without a code, 0 otherwise); of a step that was not performed, the recorded
 one. Others are what the caller gave, else zero.
@@ -24,6 +25,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.clock import Clock
 from periplus.base.errors import RefusedError, UsageError
+from periplus.journal import STORE_FOLDER
 from periplus.trail.livestep import NOTE_AFTER
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import BY_NAME, opcode_name
@@ -216,8 +218,11 @@ class Replay:
             return "denied", Did.skipped(call.missing)
         if call.op == "COMMAND_RUN" and BACKGROUND in call.notes:
             return "denied", Did.skipped("nobody waited for it: it ran in the background")
+        needs = _NEEDS.get(call.op, ())
+        if any(place is not None and _is_of_store(call.text(place)) for _, place in needs):
+            return "denied", Did.skipped("a file of the store is no file of the run")
         may = self._options.capabilities
-        for action, place in _NEEDS.get(call.op, ()):
+        for action, place in needs:
             path = (call.text(place) or ".") if place is not None else None
             if not may.allows(action, path):
                 return "denied", Did.denied(f"{action} is not allowed" + (f" on {path[:200]}" if path else ""))
@@ -347,6 +352,12 @@ def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference 
             return differs("file" if is_file else "result", f"{recorded[:16]}, {step.result_size:,} bytes",
                            f"{outcome.result[:16]}, {outcome.size:,} bytes")  # fmt: skip
     return None
+
+
+def _is_of_store(path: str) -> bool:
+    """Whether a path, as a world has it, is the store's or in it. Another spelling of that name is for a world to refuse."""
+    names = [name for name in path.split("/") if name != "."]
+    return names[:1] == [STORE_FOLDER] and ".." not in names
 
 
 class StepCursor:

@@ -66,6 +66,7 @@ _LINE_BYTES_MAX: Final = 512
 _GIT_S: Final = 120
 # Above all that the files say: bytes go into the repository as they are, and no filter is asked.
 _ATTRIBUTES: Final = b"* -text -filter -ident -working-tree-encoding\n"
+_EXCLUDED: Final = b"/%b/\n" % _STORE  # a command of the record may make one, and recorded trees are compared without
 
 
 class Carried(NamedTuple):
@@ -246,6 +247,7 @@ class GitFolder:
         self._need("init", "--quiet", "--template=", f"--object-format={object_format}", is_new=True)
         files.make_folder(os.path.join(self._git_folder, "info"))
         write_atomic(files, os.path.join(self._git_folder, "info", "attributes"), _ATTRIBUTES)
+        write_atomic(files, os.path.join(self._git_folder, "info", "exclude"), _EXCLUDED)
         write_atomic(files, os.path.join(self._git_folder, "config"), _CONFIGS[object_format])
         if is_forced:
             self._need("add", "--all", "--force", "--", ".")
