@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -236,6 +237,77 @@ def test_a_git_history_is_replayed_to_the_same_files(shell, tmp_path):
     result = shell.json("trail", "replay", name, "--world", "folder", "--in", "../r")
     assert (result.verdict, result.difference_count) == ("same", 0)
     assert (tmp_path / "r" / "files" / "engine.py").read_text() == "revision = 1\n"
+
+
+def a_history_of_everything(folder):
+    """Bits, links, submodules, ignored files, branches, merges, roots, and files where folders were."""
+    script = """
+    printf '*.log\\n' > .gitignore; echo k > kept.log; echo x > tool; echo 1 > a; git add -A -f . ':!.periplus'; git commit -qm root
+    chmod +x tool; ln -s a link; git add tool link; git commit -qm modes
+    git checkout -qb side; rm a; mkdir a; echo d > a/b; git mv tool tool2; git add a; git commit -qm 'a folder for a file'
+    git checkout -q main; echo 2 > other; mkdir dir; echo q > dir/q; git add other dir; git commit -qm other; git merge -q side -m merge
+    git rm -qr a; echo file > a; rm link; echo now > link; git add a link; git commit -qm 'a file for a folder, and for a link'
+    git update-index --add --cacheinfo 160000,1111111111111111111111111111111111111111,lib
+    chmod -x tool2; git add tool2; git commit -qm submodule
+    git rm -q --cached lib; echo l > lib; git add lib; git commit -qm 'a file for a submodule'
+    git checkout -q --orphan alone; git rm -qrf .; echo z > z; git add z; git commit -qm alone
+    git checkout -q main; git merge -q --allow-unrelated-histories alone -m unrelated
+    git checkout -qb two; echo c > other; ln -sfn dir dl; git add other dl; git commit -qm two
+    git checkout -q main; echo m > other; git commit -qam main; git merge -q two -m x || true
+    echo both > other; git add other; git commit -qm settled; git commit -q --allow-empty -m empty
+    git mv dl dm; git commit -qm 'a link moved'; git mv z zz; mkdir z; git mv zz z/z; git commit -qm 'into itself'
+    mkdir -p part/.periplus; echo v > part/.periplus/config.toml; git add -A part; git commit -qm 'a store of a part'
+    git add -f .periplus/config.toml; git commit -qm store; git mv .periplus/config.toml cfg; git commit -qm 'out of it'
+    git mv cfg .periplus/config.toml; git commit -qm 'and back'
+    """
+    who = {f"GIT_{role}_{what}": "ada@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    found = {"PATH": os.environ["PATH"], "HOME": os.fspath(folder.parent), "GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["sh", "-ec", script], cwd=folder, env=found | who, check=True, capture_output=True)
+
+
+@pytest.mark.skipif(IS_OPEN, reason="the network cannot be kept from commands here")
+def test_a_history_of_everything_is_replayed_to_each_of_its_trees(shell, tmp_path):
+    """Links were written as files, bits and submodules were lost, and each commit of a second branch differed."""
+    a_history_of_everything(shell.folder)
+    name = shell.json("trail", "import", "--git").trails[0].id
+    result = shell.json("trail", "replay", name, "--world", "folder", "--in", "../r", "--allow-commands")
+    assert (result.differences, result.verdict) == ([], "same")
+    files = tmp_path / "r" / "files"
+    tracked = set(git(shell.folder, "ls-files").split())
+    made = {
+        os.fspath(path.relative_to(files)) for path in files.rglob("*") if path.is_file() and ".git" not in path.parts
+    }
+    assert tracked - made == {".periplus/config.toml", "dm", "part/.periplus/config.toml"}
+    assert result.left_out == ["dm", "part/.periplus/config.toml"]
+    assert (files / "other").read_text() == "both\n"
+    assert [path for path in files.rglob("*") if path.is_symlink()] == []
+    memory = shell.json("trail", "replay", name, "--world", "memory")
+    assert (memory.verdict, memory.differences) == ("same", [])
+    narrow = shell.json("trail", "replay", name, "--world", "memory", "--allow", "write:a", "--allow", "delete", code=5)
+    assert "taken over" in next(one for one in narrow.differences if one.op == "CHECKPOINT").found
+    assert "effects  not shown" in shell("trail", "verify", "--effects", name, code=1).out
+
+
+def test_a_history_is_paused_and_gone_on_with_where_links_are_noted(shell, tmp_path):
+    a_history_of_everything(shell.folder)
+    name = shell.json("trail", "import", "--git").trails[0].id
+    words = ("trail", "replay", name, "--world", "folder", "--in", "../r")
+    shell.json(*words, "--pause-after", "1")
+    for _ in range(5):
+        result = shell.json(*words, "--resume", "--pause-after", "10")
+    with (tmp_path / "r" / "carried.jsonl").open("a") as torn:
+        torn.write('["120000","1111')
+    result = shell.json(*words, "--resume")
+    assert (result.verdict, result.differences) == ("same", [])
+    assert result.left_out == ["dm", "part/.periplus/config.toml"]
+
+
+def test_the_newest_part_of_a_history_is_replayed_from_what_it_began_with(shell):
+    a_history_of_everything(shell.folder)
+    name = shell.json("trail", "import", "--git", "--max-commits", "3").trails[0].id
+    for more in ((), ("--base", "recorded")):
+        result = shell.json("trail", "replay", name, "--world", "folder", *more)
+        assert (result.verdict, result.differences) == ("same", [])
 
 
 def test_a_git_history_with_the_store_in_it_is_replayed_without_it(shell, tmp_path):

@@ -10,6 +10,7 @@ from interop_support import KEY, Objects, check, named, plain, steps_of
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError
 from periplus.interop import import_git
 from periplus.interop.git import _tokens
+from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -96,7 +97,7 @@ def test_a_history_with_odd_names_renames_and_a_merge(repository):
     assert ("FILE_MOVE", "lamp", "beacon") in steps
     moved = steps.index(("FILE_MOVE", "beacon", "lantern"))
     assert steps[moved + 1][:2] == ("FILE_WRITE", "lantern")
-    in_merge = steps[next(at for at, step in enumerate(steps) if step[2:3] == ("merged",)) - 1]
+    in_merge = steps[next(at for at, step in enumerate(steps) if step[2:3] == ("merged",)) - 2]
     assert in_merge == ("FILE_WRITE", "lantern", "git-sha1:" + repository.git("rev-parse", f"{merge}:lantern")[:8])
     assert sorted(name for op, name, *_ in steps if op == "FILE_DELETE") == sorted(names)
     assert imported.counts == {"commits": 8, "steps": len(steps), "files": 11}
@@ -157,8 +158,86 @@ def test_links_and_submodules(repository, tmp_path):
     repository.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.path), "inner")
     repository.commit("both")
     imported = take(repository)
-    assert [step.note for step in named(imported, "FILE_WRITE")] == [None, "symbolic link"]
-    assert imported.skipped == {"submodule": 1}
+    assert [step.note for step in named(imported, "FILE_WRITE")] == [None, "submodule", "symbolic link"]
+    assert named(imported, "FILE_WRITE")[1].operands[1].value.hex() == inner.git("rev-parse", "HEAD")
+    assert imported.skipped == {}
+
+
+def test_bits_and_kinds_that_change(repository):
+    """Of each commit what it made of the files: the bit alone too, a link where a file was, and a file for a submodule."""
+    repository.commit("first", tool="#!/bin/sh\n", plain="x", old="a\nb\nc\nd\ne\n")
+    (repository.path / "tool").chmod(0o755)
+    repository.commit("may run")
+    (repository.path / "tool").chmod(0o644)
+    (repository.path / "plain").unlink()
+    (repository.path / "plain").symlink_to("tool")
+    repository.commit("may not, and a link")
+    repository.git("mv", "old", "new")
+    (repository.path / "new").chmod(0o755)
+    repository.commit("moved and may run")
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    repository.git("commit", "-q", "-m", "submodule")
+    repository.git("rm", "-q", "--cached", "lib")
+    repository.commit("no submodule", lib="a file")
+    steps = [step for step in steps_of(take(repository)) if step.operands[0] in ("tool", "plain", "old", "new", "lib")]
+    assert [(opcode_name(step.code), step.operands[0], step.note) for step in steps[3:]] == [
+        ("FILE_WRITE", "tool", "executable"),
+        ("FILE_WRITE", "plain", "symbolic link"),
+        ("FILE_WRITE", "tool", "no longer executable"),
+        ("FILE_MOVE", "old", None),
+        ("FILE_WRITE", "new", "executable"),
+        ("FILE_WRITE", "lib", "submodule"),
+        ("FILE_WRITE", "lib", None),
+    ]
+
+
+def test_what_is_in_the_way_goes_first(repository):
+    """Git names all changes of a commit at once, by their paths; steps are taken one after the other."""
+    repository.commit("files", a="1", z="a file that moves\n" * 9)
+    os.unlink(repository.path / "a")
+    (repository.path / "a").mkdir()
+    repository.commit("a folder", **{"a/b": "2"})
+    shutil.rmtree(repository.path / "a")
+    repository.commit("a file", a="3")
+    repository.git("mv", "z", "y")
+    (repository.path / "z").mkdir()
+    repository.git("mv", "y", "z/z")
+    repository.commit("into itself")
+    steps = [step[:2] for step in plain(take(repository)) if not step[0].startswith("GIT")]
+    assert steps == [
+        ("FILE_WRITE", "a"), ("FILE_WRITE", "z"),
+        ("FILE_DELETE", "a"), ("FILE_WRITE", "a/b"),
+        ("FILE_DELETE", "a/b"), ("FILE_WRITE", "a"),
+        ("FILE_DELETE", "z"), ("FILE_WRITE", "z/z"),
+    ]  # fmt: skip
+
+
+def test_where_a_history_is_no_line_it_says_what_a_commit_began_with(repository):
+    first = repository.commit("first", a="1")
+    repository.git("checkout", "-q", "-b", "side")
+    side = repository.commit("side", b="1")
+    repository.git("checkout", "-q", "main")
+    main = repository.commit("main", c="1")
+    repository.git("merge", "-q", "side", "-m", "merged")
+    merge = repository.git("rev-parse", "HEAD")
+    repository.git("checkout", "-q", "--orphan", "other")
+    other = repository.commit("other", d="1")
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "--allow-unrelated-histories", "other", "-m", "both")
+    both = repository.git("rev-parse", "HEAD")
+    imported = take(repository)
+    commits = [step.operands[2].value.hex() for step in named(imported, "GIT_COMMIT")]
+    states = [(step.operands[0].value.hex(), step.note) for step in named(imported, "CHECKPOINT")]
+    empty = repository.git("hash-object", "-t", "tree", "/dev/null")
+    order = [commits.index(one) for one in (side, main, other)]
+    assert sorted(commits) == sorted([first, side, main, merge, other, both])
+    assert [state for state in states if state[1] == "merged"] == [(merge, "merged"), (both, "merged")]
+    assert ((empty, "checked out") in states) == (order[2] > 0)
+    assert (first, "checked out") in states
+    cut = take(repository, commits_max=1)
+    assert TrailReader(cut.trail).header.base.value.hex() == merge
+    assert [step.note for step in named(cut, "CHECKPOINT")] == ["checked out", "merged"]
+    assert TrailReader(imported.trail).header.base is None
 
 
 def test_nothing_that_the_repository_configures_is_run(repository):

@@ -305,9 +305,42 @@ def test_a_base_with_links_and_submodules_makes_none(tmp_path, outside):
     before = around(outside)
     assert world.left_out == ("out", "secret", "vendor/lib")
     one, _ = replay(taped, world)
-    assert [done.outcome for done in one.outcomes] == ["ok", "failed", "denied"]
+    # The record went through its links to where they led; a folder of that name would be none of its effects.
+    assert [done.state for done in one.outcomes] == ["skipped", "skipped", "denied"]
     assert around(outside) == before
     assert [path for path in (tmp_path / "r").rglob("*") if path.is_symlink()] == []
+
+
+def test_links_of_a_record_are_noted_and_never_made(tmp_path, outside):
+    """A history has them as it has files: what is written over one afterwards would go where it leads."""
+    repository = make_repository(tmp_path / "source")
+    target = Digest("git-sha1", bytes.fromhex(written(repository, os.fspath(outside).encode(), "blob")))
+    (repository / "present").write_text("secret")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "-m", "base")
+    links = {"note": "symbolic link"}
+    taped = Taped().step("FILE_WRITE", "odd", target, **links).write("odd/new", "harmed").write("odd", "harmed")
+    taped.step("FILE_EDIT", "odd/secret", "secret", "harmed").step("FILE_DELETE", "odd/secret")
+    taped.step("FILE_MOVE", "present", "odd/present").step("FILE_MOVE", "odd/secret", "mine").step("FILE_LIST", "odd")
+    taped.step("FILE_READ", "odd").step("SEARCH_CODE", "secret", "odd").step("COMMAND_RUN", "touch harmed", "odd")
+    taped.step("FILE_WRITE", "odd/.git/config", taped.objects.put("x")).step("FILE_WRITE", "deep/.git", target, **links)
+    taped.step("FILE_WRITE", "../up", target, **links).step("FILE_WRITE", ".periplus/up", target, **links)
+    taped.step("FILE_WRITE", "other", taped.objects.put(os.fspath(outside)), **links)
+    taped.step("FILE_MOVE", "odd", "moved").write("moved/x", "harmed").step("FILE_DELETE", "moved").write(
+        "moved/x", "1"
+    )
+    world = folder_world(
+        taped, tmp_path / "r", base="HEAD", repository=os.fspath(repository), allow_commands=True, allow_network=True
+    )
+    before = around(outside)
+    one, _ = replay(taped, world)
+    assert [done.state for done in one.outcomes] == (
+        ["done"] + ["skipped"] * 10 + ["denied"] * 3 + ["skipped"] * 2 + ["done", "skipped", "done", "done"]
+    )
+    assert around(outside) == before
+    assert [path for path in (tmp_path / "r").rglob("*") if path.is_symlink()] == []
+    files = {path: data for path, data in files_in(tmp_path / "r" / "files").items() if path != "engine.py"}
+    assert files == {"present": b"secret", "moved/x": b"1"}
 
 
 @pytest.mark.parametrize("path", ["../escape", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "a\nb"])
@@ -330,11 +363,11 @@ def test_a_base_with_a_path_that_leads_out_is_refused(tmp_path, outside, path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "r", "source"]
 
 
-def written(repository, data):
-    """The id of a tree of these bytes, put into the repository unchecked."""
+def written(repository, data, kind="tree"):
+    """The id of an object of these bytes, a tree if nothing else is said, put into the repository unchecked."""
     import subprocess
 
-    words = ["git", "-C", os.fspath(repository), "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+    words = ["git", "-C", os.fspath(repository), "hash-object", "-t", kind, "-w", "--stdin", "--literally"]
     return subprocess.run(words, input=data, check=True, capture_output=True).stdout.decode().strip()
 
 

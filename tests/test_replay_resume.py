@@ -50,6 +50,8 @@ def a_run():
         .write("gone", "x")
         .step("FILE_DELETE", "gone")
         .write("../escape", "x")
+        .step("FILE_WRITE", "link", Digest("git-sha1", b"1" * 20), note="symbolic link")
+        .step("FILE_MOVE", "link", "moved")
         .step("GIT_COMMIT", "r", "all of it")
     )
 
@@ -82,7 +84,7 @@ def straight(tmp_path_factory):
 def test_the_straight_run(straight):
     (rows, report), files, commits = straight
     assert files == {"e/d": b"two\n"}
-    assert len(rows) == 13
+    assert len(rows) == 15
     assert len(commits) == 2
     assert [one.at for one in report.differences] == [2, 11]
 
@@ -388,6 +390,6 @@ def test_a_replay_in_memory_can_be_gone_on_with_too(tmp_path):
     )
     assert one.run().verdict == "paused"
     two = Replay([taped.reader], world, options(), clock=FixedClock(START_MS), read_content=taped.objects.get, log=log)
-    assert two.run().steps == 13
+    assert two.run().steps == 15
     log.close()
     assert world.files == {"e/d": b"two\n"}

@@ -1,5 +1,9 @@
 """A git history as a trail: of each commit its files, then the commit.
 
+Steps are taken one after the other, and a history need not be a line. Where a commit goes on from another than the one
+before it, a CHECKPOINT says which files it began with; and what a merge brought of its other parents, another, behind
+the files that it settled itself.
+
 The repository may be anybody's. Git runs without a shell, nothing that its configuration names is run (hooks, pagers,
 filters, diff drivers, monitors, signature programs), nothing is fetched, nothing is written, and what comes out is
 parsed as bytes between NULs.
@@ -14,12 +18,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError, NotFoundError
+from periplus.interop.git_names import git_digest
 from periplus.interop.gitrun import ask, cannot_run, check_repository, command, environment
 from periplus.interop.model import Imported
+from periplus.trail.filenotes import NOTE_CHECKED_OUT, NOTE_MERGED
 
 if TYPE_CHECKING:
+    from periplus.interop.git_changes import FileChange
     from periplus.interop.intake import Intake
-    from periplus.trail.model import Digest, OperandValue
+    from periplus.trail.model import Digest
 
 COMMITS_MAX: Final = 10_000
 TOKEN_BYTES_MAX: Final = 32 << 20
@@ -29,8 +36,10 @@ _ERROR_BYTES_MAX: Final = 4096
 _CLOCK_S_MAX: Final = 253_402_300_799
 _MARK: Final = b"\x01"
 _FIELDS: Final = 6
-_SUBMODULE: Final = b"160000"
-_LINK: Final = b"120000"
+_EMPTY_TREES: Final = {  # of a repository of SHA-1, of one of SHA-256
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 
 _OPTIONS: Final = (
     "-z",
@@ -55,7 +64,7 @@ _OPTIONS: Final = (
 
 class _Commit(NamedTuple):
     id: str
-    parents: list[bytes]
+    parents: list[str]
     author: str
     at_ms: int | None
     message: str
@@ -77,6 +86,7 @@ def import_git(
     import hashlib
     import hmac
 
+    from periplus.interop.git_changes import write_changes
     from periplus.interop.intake import Intake
 
     repo = os.path.normpath(repo)
@@ -91,14 +101,22 @@ def import_git(
     total = min(int(ask(repo, "rev-list", "--count", *count) or b"0"), max(0, commits_max))
     intake = Intake(put_object)
     intake.session_id = None
-    root = ""
+    root = before = ""
+    base: Digest | None = None
     commits = 0
     with _log(repo, "log", *_OPTIONS, *count) as tokens:
-        for commit in _commits(tokens, intake):
+        for commit, changes in _commits(tokens, intake):
             commits += 1
+            intake.source += 1
+            intake.note_time(commit.at_ms)
             if not commit.parents and not root:
                 root = commit.id
+            if commits == 1 and commit.parents:
+                base = git_digest(commit.parents[0])
+            _begin(intake, commit, before)
+            write_changes(intake, changes)
             _end(intake, commit, name)
+            before = commit.id
             if progress is not None and (commits % 100 == 0 or commits == total):
                 progress(commits, total)
     intake.count("commits", commits)
@@ -114,27 +132,29 @@ def import_git(
         trail_id=root or name,
         status="success",
         tool="git",
+        base=base,
     )
 
 
-def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[_Commit]:
-    """Each commit, after its files were handed to ``intake``."""
+def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[tuple[_Commit, list[FileChange]]]:
+    """Each commit with what it changed."""
+    from periplus.interop.git_changes import read_change
+
     commit: _Commit | None = None
+    changes: list[FileChange] = []
     for raw in tokens:
         token = raw.lstrip(b"\n")
         if token.startswith(_MARK):
             if commit is not None:
-                yield commit
+                yield commit, changes
             fields = [token[1:]] + [next(tokens, b"") for _ in range(_FIELDS - 1)]
-            commit = _read_commit(fields)
-            intake.source += 1
-            intake.note_time(commit.at_ms)
+            commit, changes = _read_commit(fields), []
         elif token.startswith(b":"):
-            _file(intake, token, tokens)
+            changes.append(read_change(intake, token, tokens))
         elif token:
             raise FormatError(f"git said something that cannot be read: {token[:80]!r}")
     if commit is not None:
-        yield commit
+        yield commit, changes
 
 
 def _read_commit(fields: list[bytes]) -> _Commit:
@@ -143,65 +163,25 @@ def _read_commit(fields: list[bytes]) -> _Commit:
     at_s = int(seconds) if digits.isdigit() and len(digits) <= 12 else None
     return _Commit(
         commit.decode("ascii", "replace"),
-        parents.split(),
+        parents.decode("ascii", "replace").split(),
         f"{name.decode('utf-8', 'replace')} <{mail.decode('utf-8', 'replace')}>",
         at_s * 1000 if at_s is not None and abs(at_s) <= _CLOCK_S_MAX and at_s > -62_000_000_000 else None,
         message.decode("utf-8", "replace").rstrip("\n"),
     )
 
 
-def _file(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> None:
-    """One file of a commit: ``:MODE MODE ID ID STATUS``, and of a merge as many more modes and ids as parents."""
-    words = meta.split()
-    parents = len(words[0]) - len(words[0].lstrip(b":"))
-    if len(words) != 2 * parents + 3:
-        raise FormatError(f"git said something that cannot be read: {meta[:80]!r}")
-    mode, blob, status = words[parents], words[2 * parents + 1], words[-1]
-    path = _path(intake, next(tokens, b""))
-    target = _path(intake, next(tokens, b"")) if status[:1] in b"RC" and parents == 1 else ""
-    if mode == _SUBMODULE or words[0].endswith(_SUBMODULE):
-        intake.skip("submodule")
-        return
-    if status.endswith(b"D"):
-        _put(intake, "FILE_DELETE", path)
-        return
-    if target:
-        if status[:1] == b"R":
-            _put(intake, "FILE_MOVE", path, target)
-            if status == b"R100":
-                return
-        path = target
-    note = "symbolic link" if mode == _LINK else None
-    _put(intake, "FILE_WRITE", path, _digest(blob.decode("ascii", "replace")), note=note)
-
-
-def _put(intake: Intake, op: str, *operands: OperandValue, note: str | None = None) -> None:
-    intake.note_files(op, operands)
-    intake.step(op, *operands, note=note)
-
-
-def _path(intake: Intake, path: bytes) -> str:
-    return intake.mask(path.decode("utf-8", "backslashreplace"))
+def _begin(intake: Intake, commit: _Commit, before: str) -> None:
+    """Say which files a commit began with, where these are not those of the commit before it."""
+    first = commit.parents[0] if commit.parents else ""
+    if first != before:
+        intake.step("CHECKPOINT", git_digest(first or _EMPTY_TREES[len(commit.id)]), note=NOTE_CHECKED_OUT)
 
 
 def _end(intake: Intake, commit: _Commit, name: str) -> None:
-    intake.step(
-        "GIT_COMMIT",
-        intake.mask(name),
-        intake.mask(commit.message),
-        _digest(commit.id),
-        note=intake.mask(commit.author),
-    )
-
-
-def _digest(name: str) -> Digest:
-    from periplus.trail.model import Digest
-
-    try:
-        value = bytes.fromhex(name)
-    except ValueError as error:
-        raise FormatError(f"git gave {name[:80]!r} for an object's id") from error
-    return Digest("git-sha1" if len(value) == 20 else "git-sha256", value)
+    digest = git_digest(commit.id)
+    if len(commit.parents) > 1:
+        intake.step("CHECKPOINT", digest, note=NOTE_MERGED)
+    intake.step("GIT_COMMIT", intake.mask(name), intake.mask(commit.message), digest, note=intake.mask(commit.author))
 
 
 def _name(repo: str) -> str:

@@ -22,7 +22,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from periplus.base.errors import FormatError, UsageError
-from periplus.trail.gittree import FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
+from periplus.trail.filenotes import (
+    NOTE_CHECKED_OUT,
+    NOTE_EXECUTABLE,
+    NOTE_LINK,
+    NOTE_MERGED,
+    NOTE_NOT_EXECUTABLE,
+    NOTE_SUBMODULE,
+)
+from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
 from periplus.trail.livestep import NOTE_AFTER, NOTE_MASKED
 from periplus.trail.model import Digest, DigestAlgorithm, OperandValue, Step, Text, TextObject
 from periplus.trail.opcodes import BY_NAME, opcode_name
@@ -46,6 +54,7 @@ _HARMLESS: Final = frozenset(
         "BRANCH", "NOP", "COMMENT", "LABEL", "WEB_FETCH", "WEB_SEARCH", "PROMPT", "SAY", "MODEL_CALL", "PLAN_UPDATE", "ASK",
     )
 )  # fmt: skip
+_MODES: Final = {NOTE_LINK: LINK, NOTE_SUBMODULE: SUBMODULE, NOTE_EXECUTABLE: EXECUTABLE, NOTE_NOT_EXECUTABLE: FILE}
 _NOT_TAKEN: Final = frozenset({"failed", "denied", "cancelled"})
 
 
@@ -168,7 +177,9 @@ class _Judge:
 
     def take(self, index: int, step: Step) -> None:
         if step.code == _CHECKPOINT:
-            if step.outcome == "ok":
+            if step.outcome == "ok" and not {NOTE_CHECKED_OUT, NOTE_MERGED}.isdisjoint(_notes(step.note)):
+                self._take_over(index, step)
+            elif step.outcome == "ok":
                 self._checkpoint(index, step)
         elif step.code in _FILE_STEPS:
             if step.outcome not in _NOT_TAKEN:
@@ -215,7 +226,7 @@ class _Judge:
         try:
             if not self._is_known:
                 raise _CannotTellError("the files that it changed are not at hand")  # noqa: TRY301 - told as the others
-            follows = step.code in (_WRITE, _EDIT)
+            follows = step.code in (_WRITE, _EDIT) and not _is_of_git(step)
             count = 2 if step.code == _MOVE else 1
             paths = tuple(self._path(value, follows=follows) for value in step.operands[:count])
             self._touched.update(dict.fromkeys(paths, index))
@@ -252,8 +263,11 @@ class _Judge:
 
     def _write(self, step: Step, path: str) -> None:
         self._check_place(path)
-        mode = self._mode(path)
         content = step.operands[1]
+        modes = (_MODES[note] for note in _notes(step.note) if note in _MODES and _is_of_git(step))
+        held = self._files.get(path)
+        is_taken = _is_of_git(step) and held is not None and held.mode == SUBMODULE
+        mode = next(modes, None) or (FILE if is_taken else self._mode(path))
         if not isinstance(content, Digest):
             raise _CannotTellError("its content was withheld")
         if NOTE_MASKED in _notes(step.note):
@@ -361,6 +375,27 @@ class _Judge:
             self._sync(entries)
             return
         self._compare(index, entries)
+
+    def _take_over(self, index: int, step: Step) -> None:
+        """The files stand as in a commit by no step. What a merge settled before it is judged by it, and nothing else is."""
+        self._ops[index] = opcode_name(step.code)
+        state = step.operands[0]
+        entries = self._entries(state, None) if isinstance(state, Digest) and state.algorithm != "sha256" else None
+        if entries is None:
+            self._say(index, "not judged", "the files of its tree are not at hand")
+            self._leave_pending(f"the checkpoint, step {index}, could not be compared")
+            self._command(index)
+            return
+        for at, paths in self._pending:
+            if NOTE_MERGED not in _notes(step.note) or not self._is_known:
+                self._say(at, "not judged", "no checkpoint behind it")
+            elif all(self._agree(self._files.get(path), entries.get(path)) for path in paths):
+                self._say(at, "right", f"as at the checkpoint, step {index}")
+            else:
+                self._say(at, "not judged", f"the merge gave other files, at the checkpoint, step {index}")
+        self._pending.clear()
+        self._say(index, "start", "judging goes on with the files of this checkpoint")
+        self._sync(entries)
 
     def _start_detail(self, entries: Mapping[str, TreeEntry]) -> str:
         if not self._is_known:
@@ -673,6 +708,12 @@ class _Judge:
             if held is not None and held.mode == LINK:
                 return part
         return None
+
+
+def _is_of_git(step: Step) -> bool:
+    """Whether it writes what git has, which is an entry of a tree: never through a link, but in its place."""
+    content = step.operands[1]
+    return step.code == _WRITE and isinstance(content, Digest) and content.algorithm != "sha256"
 
 
 def _notes(note: Text | None) -> list[str]:

@@ -87,6 +87,10 @@ class Capabilities:
             for layer in self._layers
         )
 
+    def allows_everywhere(self, action: Action) -> bool:
+        """Whether ``action`` is allowed on every path."""
+        return all(any(grant.action == action and not grant.scope for grant in layer) for layer in self._layers)
+
     def command_form(self, action: Literal["command", "test"], text: str) -> CommandForm:
         """How a command may be run: by a shell, as words without one, or not at all."""
         forms = {_form(layer, action, text) for layer in self._layers}

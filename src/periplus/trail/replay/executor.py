@@ -222,6 +222,8 @@ class Replay:
         if any(place is not None and _is_of_store(call.text(place)) for _, place in needs):
             return "denied", Did.skipped("a file of the store is no file of the run")
         may = self._options.capabilities
+        if call.is_taking_over and not (may.allows_everywhere("write") and may.allows_everywhere("delete")):
+            return "denied", Did.denied("files are not taken over where not all of them may be written and deleted")
         for action, place in needs:
             path = (call.text(place) or ".") if place is not None else None
             if not may.allows(action, path):

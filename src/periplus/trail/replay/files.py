@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from periplus.base.confined import FILE_BYTES_MAX, Entry, judge_path
-from periplus.base.errors import ConfinementError, NotFoundError
+from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
+from periplus.trail.gittree import LINK, SUBMODULE
 from periplus.trail.model import Digest
+from periplus.trail.replay.carried import Carried, CarriedEntries, carried_mode, judge_carried
 from periplus.trail.replay.globs import glob_matches, is_glob
-from periplus.trail.replay.model import ABSENT, EVERY, Call, Did, Fate, ReadContent
+from periplus.trail.replay.model import ABSENT, EVERY, Call, Did, Fate, FileKind, ReadContent
 from periplus.trail.replay.world import judge_pattern
 
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{0,9}))?")
@@ -31,6 +33,7 @@ class Folder(Protocol):
     def write(self, path: str, data: bytes, *, is_executable: bool | None = None) -> None: ...
     def delete(self, path: str) -> None: ...
     def move(self, source: str, target: str) -> None: ...
+    def remove_folder(self, path: str) -> None: ...
 
 
 class MemoryFolder:
@@ -109,6 +112,12 @@ class MemoryFolder:
             self._folders.add(second + name[len(first) :])
         self._folders.update(_above(second))
 
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        if self.list(path):
+            raise _refused(path, "there is something in it")
+        self._folders.discard("/".join(judge_path(path)))
+
     def _file_name(self, path: str) -> str:
         entry = self.stat(path)
         if entry is not None and entry.kind == "folder":
@@ -145,10 +154,11 @@ def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
 
 
 class FileSteps:
-    """The methods of a world that are about files."""
+    """The methods of a world that are about files; ``carried`` are entries that are none, and are not made."""
 
-    def __init__(self, folder: Folder, read_content: ReadContent) -> None:
+    def __init__(self, folder: Folder, read_content: ReadContent, carried: CarriedEntries | None = None) -> None:
         self.folder = folder
+        self.carried = carried if carried is not None else CarriedEntries()
         self._read_content = read_content
 
     def read_file(self, path: str, lines: str) -> Did:
@@ -156,18 +166,25 @@ class FileSteps:
             data = self.folder.read(path)
             return Did("done", output=_lines_of(data, lines), detail=f"read {path}")
 
-        return _tried(act)
+        return self._tried(act, path)
 
-    def write_file(self, path: str, content: Digest) -> Did:
+    def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> Did:
+        mode = carried_mode(path, content, kind)
+
         def act() -> Did:
             judge_path(path)
             data = self._read_content(content)
             if data is None:
                 return Did.skipped("the content is not at hand")
-            self.folder.write(path, data)
+            self._make_room(path)
+            self.folder.write(path, data, is_executable=None if kind == "kept" else kind == "executable")
+            self.carried.drop(path)
             return Did("done", detail=f"wrote {path}: {len(data):,} bytes")
 
-        return _tried(act)
+        if mode:
+            return self._tried(lambda: self._carry(path, mode, content), path, is_replaced=True)
+        # What git has takes the place of a link; a tool of an agent writes to where the link leads.
+        return self._tried(act, path, is_replaced=content.algorithm != "sha256")
 
     def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:
         def act() -> Did:
@@ -177,21 +194,33 @@ class FileSteps:
             self.folder.write(path, data)
             return Did("done", output=data, detail=f"edited {path}")
 
-        return _tried(act)
+        return self._tried(act, path)
 
     def delete_file(self, path: str) -> Did:
         def act() -> Did:
-            self.folder.delete(path)
+            if self.carried.get(path) is not None:
+                self.carried.drop(path)
+            else:
+                self.folder.delete(path)
             return Did("done", detail=f"deleted {path}")
 
-        return _tried(act)
+        return self._tried(act, path, is_replaced=True)
 
     def move_file(self, source: str, target: str) -> Did:
         def act() -> Did:
-            self.folder.move(source, target)
+            if self.carried.get(source) is not None:
+                judge_carried(target)
+                if not self._is_free(target):
+                    raise _refused(target, "there is something of that name already")
+            else:
+                self._make_room(target)
+                self.folder.move(source, target)
+            self.carried.move(source, target)
             return Did("done", detail=f"moved {source} to {target}")
 
-        return _tried(act)
+        if self.carried.on(target) is not None:
+            return self._tried(act, target)
+        return self._tried(act, source, is_replaced=True)
 
     def list_files(self, path: str) -> Did:
         def act() -> Did:
@@ -206,7 +235,7 @@ class FileSteps:
             output = "".join(f"{name}\n" for name in found).encode()
             return Did("done", output=output, detail=f"{len(found):,} names in {path}")
 
-        return _tried(act)
+        return self._tried(act, path)
 
     def search(self, pattern: str, path: str) -> Did:
         """A pattern of a record is a stranger's regular expression and is not run; one of plain text is looked for."""
@@ -222,7 +251,7 @@ class FileSteps:
             output = "".join(f"{name}\n" for name in found).encode()
             return Did("done", output=output, detail=f"{pattern} in {len(found):,} files")
 
-        return _tried(act)
+        return self._tried(act, path)
 
     # What became of it
 
@@ -251,17 +280,71 @@ class FileSteps:
         path = call.text(0)
         if call.op == "FILE_WRITE":
             content = call.digest(1)
-            data = self._read_content(content) if content is not None else None
-            return {path: _sha256(data)} if data is not None else {}
+            assert content is not None
+            mode = carried_mode(path, content, call.kind)
+            if mode:
+                return {path: f"{mode} {content.value.hex()}"}
+            data = self._read_content(content)
+            can_run = self._can_run(path) if call.kind == "kept" else call.kind == "executable"
+            return {path: _sha256(data, can_run=can_run)} if data is not None else {}
         if call.op == "FILE_EDIT":
             found = self._edited(path, call.text(1), call.text(2), is_every=EVERY in call.notes)
-            return {path: _sha256(found)} if isinstance(found, bytes) else {}
+            return {path: _sha256(found, can_run=self._can_run(path))} if isinstance(found, bytes) else {}
         if call.op == "FILE_DELETE":
-            return {path: ABSENT} if self._is_file(path) else {}
+            return {path: ABSENT} if self.carried.get(path) is not None or self._is_file(path) else {}
         if call.op == "FILE_MOVE":
             held = self._print(path)
-            return {path: ABSENT, call.text(1): held} if held and self.folder.stat(call.text(1)) is None else {}
+            return {path: ABSENT, call.text(1): held} if held and self._is_free(call.text(1)) else {}
         return {}
+
+    def _carry(self, path: str, mode: str, content: Digest) -> Did:
+        judge_carried(path)
+        if content.algorithm == "sha256":
+            return Did.skipped("what git calls it is not known")
+        if mode in (LINK, SUBMODULE):
+            self._make_room(path)
+            if self._is_file(path):
+                self.folder.delete(path)
+        self.carried.put(path, mode, content.value.hex())
+        return Did("done", detail=f"noted: {Carried(mode, '', path).why}")
+
+    def _tried(self, act: Callable[[], Did], path: str, *, is_replaced: bool = False) -> Did:
+        """What ``act`` gives; nothing is done over a link, and to one itself only where it ``is_replaced``."""
+        over = self.carried.on(path)
+        if over is None or (is_replaced and self.carried.get(path) is not None):
+            return _tried(act)
+
+        def skip() -> Did:
+            judge_carried(path)
+            return Did.skipped(over.why)
+
+        return _tried(skip)
+
+    def _is_free(self, path: str) -> bool:
+        """Whether nothing but empty folders is in the place of ``path``."""
+        if self.carried.on(path) is not None:
+            return False
+        entry = self.folder.stat(path)
+        return entry is None or (entry.kind == "folder" and self._is_empty(path))
+
+    def _is_empty(self, path: str) -> bool:
+        return all(entry.kind == "folder" and self._is_empty(entry.path) for entry in self.folder.list(path))
+
+    def _make_room(self, path: str) -> None:
+        """Remove the empty folders in the place of ``path``, which git has none of."""
+        entry = self.folder.stat(path)
+        if entry is None or entry.kind != "folder" or not self._is_empty(path):
+            return
+        for inner in self.folder.list(path):
+            self._make_room(inner.path)
+        try:
+            self.folder.remove_folder(path)
+        except EnvironmentFailure:
+            pass  # there is something in it that no path leads to: the write, or move, is refused
+
+    def _can_run(self, path: str) -> bool:
+        entry = self.folder.stat(path)
+        return entry is not None and entry.is_executable
 
     def _edited(self, path: str, old: str, new: str, *, is_every: bool) -> bytes | str:
         held = self.folder.stat(path)
@@ -275,6 +358,9 @@ class FileSteps:
 
     def _print(self, path: str) -> str:
         """The digest of a file, ``folder`` of a folder with all its names, ABSENT of nothing."""
+        carried = self.carried.get(path)
+        if carried is not None:
+            return f"{carried.mode} {carried.id}"
         entry = self.folder.stat(path)
         if entry is None:
             return ABSENT
@@ -282,7 +368,7 @@ class FileSteps:
             start = "/".join(judge_path(path))
             inner = [f"{one.path.removeprefix(start)}\0{one.size}\n" for one in self.folder.walk(path)]
             return "folder " + _sha256("".join(inner).encode("utf-8", "surrogateescape"))
-        return _sha256(self.folder.read(path))
+        return _sha256(self.folder.read(path), can_run=entry.is_executable)
 
 
 def _tried(act: Callable[[], Did]) -> Did:
@@ -294,8 +380,8 @@ def _tried(act: Callable[[], Did]) -> Did:
         return Did.failed(str(error))
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _sha256(data: bytes, *, can_run: bool = False) -> str:
+    return hashlib.sha256(data).hexdigest() + (" executable" if can_run else "")
 
 
 def _lines_of(data: bytes, lines: str) -> bytes:

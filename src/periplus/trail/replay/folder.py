@@ -10,17 +10,27 @@ from typing import Final, NamedTuple, Self
 
 from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.files import Files, read_plain, write_all, write_atomic
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm, plain_words
+from periplus.trail.replay.carried import Carried, CarriedEntries
 from periplus.trail.replay.commands import CommandLimits, Ran, Runner
 from periplus.trail.replay.files import FileSteps
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent
-from periplus.trail.replay.scratch import Carried, GitFolder, SourceRepository, copy_folder, copy_tree, no_progress
+from periplus.trail.replay.scratch import (
+    GitFolder,
+    SourceRepository,
+    copy_folder,
+    copy_tree,
+    no_progress,
+    take_tree,
+)
 from periplus.trail.replay.testing import judge_tests, read_junit
 
 _MADE: Final = "made.json"
+_CARRIED: Final = "carried.jsonl"
 _MARK_BYTES_MAX: Final = 64 << 20
+_GIT_BYTES_MAX: Final = 256 << 20
 _HEAD: Final = "HEAD"
 _REPORT: Final = "{report}"
 _TARGET: Final = "{target}"
@@ -61,7 +71,6 @@ class FolderWorld(FileSteps):
         self.plan = plan
         self.reaches: frozenset[Action] = frozenset({"network"} if plan.allow_commands and plan.allow_network else ())
         self._files = files or Files()
-        self.left_out: tuple[str, ...] = ()
         self.root = os.path.join(os.path.abspath(plan.folder), "files")
         home, temporary = (os.path.join(os.path.abspath(plan.folder), name) for name in ("home", "tmp"))
         self._reports = temporary
@@ -71,20 +80,26 @@ class FolderWorld(FileSteps):
             raise RefusedError(trouble, safe="Nothing was replayed.",
                                mend="Give --allow-network too, or leave --allow-commands out.")  # fmt: skip
         # Where no command may run nothing foreign can have come into the repository, and git needs no guard.
-        own = Runner(home, temporary, plan.path, allow_network=plan.allow_network or not plan.allow_commands)
+        own = Runner(home, temporary, plan.path, allow_network=plan.allow_network or not plan.allow_commands,
+                     limits=CommandLimits(output_bytes_max=_GIT_BYTES_MAX))  # fmt: skip
         self._source = SourceRepository(plan.repository, own.environment) if plan.repository else None
         self._read_object = read_content
         try:
-            carried = self._open(home, temporary, own, progress)
+            base = self._open(home, temporary, own, progress)
+            carried = _gone_on(os.path.join(os.path.abspath(plan.folder), _CARRIED), base, self._files)
         except BaseException:  # whatever it was, git is not left running
             if self._source is not None:
                 self._source.close()
             raise
-        self.left_out = tuple(entry.path for entry in carried)
         self.git = GitFolder(self.root, own, carried, may_change=plan.allow_commands)
         self.confined = Confined(self.root, files=self._files)
         self.confined.sweep()
-        super().__init__(self.confined, self._content)
+        super().__init__(self.confined, self._content, carried)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What of the files that the record has is not made here: links and the like."""
+        return tuple(entry.path for entry in self.carried.all())
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +117,9 @@ class FolderWorld(FileSteps):
     def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
         if not self.plan.allow_commands:
             return Did.skipped("commands are not run without --allow-commands")
+        over = self.carried.on(cwd)
+        if over is not None:
+            return Did.skipped(over.why)
         words = plain_words(command) if form == "words" else None
         if "\0" in command or (form == "words" and words is None):
             return Did.denied("the command cannot be run")
@@ -137,7 +155,7 @@ class FolderWorld(FileSteps):
     def commit(self, message: str, commit: Digest | None) -> Did:
         """The recorded commit has another id, for its time; where its repository is at hand, the trees are compared."""
         try:
-            self.git.commit(message.replace("\0", ""))
+            self.git.commit(message.replace("\0", ""), self._tracked(commit))
         except EnvironmentFailure as error:
             return Did.failed(str(error), 128)
         return self._committed(commit)
@@ -145,12 +163,26 @@ class FolderWorld(FileSteps):
     def checkpoint(self, state: Digest) -> Did:
         if state.algorithm == "sha256":
             return Did.skipped("the state is no tree or commit of git")
-        wanted = self._source.tree_of(state.value.hex()) if self._source is not None else ""
+        wanted = self._tree_of(state)
         try:
-            tree = self.git.tree()
+            tree = self.git.tree(self._tracked(state))
         except EnvironmentFailure as error:
             return Did.failed(str(error), 128)
         return _compared(tree, wanted or state.value.hex(), "the files are those of the checkpoint")
+
+    def take_over(self, state: Digest) -> Did:
+        if self._source is None or not self._tree_of(state):
+            return Did.skipped(f"the files of {state.value.hex()[:12]} are not at hand")
+        try:
+            tree = self._source.need_tree(state.value.hex())
+            with Confined(self.root, files=self._files, is_durable=False) as target:
+                count = take_tree(self._source, tree, target, self.carried, self.git.entries())
+            self._files.sync_everything(self.root)
+        except ConfinementError as error:
+            return Did.denied(str(error))
+        except (EnvironmentFailure, NotFoundError, UsageError) as error:
+            return Did.failed(str(error))
+        return Did("done", detail=f"took over the files of {state.value.hex()[:12]}: {count:,} changed")
 
     def observe(self, call: Call) -> Did:
         del call
@@ -182,8 +214,22 @@ class FolderWorld(FileSteps):
     # How
 
     def _committed(self, commit: Digest | None) -> Did:
-        wanted = self._source.tree_of(commit.value.hex()) if commit is not None and self._source is not None else ""
+        wanted = self._tree_of(commit) if commit is not None else ""
         return _compared(self.git.head_tree(), wanted, "committed")
+
+    def _tree_of(self, state: Digest) -> str:
+        return self._source.tree_of(state.value.hex()) if self._source is not None else ""
+
+    def _tracked(self, state: Digest | None) -> Callable[[], list[str]]:
+        """What git keeps at ``state``: a file that .gitignore names may be among it."""
+
+        def paths() -> list[str]:
+            tree = self._tree_of(state) if state is not None else ""
+            if not tree or self._source is None or state is None:
+                return []
+            return [entry.path for entry in self._source.entries(state.value.hex())]
+
+        return paths
 
     def _open(
         self, home: str, temporary: str, runner: Runner, progress: Callable[[int, int], None]
@@ -226,7 +272,7 @@ class FolderWorld(FileSteps):
             elif self.plan.copied:
                 with Confined(self.plan.copied) as source:
                     copy_folder(source, target, progress)
-        git = GitFolder(self.root, runner, carried, may_change=self.plan.allow_commands)
+        git = GitFolder(self.root, runner, CarriedEntries(carried), may_change=self.plan.allow_commands)
         git.begin(self._files, object_format, is_forced=bool(self.plan.base))
         self._files.sync_everything(self.root)
         return carried
@@ -269,6 +315,41 @@ def _read_mark(mark: str, folder: str) -> tuple[Carried, ...] | None:
         return msgspec.json.decode(data, type=tuple[Carried, ...] | None)
     except (OSError, msgspec.MsgspecError) as error:
         raise _not_ours(folder) from error
+
+
+def _gone_on(path: str, base: tuple[Carried, ...], files: Files) -> CarriedEntries:
+    """The entries of the base with what steps made of them since: each change is a line in a file, on the disk before its
+    step counts as done.
+    """
+    import msgspec
+
+    def note(entry: Carried) -> None:
+        fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            write_all(files, fd, msgspec.json.encode(entry) + b"\n")
+            files.sync(fd)
+        finally:
+            files.close(fd)
+
+    entries = {entry.path: entry for entry in base}
+    try:
+        lines = read_plain(path, _MARK_BYTES_MAX).split(b"\n")
+    except FileNotFoundError:
+        return CarriedEntries(base, note)
+    except OSError as error:
+        raise _not_ours(os.path.dirname(path)) from error
+    if lines[-1]:  # what a crash leaves: its step is done again
+        write_atomic(files, path, b"".join(line + b"\n" for line in lines[:-1]))
+    for line in lines[:-1]:
+        try:
+            entry = msgspec.json.decode(line, type=Carried)
+        except msgspec.MsgspecError as error:
+            raise _not_ours(os.path.dirname(path)) from error
+        if entry.mode:
+            entries[entry.path] = entry
+        else:
+            entries.pop(entry.path, None)
+    return CarriedEntries(entries.values(), note)
 
 
 def _not_ours(folder: str) -> RefusedError:

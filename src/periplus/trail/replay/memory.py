@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 from periplus.base.confined import Confined, judge_path
-from periplus.base.errors import ConfinementError
+from periplus.base.errors import ConfinementError, UsageError
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm
+from periplus.trail.replay.carried import CarriedEntries
 from periplus.trail.replay.commands import Runner
 from periplus.trail.replay.files import FileSteps, MemoryFolder
 from periplus.trail.replay.model import Call, Did, Fate, ReadContent, digest_text
@@ -66,11 +67,14 @@ class MemoryWorld(FileSteps):
                 with Confined(copied) as source:
                     copy_folder(source, world.memory, no_progress)
             elif base and world._source is not None:
-                copy_tree(world._source, world._source.need_tree(base), world.memory, no_progress)
+                world._fill(world._source, base)
         except BaseException:  # whatever it was, git is not left running
             world.close()
             raise
         return world
+
+    def _fill(self, source: SourceRepository, base: str) -> None:
+        self.carried = CarriedEntries(copy_tree(source, source.need_tree(base), self.memory, no_progress))
 
     def close(self) -> None:
         if self._source is not None:
@@ -116,6 +120,19 @@ class MemoryWorld(FileSteps):
         return Did(
             "done", "failed", error=f"other files than recorded: {shown}", differs=("files", "as recorded", shown)
         )
+
+    def take_over(self, state: Digest) -> Did:
+        name = state.value.hex()
+        if self._source is None or not self._source.tree_of(name):
+            return Did.skipped(f"the files of {name[:12]} are not at hand")
+        before = self.memory
+        self.folder = self.memory = MemoryFolder()
+        try:
+            self._fill(self._source, name)
+        except (ConfinementError, UsageError) as error:
+            self.folder = self.memory = before
+            return Did.denied(str(error)) if isinstance(error, ConfinementError) else Did.failed(str(error))
+        return Did("done", detail=f"took over the files of {name[:12]}")
 
     def observe(self, call: Call) -> Did:
         return self._said(call.text(0), f"{call.op} is not performed here")

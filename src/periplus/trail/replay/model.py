@@ -10,6 +10,7 @@ __all__ = [
     "Did",
     "Difference",
     "Fate",
+    "FileKind",
     "ReadContent",
     "State",
     "Verdict",
@@ -20,18 +21,30 @@ __all__ = [
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from periplus.trail.filenotes import (
+    NOTE_CHECKED_OUT,
+    NOTE_EXECUTABLE,
+    NOTE_LINK,
+    NOTE_MERGED,
+    NOTE_NOT_EXECUTABLE,
+    NOTE_SUBMODULE,
+)
 from periplus.trail.model import Digest, Outcome, Step, TextObject, Withheld
 from periplus.trail.opcodes import BY_CODE, opcode_name
 
 State: TypeAlias = Literal["done", "would", "skipped", "denied"]
 Verdict: TypeAlias = Literal["same", "diverged", "paused", "limit"]
 Fate: TypeAlias = Literal["done", "not_done", "unknown"]
+FileKind: TypeAlias = Literal["kept", "executable", "plain", "link", "submodule"]
 ReadContent: TypeAlias = Callable[[Digest], bytes | None]
 
 ABSENT: Final = ""  # in the place of a digest: nothing is there
 TEXT_BYTES_MAX: Final = 64 << 20
 EVERY: Final = "every occurrence"  # the note of an edit that replaces all of them
 BACKGROUND: Final = "in the background"  # the note of a command that nobody waited for
+_KINDS: Final[dict[str, FileKind]] = {
+    NOTE_LINK: "link", NOTE_SUBMODULE: "submodule", NOTE_EXECUTABLE: "executable", NOTE_NOT_EXECUTABLE: "plain",
+}  # fmt: skip
 
 
 class Call(NamedTuple):
@@ -50,6 +63,16 @@ class Call(NamedTuple):
     @property
     def notes(self) -> list[str]:
         return self.note.split("; ")
+
+    @property
+    def kind(self) -> FileKind:
+        """What a write makes: ``kept`` is a file that may be run if it could before."""
+        return next((_KINDS[note] for note in self.notes if note in _KINDS), "kept")
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether a CHECKPOINT says how the files stand by no step: by a checkout, or by a merge."""
+        return self.op == "CHECKPOINT" and not {NOTE_CHECKED_OUT, NOTE_MERGED}.isdisjoint(self.notes)
 
     def text(self, place: int) -> str:
         value = self.operands[place] if place < len(self.operands) else None

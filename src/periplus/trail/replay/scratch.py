@@ -7,19 +7,20 @@
     FOLDER/home/, tmp/   what commands have for a home and for temporary files
 
 The files of a base commit are read from its repository object by object and written through ``Confined``: no checkout,
-so neither hooks nor filters, and no link is made. Links and submodules of the base are remembered as names and ids, so
-that trees can be compared all the same. Git in ``files`` runs as commands do, in the same empty environment and the same
+so neither hooks nor filters, and no link is made. Links and submodules are remembered as names and ids
+(``trail.replay.carried``), so that trees can be compared all the same. Git in ``files`` runs as commands do, in the same empty environment and the same
 confinement, with hooks, monitors, signing and the configuration of system and user switched off: a command of the
 record may have written whatever it liked into that repository.
 """
 
 from __future__ import annotations
 
-__all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree", "no_progress"]
+__all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree", "no_progress", "take_tree"]
 
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
@@ -27,6 +28,7 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import folder_id
 from periplus.trail.model import Digest
+from periplus.trail.replay.carried import Carried, CarriedEntries
 from periplus.trail.replay.files import Folder
 
 if TYPE_CHECKING:
@@ -63,18 +65,11 @@ _CONFIGS: Final = {
 }
 _SMALL_BYTES_MAX: Final = 1 << 16
 _LINE_BYTES_MAX: Final = 512
+_LINE_OF_WORDS_BYTES_MAX: Final = 64 << 10
 _GIT_S: Final = 120
 # Above all that the files say: bytes go into the repository as they are, and no filter is asked.
 _ATTRIBUTES: Final = b"* -text -filter -ident -working-tree-encoding\n"
 _EXCLUDED: Final = b"/%b/\n" % _STORE  # a command of the record may make one, and recorded trees are compared without
-
-
-class Carried(NamedTuple):
-    """An entry of the base's tree that is no file here: mode, id and path."""
-
-    mode: str
-    id: str
-    path: str
 
 
 class SourceRepository:
@@ -203,22 +198,71 @@ def copy_tree(
     entries = list(source.entries(tree))
     carried = []
     for done, entry in enumerate(entries):
-        is_executable = _FILE_MODES.get(entry.mode)
-        if is_executable is None or f"/{_STORE.decode()}/" in entry.path:
-            if is_executable is None and entry.mode not in _CARRIED_MODES:
-                raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
+        if _is_carried(entry, tree):
             carried.append(entry)
             continue
-        algorithm = "git-sha1" if len(entry.id) == 40 else "git-sha256"
-        data = source.blob(Digest(algorithm, bytes.fromhex(entry.id)))  # type: ignore[arg-type]  # one of the two
-        if data is None:
-            raise UsageError(
-                f"{entry.path} of {tree[:12]} cannot be read, or has over {_BLOB_BYTES_MAX:,} bytes",
-                mend="Fetch what is missing (`git fetch --refetch`), or replay without --base.",
-            )
-        target.write(entry.path, data, is_executable=is_executable)
+        _write(source, entry, tree, target)
         progress(done, len(entries))
     return tuple(carried)
+
+
+def take_tree(
+    source: SourceRepository, tree: str, target: Folder, carried: CarriedEntries, held: Mapping[str, tuple[str, str]]
+) -> int:
+    """Make the files of a folder those of a tree, and count the changes; ``held`` are mode and id of what it has now.
+    Raises UsageError for a file that cannot be had, ConfinementError as ``copy_tree``.
+    """
+    wanted = {entry.path: entry for entry in source.entries(tree)}
+    count = 0
+    for path in held:
+        if path not in wanted:
+            count += 1
+            if carried.get(path) is not None:
+                carried.drop(path)
+            else:
+                target.delete(path)
+                _remove_empty(target, path)
+    for path, entry in wanted.items():
+        if held.get(path) == (entry.mode, entry.id):
+            continue
+        count += 1
+        if _is_carried(entry, tree):
+            if path in held and carried.get(path) is None:
+                target.delete(path)
+            carried.put(path, entry.mode, entry.id)
+        else:
+            carried.drop(path)
+            _write(source, entry, tree, target)
+    return count
+
+
+def _is_carried(entry: Carried, tree: str) -> bool:
+    is_file = entry.mode in _FILE_MODES
+    if not is_file and entry.mode not in _CARRIED_MODES:
+        raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
+    return not is_file or f"/{_STORE.decode()}/" in entry.path
+
+
+def _write(source: SourceRepository, entry: Carried, tree: str, target: Folder) -> None:
+    algorithm = "git-sha1" if len(entry.id) == 40 else "git-sha256"
+    data = source.blob(Digest(algorithm, bytes.fromhex(entry.id)))  # type: ignore[arg-type]  # one of the two
+    if data is None:
+        raise UsageError(
+            f"{entry.path} of {tree[:12]} cannot be read, or has over {_BLOB_BYTES_MAX:,} bytes",
+            mend="Fetch what is missing (`git fetch --refetch`), or replay without --base.",
+        )
+    target.write(entry.path, data, is_executable=_FILE_MODES[entry.mode])
+
+
+def _remove_empty(target: Folder, path: str) -> None:
+    """Remove the folders that a file left empty."""
+    while path := posixpath.dirname(path):
+        try:
+            if target.list(path):
+                return
+            target.remove_folder(path)
+        except (NotFoundError, EnvironmentFailure):
+            return  # it holds what no path leads to
 
 
 def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int], None]) -> int:
@@ -232,9 +276,9 @@ def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int],
 
 
 class GitFolder:
-    """The repository of a replay's own in ``folder``; ``carried`` are the entries of its base that are no files."""
+    """The repository of a replay's own in ``folder``; ``carried`` are the entries of its trees that are no files."""
 
-    def __init__(self, folder: str, runner: Runner, carried: tuple[Carried, ...], *, may_change: bool) -> None:
+    def __init__(self, folder: str, runner: Runner, carried: CarriedEntries, *, may_change: bool) -> None:
         """With ``may_change`` commands of the record may change the repository."""
         self._folder = folder
         self._may_change = may_change
@@ -266,24 +310,49 @@ class GitFolder:
         done = self._git("rev-parse", "--verify", "--quiet", "HEAD^")
         return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
 
-    def tree(self) -> str:
-        """The id of the tree of all files as they are now, without those that .gitignore names."""
-        self._unlock()
-        self._need("add", "--all", "--", ".")
-        for entry in self._carried:
-            if not os.path.lexists(os.path.join(self._folder, entry.path)):
-                self._need("update-index", "--add", "--cacheinfo", f"{entry.mode},{entry.id},{entry.path}")
+    def tree(self, tracked: Callable[[], Iterable[str]] = tuple) -> str:
+        """The id of the tree of all files as they are now, without those that .gitignore names; but those among them that
+        are ``tracked`` all the same are in it.
+        """
+        self._stage(tracked)
         return self._need("write-tree", "--missing-ok").output.decode("ascii", "replace").strip()
 
-    def commit(self, message: str) -> str:
-        """Commit all files and give the commit's id. Nothing of the repository's is run: no hook, no editor."""
-        tree = self.tree()
+    def entries(self) -> dict[str, tuple[str, str]]:
+        """Mode and id of all that ``tree`` has now, by path. Raises EnvironmentFailure."""
+        self._stage(tuple)
+        found = {}
+        for line in self._need("ls-files", "--stage", "-z").output.split(b"\0"):
+            if line:
+                head, _, path = line.partition(b"\t")
+                mode, name, _ = head.decode("ascii").split()
+                found[os.fsdecode(path)] = (mode, name)
+        return found
+
+    def commit(self, message: str, tracked: Callable[[], Iterable[str]] = tuple) -> str:
+        """Commit all files, as ``tree`` has them, and give the commit's id. Nothing of the repository's is run: no hook, no
+        editor.
+        """
+        tree = self.tree(tracked)
         head = self.head()
         parents = ("-p", head) if head else ()
         made = self._need("commit-tree", tree, *parents, "-m", message or "(no message)")
         commit = made.output.decode("ascii", "replace").strip()
         self._need("update-ref", "--no-deref", "HEAD", commit)
         return commit
+
+    def _stage(self, tracked: Callable[[], Iterable[str]]) -> None:
+        self._unlock()
+        self._need("add", "--all", "--", ".")
+        listed = self._git("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+        ignored = {os.fsdecode(path) for path in listed.output.split(b"\0") if path}
+        if ignored and not listed.exit_code and not listed.stopped:
+            kept = ignored.intersection(tracked())
+            for words in _in_lines(sorted(kept)):
+                self._need("add", "--force", "--", *words)
+        entries = self._carried.all()
+        missing = [entry for entry in entries if not os.path.lexists(os.path.join(self._folder, entry.path))]
+        for infos in _in_lines([f"{entry.mode},{entry.id},{entry.path}" for entry in missing]):
+            self._need("update-index", "--add", *(word for info in infos for word in ("--cacheinfo", info)))
 
     def _unlock(self) -> None:
         """Remove the lock of an index whose git was killed: the folder is the replay's own, and it runs one git."""
@@ -325,6 +394,20 @@ class GitFolder:
                 f"{self._git_folder} is not as the replay made it, and git is not run there",
                 safe="The other files were not looked at.", mend="Begin the replay anew in another folder.",
             )  # fmt: skip
+
+
+def _in_lines(words: Sequence[str]) -> Iterator[list[str]]:
+    """The words in as many lists as a command line each can hold."""
+    line: list[str] = []
+    size = 0
+    for word in words:
+        size += len(os.fsencode(word)) + 32
+        if line and size > _LINE_OF_WORDS_BYTES_MAX:
+            yield line
+            line, size = [], 0
+        line.append(word)
+    if line:
+        yield line
 
 
 def _options() -> list[str]:

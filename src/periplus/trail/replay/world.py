@@ -16,7 +16,7 @@ from periplus.base.confined import judge_path
 from periplus.base.errors import ConfinementError
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm
-from periplus.trail.replay.model import EVERY, Call, Did, Fate, ReadContent
+from periplus.trail.replay.model import EVERY, Call, Did, Fate, FileKind, ReadContent
 
 
 class World(Protocol):
@@ -27,7 +27,7 @@ class World(Protocol):
     """What of the actions every command of this world can do, so that it cannot be judged step by step: the network."""
 
     def read_file(self, path: str, lines: str) -> Did: ...
-    def write_file(self, path: str, content: Digest) -> Did: ...
+    def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> Did: ...
     def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did: ...
     def delete_file(self, path: str) -> Did: ...
     def move_file(self, source: str, target: str) -> Did: ...
@@ -37,6 +37,11 @@ class World(Protocol):
     def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did: ...
     def commit(self, message: str, commit: Digest | None) -> Did: ...
     def checkpoint(self, state: Digest) -> Did: ...
+
+    def take_over(self, state: Digest) -> Did:
+        """The files become those of a commit: the record says that they did so by no step, but by a checkout or a merge."""
+        ...
+
     def observe(self, call: Call) -> Did: ...
 
     def foresee(self, call: Call) -> dict[str, str]:
@@ -61,13 +66,13 @@ def perform(world: World, call: Call, form: CommandForm) -> Did:
 def _write(world: World, call: Call, _form: CommandForm) -> Did:
     content = call.digest(1)
     assert content is not None  # the reader knows the table, and what is withheld is skipped before
-    return world.write_file(call.text(0), content)
+    return world.write_file(call.text(0), content, call.kind)
 
 
 def _checkpoint(world: World, call: Call, _form: CommandForm) -> Did:
     state = call.digest(0)
     assert state is not None
-    return world.checkpoint(state)
+    return world.take_over(state) if call.is_taking_over else world.checkpoint(state)
 
 
 _METHODS: Final[dict[str, Callable[[World, Call, CommandForm], Did]]] = {
@@ -108,7 +113,9 @@ class DryWorld:
     def read_file(self, path: str, lines: str) -> Did:
         return _would(f"read {path}" + (f", lines {lines}" if lines else ""), path)
 
-    def write_file(self, path: str, content: Digest) -> Did:
+    def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> Did:
+        if kind in ("link", "submodule"):
+            return _would(f"note {path}, a {kind}, which is never made", path)
         data = self._read_content(content)
         size = f"{len(data):,} bytes" if data is not None else "bytes that are not at hand"
         return _would(f"write {path}: {size}", path)
@@ -147,6 +154,9 @@ class DryWorld:
 
     def checkpoint(self, state: Digest) -> Did:
         return _would(f"compare all files with {state.value.hex()[:12]}")
+
+    def take_over(self, state: Digest) -> Did:
+        return _would(f"take over the files of {state.value.hex()[:12]}")
 
     def observe(self, call: Call) -> Did:
         del call

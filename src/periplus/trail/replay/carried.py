@@ -1,0 +1,99 @@
+"""What the trees of a replay have and its folder has not: links, submodules, and stores further down.
+
+None of them is ever made: a link would lead steps and commands elsewhere, of a submodule nothing is at hand, and a store
+is nobody's to write. But they are entries of the trees that recorded commits and checkpoints name. So each is remembered
+by its path, as mode and id, from the base on and through the steps that make, move and remove one. Pure.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Carried", "CarriedEntries", "carried_mode", "judge_carried"]
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.confined import judge_path
+from periplus.journal import STORE_FOLDER
+from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE
+
+if TYPE_CHECKING:
+    from periplus.trail.model import Digest
+    from periplus.trail.replay.model import FileKind
+
+_WORDS: Final = {LINK: "a link", SUBMODULE: "a submodule"}
+
+
+class Carried(NamedTuple):
+    """An entry of a tree that is no file here: mode, id and path."""
+
+    mode: str
+    id: str
+    path: str
+
+    @property
+    def why(self) -> str:
+        return f"{self.path[:200]} is {_WORDS.get(self.mode, 'a file of a store')}, which a replay does not make"
+
+
+class CarriedEntries:
+    """The entries by their paths. ``changed`` is told of each that comes, and, without mode and id, of each that goes."""
+
+    def __init__(
+        self, entries: Iterable[Carried] = (), changed: Callable[[Carried], object] = lambda _entry: None
+    ) -> None:
+        self._entries = {entry.path: entry for entry in entries}
+        self._changed = changed
+
+    def all(self) -> list[Carried]:
+        return [self._entries[path] for path in sorted(self._entries)]
+
+    def get(self, path: str) -> Carried | None:
+        return self._entries.get(_name(path))
+
+    def on(self, path: str) -> Carried | None:
+        """The entry that a path names, or leads over."""
+        if not self._entries:
+            return None
+        name = _name(path)
+        ends = [at for at, char in enumerate(name) if char == "/"]
+        return next((found for end in (*ends, None) if (found := self._entries.get(name[:end])) is not None), None)
+
+    def under(self, path: str) -> list[Carried]:
+        """The entries in a folder."""
+        start = _name(path) + "/"
+        return [entry for entry in self._entries.values() if entry.path.startswith(start)]
+
+    def put(self, path: str, mode: str, identity: str) -> None:
+        entry = Carried(mode, identity, _name(path))
+        self._entries[entry.path] = entry
+        self._changed(entry)
+
+    def drop(self, path: str) -> None:
+        if self._entries.pop(_name(path), None) is not None:
+            self._changed(Carried("", "", _name(path)))
+
+    def move(self, source: str, target: str) -> None:
+        """The entry ``source``, or those in the folder of that name, have another name from here on."""
+        start = _name(source)
+        own = self.get(source)
+        for entry in [own] if own is not None else self.under(source):
+            self.drop(entry.path)
+            self.put(_name(target) + entry.path[len(start) :], entry.mode, entry.id)
+
+
+def carried_mode(path: str, content: Digest, kind: FileKind) -> str:
+    """The mode of what such a write makes, where it is carried; empty for a file."""
+    if kind in ("link", "submodule"):
+        return LINK if kind == "link" else SUBMODULE
+    if content.algorithm == "sha256" or STORE_FOLDER not in path.split("/")[1:]:
+        return ""
+    return EXECUTABLE if kind == "executable" else FILE
+
+
+def judge_carried(path: str) -> None:
+    """As ``judge_path``, for a path that may be in a store. Raises ConfinementError."""
+    judge_path("/".join(f"x{name}" if name == STORE_FOLDER else name for name in path.split("/")))
+
+
+def _name(path: str) -> str:
+    return "/".join(name for name in path.split("/") if name != ".")
