@@ -36,7 +36,7 @@ from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index, View
-from periplus.journal.index_file import NullIndexer
+from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
@@ -660,6 +660,9 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     yield from _check_modes(layout.root)
     for path in leftovers(layout.root):
         yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
+    if os.path.exists(layout.index + NEXT_SUFFIX):
+        yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
+                      layout.index + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
     for name in sorted(os.listdir(layout.keys)) if os.access(layout.keys, os.R_OK) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:

@@ -34,6 +34,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, abandon, connect
 from periplus.journal.index_file import (
     INDEX_VERSION,
+    PAST,
     Indexer,
     NullIndexer,
     discard_index,
@@ -134,6 +135,7 @@ class Index:
             opened = open_index(path, self._identity, indexer, is_writable=self.is_writable)
             self.db = self._serve_from_memory() if opened is None else opened
         self._inode = 0 if self._path is None else inode_of(self._path)
+        self.is_past = self._path is not None and self.is_writable and self.meta(PAST) != ""
 
     def close(self) -> None:
         if self.is_cramped():

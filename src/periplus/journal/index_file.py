@@ -4,6 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "INDEX_VERSION",
+    "NEXT_SUFFIX",
+    "PAST",
     "Indexer",
     "NullIndexer",
     "discard_index",
@@ -11,6 +13,7 @@ __all__ = [
     "inode_of",
     "make_tables",
     "open_index",
+    "put_in_place",
 ]
 
 import os
@@ -27,6 +30,8 @@ from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
 INDEX_VERSION: Final = 5
+NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
+PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
 _TRIES: Final = 200
 _TRY_S: Final = 0.005
 _SCHEMA: Final = """
@@ -145,6 +150,21 @@ def discard_index(path: str) -> None:
         for suffix in ("", "-wal", "-shm"):
             if os.path.exists(path + suffix):
                 os.unlink(path + suffix)
+
+
+def put_in_place(new: str, path: str, files: Files) -> bool:
+    """Have the index ``new``, which nobody has open, take the place of that at ``path``; False where it is gone, or not in one file.
+
+    Raises OSError.
+    """
+    with _undisturbed(path, LOCK_EX):
+        if not os.path.exists(new) or os.path.exists(new + "-wal"):
+            return False
+        for suffix in ("", "-wal", "-shm"):  # the log last: without it the file is not what was written
+            if os.path.exists(path + suffix):
+                files.unlink(path + suffix)
+        files.replace(new, path)
+    return True
 
 
 def forget_turns(path: str, files: Files) -> None:

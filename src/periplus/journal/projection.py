@@ -28,7 +28,8 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
@@ -36,7 +37,7 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX, write_atomic
 from periplus.base.ids import is_id
-from periplus.base.locks import Lock
+from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
@@ -110,6 +111,7 @@ class Projector:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
+        self._is_alone = False
         self.untaken: set[tuple[str, str]] = set()
         self.unwritten: dict[str, str] = {}  # files that the system would not have written, and why
 
@@ -120,6 +122,19 @@ class Projector:
 
     def close(self) -> None:
         self._lock.close()
+
+    @contextmanager
+    def alone(self, patience_s: float) -> Iterator[None]:
+        """Hold the lock; within a block of the same projector that does there is nothing to wait for. Raises LockTimeoutError."""
+        if self._is_alone:
+            yield
+            return
+        with self._lock.holding(patience_s):
+            self._is_alone = True
+            try:
+                yield
+            finally:
+                self._is_alone = False
 
     def run(
         self,
@@ -143,7 +158,7 @@ class Projector:
         if not index.is_writable:
             return False
         try:
-            with self._lock.holding(patience_s):
+            with self.alone(patience_s):
                 try:
                     self._apply(rewrite=rewrite, looked=looked)
                 except HistoryNeededError:
@@ -163,7 +178,7 @@ class Projector:
         if index.is_memory:
             self._apply(is_whole=True)
             return
-        with self._lock.holding():
+        with self.alone(LOCK_PATIENCE_S):
             index.end()
             if index.has_floors:  # else another process did it meanwhile
                 self._apply(is_whole=True)

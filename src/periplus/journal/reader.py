@@ -51,6 +51,8 @@ from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from periplus.journal.projection import Looked, Projector
     from periplus.journal.quick import QuickWay
     from periplus.journal.transaction import Said, Writer
@@ -232,7 +234,9 @@ class JournalReader:
         except DamageError as error:
             gone = None
             if not self._is_renewing and self._is_index_wrong():  # else it was not the index
-                gone = self._put_back()
+                from periplus.journal.stated import was_put_back
+
+                gone = was_put_back(self)
                 if gone is None:
                     self.renew_derived()
                     return
@@ -430,6 +434,11 @@ class JournalReader:
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
         self._check_thread()
+        if self.index.is_past and self.damage is None:
+            from periplus.journal.renewal import renew_past
+
+            if renew_past(self):
+                return True
         if self.index.is_replaced() or self.index.is_cramped():
             # What a file that is gone says of the segments need no longer be so.
             self._forget()
@@ -459,23 +468,29 @@ class JournalReader:
         self.refresh()
         return True
 
-    def discard_index(self) -> None:
-        """Throw the index away; an empty one takes its place. Raises EnvironmentFailure."""
-        self.index.close()
-        try:
-            discard_index(self.layout.index)
-        except OSError as error:
-            raise environment_failure(error, "remove the index", self.layout.index) from error
-        self.index = self._open_index()
-        self._forget()
-
     def empty_index(self) -> Index:
         """An index in memory as one is before anything is in it."""
         return Index(None, self.store_id, self._indexer, self.view)
 
-    def renew_derived(self) -> None:
-        """Throw the index away and build it from the journal's files, which were changed otherwise than by appending."""
-        self.discard_index()
+    def renew_derived(self, *, is_beside: bool = False) -> None:
+        """Build the index from the journal's files, which were changed otherwise than by appending; see ``journal.renewal``."""
+        from periplus.journal.renewal import renew
+
+        renew(self, is_beside=is_beside)
+
+    # -- for ``journal.renewal``
+
+    def projecting_alone(self, patience_s: float) -> AbstractContextManager[None]:
+        """Hold the lock of who brings the derived up to date. Raises LockTimeoutError."""
+        return self._projector.alone(patience_s)
+
+    def serve_by(self, path: str) -> None:
+        """Go on with the index at ``path``, the one before being closed."""
+        self.index = Index(path, self.store_id, self._indexer, self.view)
+        self._forget()
+
+    def fill_index(self) -> None:
+        """Fill the index at hand, an empty one, from the journal's files."""
         self._is_renewing = True
         try:
             self.project(patience_s=LOCK_PATIENCE_S)
@@ -528,26 +543,6 @@ class JournalReader:
             for lineage in self._to_read(is_listed=False)
         )
         return None not in found
-
-    def _put_back(self) -> DamageError | None:
-        """What is wrong where our lineage, sound as it is, has fewer records than were in the index once.
-
-        A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
-        be older than the index that was copied with it, and does not write the lineage that it was copied with.
-        """
-        from periplus.journal.stated import put_back, sound_end
-
-        if self.copied_from or not self.syncs:
-            return None
-        try:
-            for lineage in [self.lineage] if self.lineage else self.index.watermarks():
-                end = sound_end(self.layout, self.reader(lineage), 0) or START
-                gone = put_back(self.layout, lineage, end, self.index)
-                if gone is not None:
-                    return gone
-        except IndexDamageError:
-            pass  # what it says is not to be believed
-        return None
 
     def _heal_index(self) -> None:
         """Build an index that was found damaged anew; in memory where its file may not be removed."""

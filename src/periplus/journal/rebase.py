@@ -37,6 +37,7 @@ from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
 from periplus.journal.record import Record, action_class
+from periplus.journal.renewal import discard
 from periplus.journal.segment import Entry, segment_name
 from periplus.journal.state import change_of
 from periplus.journal.transaction import Draft, Writer
@@ -294,7 +295,7 @@ def _cut_back(journal: Journal, lineage: str, at: int) -> None:
     yard = Yard(layout, files, journal.clock)
     remove_checkpoints(layout, files)
     with journal.writing():
-        journal.discard_index()
+        discard(journal)
         peer = read_peer(layout, lineage)
         if peer is not None and peer.seen is not None and peer.seen.size > at:
             yard.park(layout.peer_file(lineage))

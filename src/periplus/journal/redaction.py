@@ -8,7 +8,7 @@ The order makes every stop harmless, and the same call again goes on where the l
 3. the newest segment is rolled, so that no other process has a file open for writing that is about to be replaced;
 4. each segment, live or archived, is written anew with stubs (``periplus.journal.stub``) and takes its old name;
    bytes that count for nothing (torn writes, parked segments) are overwritten where they hold the secret;
-5. objects that hold it are removed, checkpoints made anew, the index thrown away and rebuilt;
+5. objects that hold it are removed, checkpoints made anew, and the index: beside the one that others use meanwhile (``periplus.journal.renewal``);
 6. everything in the store is searched once more, and what still holds the secret is told.
 
 Only lineages that this store wrote are rewritten: its own, and those that it left (copied, moved, restored, or where it gave way in a
@@ -53,6 +53,7 @@ from periplus.journal.needle import Needle
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import Record
 from periplus.journal.removed import removed_objects, taken_out
+from periplus.journal.renewal import renewing
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.signed_audits import audits_elsewhere, key_of, segments_of_readers
 from periplus.journal.state import Entity, change_of, entity_of_head
@@ -182,21 +183,8 @@ def redact(
     if doomed:
         doomed -= _named_objects(journal, found)
     _audit(journal, writer, [one for one in found if not one.is_audited], doomed, renewed, reason)
-    had_checkpoints = False
-    if found or needle is not None:
-        had_checkpoints = remove_checkpoints(journal.layout, journal.files)
-        if journal.lineage:
-            journal.roll()
-        journal.discard_index()  # it says where records lie, and what they said
-        for lineage in filter(None, (journal.lineage, *left)):
-            of_it = {one.entry.record.seq: one for one in found if one.lineage == lineage}
-            _rewrite_segments(journal, lineage, of_it, needle, progress)
-    for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
-        journal.objects.remove(digest)
-    had_checkpoints |= (
-        remove_checkpoints(journal.layout, journal.files) if had_checkpoints else False
-    )  # one made while segments were rewritten
-    journal.renew_derived()
+    with renewing(journal):  # the index says where records lie, and what they said
+        had_checkpoints = _take_out(journal, found, left, needle, progress)
     if had_checkpoints:
         make_checkpoint(journal, writer, progress)
     return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, frozenset()))
@@ -368,6 +356,25 @@ def _removed_before(found: Iterable[_Found]) -> set[bytes]:
 def _payloads(entries: Iterable[Entry]) -> set[bytes]:
     refs = (entry.record.payload_ref for entry in entries)
     return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
+
+
+def _take_out(
+    journal: Journal, found: list[_Found], left: Iterable[str], needle: Needle | None, progress: Progress
+) -> bool:
+    """Rewrite what holds what has to go; gives whether there were checkpoints."""
+    had_checkpoints = False
+    if found or needle is not None:
+        had_checkpoints = remove_checkpoints(journal.layout, journal.files)
+        if journal.lineage:
+            journal.roll()
+        for lineage in filter(None, (journal.lineage, *left)):
+            of_it = {one.entry.record.seq: one for one in found if one.lineage == lineage}
+            _rewrite_segments(journal, lineage, of_it, needle, progress)
+    for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
+        journal.objects.remove(digest)
+    if had_checkpoints:  # one may have been made while segments were rewritten
+        remove_checkpoints(journal.layout, journal.files)
+    return had_checkpoints
 
 
 # -- changing --------------------------------------------------------------------------------------------------------

@@ -141,13 +141,13 @@ def repair(
     # What is lost for good may be in the index only: it is not made anew for as long as records are missing and none came back.
     if is_moved or (not has_gaps and (done or journal.damage is None)):
         journal.damage = None
-        journal.renew_derived()
+        journal.renew_derived(is_beside=True)
     done += _park_statements(journal, yard)
     if journal.damage is None:
         given_up = list(_audit_lost(journal, writer))
         if given_up and not has_gaps:
             done += park_checkpoints(journal, yard)
-            journal.renew_derived()
+            journal.renew_derived(is_beside=True)
         done += given_up
         done += _bring_back(journal, copies, yard)
         done += _renew_mark(journal)

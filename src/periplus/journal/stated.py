@@ -5,7 +5,7 @@ Of a foreign one the head says so that was taken in with it; of ours the index, 
 
 from __future__ import annotations
 
-__all__ = ["cut_short", "incomplete_lineages", "put_back", "sound_end", "stated_size"]
+__all__ = ["cut_short", "incomplete_lineages", "sound_end", "stated_size", "was_put_back"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -14,6 +14,7 @@ import msgspec
 
 from periplus.base.errors import DamageError
 from periplus.base.files import read_plain
+from periplus.journal.connection import IndexDamageError
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, LineageReader, Position
 
@@ -79,7 +80,26 @@ def sound_end(layout: Layout, reader: LineageReader, durable_seq: int | None) ->
     return end if durable_seq is not None or cut_short(layout, reader, end) is None else None
 
 
-def put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
+def was_put_back(journal: JournalReader) -> DamageError | None:
+    """What is wrong where our lineage, sound as it is, has fewer records than were in the index once.
+
+    A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
+    be older than the index that was copied with it, and does not write the lineage that it was copied with.
+    """
+    if journal.copied_from or not journal.syncs:
+        return None
+    try:
+        for lineage in [journal.lineage] if journal.lineage else journal.index.watermarks():
+            end = sound_end(journal.layout, journal.reader(lineage), 0) or START
+            gone = _put_back(journal.layout, lineage, end, journal.index)
+            if gone is not None:
+                return gone
+    except IndexDamageError:
+        pass  # what it says is not to be believed
+    return None
+
+
+def _put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
     """What is wrong where our own ``lineage`` ends at ``end``, before the end of what the index was made of.
 
     That is asked only where the index does not fit the records, and it is believed only where its rows agree with its

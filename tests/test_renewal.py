@@ -1,0 +1,194 @@
+"""The index is built anew beside the one in use: others have one at every moment, and nothing taken out stays in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.files import Files
+from periplus.base.locks import Lock
+from periplus.journal.doctor import examine
+from periplus.journal.index_file import NEXT_SUFFIX, discard_index
+from periplus.journal.redaction import redact
+from periplus.journal.renewal import renewing
+from periplus.journal.repair import repair
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
+
+SECRET = "hunter2-is-the-secret"
+
+
+def put(number, text):
+    return lambda t: t.put("decision", item(number), {"text": text}, summary=text)
+
+
+def damage_a_segment(root):
+    """Gives a copy that is sound."""
+    copy = f"{root}-copy"
+    shutil.copytree(root, copy)
+    path = min(Path(root, "journal").glob("lin_*/*.jsonl"))
+    data = path.read_bytes()
+    at = data.find(b"\n") + 100
+    path.write_bytes(data[:at] + bytes(200) + data[at + 200 :])
+    return copy
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = make_store(tmp_path, SystemClock())
+    with open_journal(root) as journal:
+        for number in range(6):
+            journal.mutate(put(number, f"text {number}"), WRITER)
+        journal.roll()
+        for text in (f"said once: {SECRET}", "said after"):
+            journal.mutate(put(7, text), WRITER)
+        journal.roll()
+        journal.mutate(put(8, "the last"), WRITER)
+    return root
+
+
+def entities_in(path):
+    """How many entities the index at ``path`` has, by a connection of its own."""
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return db.execute("SELECT COUNT(DISTINCT item_id) FROM heads").fetchone()[0]
+    finally:
+        db.close()
+
+
+def files_with_secret(root):
+    return [path for path in Path(root).rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+class Watching(Files):
+    """At each rename, and while the new index is filled, another process asks the one that is there, and writes where the lock is free."""
+
+    def __init__(self, root):
+        super().__init__()
+        self.root = root
+        self.is_armed = False
+        self.asked = []
+        self.written = 0
+
+    def replace(self, source, target):
+        self.look(target)
+        super().replace(source, target)
+
+    def boot_id(self):
+        self.look("")
+        return super().boot_id()
+
+    def look(self, target):
+        index = os.path.join(self.root, "index.sqlite")
+        if self.is_armed and target != index:
+            self.is_armed = False
+            self.asked.append(entities_in(index))
+            lock = Lock(os.path.join(self.root, "journal/lock"))
+            is_free = lock.try_take()
+            if is_free:
+                lock.release()
+                with open_journal(self.root) as other:
+                    assert other.index.watermarks(), "it has to read the whole journal"
+                    if other.damage is None:
+                        other.mutate(put(100 + self.written, "written meanwhile"), WRITER)
+                        self.written += 1
+            lock.close()
+            self.is_armed = True
+
+
+@pytest.mark.parametrize("is_repair", [False, True])
+def test_others_have_an_index_all_the_while_and_what_they_write_is_there(root, is_repair):
+    """It was removed first: every other process then read the whole journal, or waited for who built the new one."""
+    copy = damage_a_segment(root) if is_repair else ""
+    files = Watching(root)
+    with open_journal(root, files) as journal:
+        before = len(list(journal.entities()))
+        files.is_armed = True
+        if is_repair:
+            assert repair(journal, WRITER, sources=[copy])
+        else:
+            assert redact(journal, WRITER, secret=SECRET, reason="a secret").remaining == []
+        files.is_armed = False
+        assert min(files.asked, default=0) >= 8
+        assert len(list(journal.entities())) == before + files.written
+        journal.project()
+        assert [one for one in examine(journal).problems if one.severity != "note"] == []
+    assert is_repair or files.written
+    assert not os.path.exists(f"{root}/index.sqlite{NEXT_SUFFIX}")
+
+
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_who_is_stopped_anywhere_leaves_an_index_that_the_next_writer_builds_anew(root, tmp_path, step):
+    """What was taken out of the records is not served from the index by whoever goes on behind a stop."""
+    at = is_marked = 0
+    while True:
+        here = os.fspath(tmp_path / f"{at}/.periplus")
+        shutil.copytree(root, here)
+        settle(here)
+        files = StoppingFiles(at)
+        try:
+            with open_journal(here, files) as journal:
+                redact(journal, WRITER, secret=SECRET, reason="a secret")
+        except Stop:
+            pass
+        is_done = at >= len(files.calls)
+        in_records = any(path.suffix == ".jsonl" for path in files_with_secret(here))
+        with open_journal(here) as journal:
+            is_marked += journal.index.is_past
+            journal.mutate(put(9, "life goes on"), WRITER)
+            assert not journal.index.is_past
+        if not in_records:
+            assert files_with_secret(here) == [], at
+        with open_journal(here) as journal:
+            redact(journal, WRITER, secret=SECRET, reason="a secret")
+            assert [one for one in examine(journal).problems if one.severity != "note"] == [], at
+        assert files_with_secret(here) == [], at
+        shutil.rmtree(tmp_path / str(at))
+        if is_done:
+            break
+        at += step
+    assert at > 15
+    assert is_marked > 1
+
+
+def test_a_marked_index_is_left_alone_while_whoever_marked_it_is_at_it(root):
+    with open_journal(root) as journal:
+        with renewing(journal), open_journal(root) as other:
+            assert other.index.is_past
+            other.mutate(put(9, "meanwhile"), WRITER)
+            assert other.index.is_past
+            assert len(list(other.entities())) == 9
+        assert not journal.index.is_past
+        assert len(list(journal.entities())) == 9
+
+
+def test_what_a_stop_left_of_the_new_index_is_told_and_goes(root):
+    left = Path(f"{root}/index.sqlite{NEXT_SUFFIX}")
+    left.write_bytes(SECRET.encode() * 100)
+    with open_journal(root) as journal:
+        told = [one for one in examine(journal).problems if one.path == os.fspath(left)]
+        assert [one.severity for one in told] == ["note"]
+        repair(journal, WRITER)
+        assert not left.exists()
+        assert examine(journal).problems == []
+    assert not list(Path(root, "parked").rglob("*.next"))
+
+
+class Discarding(Files):
+    """Another process finds nobody giving the lock back, and throws both away, just before the new one gets its name."""
+
+    def unlink(self, path):
+        if path.endswith("index.sqlite"):
+            discard_index(path + NEXT_SUFFIX)
+        super().unlink(path)
+
+
+def test_a_new_index_that_was_thrown_away_takes_no_place(root):
+    with open_journal(root, Discarding()) as journal:
+        journal.renew_derived(is_beside=True)
+        assert len(list(journal.entities())) == 8
+        assert examine(journal).problems == []
