@@ -135,7 +135,18 @@ class Bench:
     """A session with everything at hand. ``again`` gives a second one over what the first has written down."""
 
     def __init__(
-        self, folder, script=(), *, hooks=(), log=None, host=None, approver=None, limits=None, client=None, context=None
+        self,
+        folder,
+        script=(),
+        *,
+        hooks=(),
+        log=None,
+        host=None,
+        approver=None,
+        limits=None,
+        client=None,
+        context=None,
+        emit=None,
     ):
         self.folder = Path(folder)
         self.host = host or FolderHost(self.folder / "work")
@@ -150,7 +161,7 @@ class Bench:
         self.limits = limits or Limits()
         self.session = Session(
             Parts(client=self.client, host=self.host, context=self.context, log=self.log, hooks=self.hooks, approver=approver,
-                  emit=self.events.append, limits=self.limits, world=self.waits.world(), clock=FixedClock(step_ms=1))
+                  emit=emit or self.events.append, limits=self.limits, world=self.waits.world(), clock=FixedClock(step_ms=1))
         )  # fmt: skip
 
     def again(self, script=(), *, log=None, host=None, client=None):

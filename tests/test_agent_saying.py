@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from agent_support import Bench, FolderHost, tape, transcript
 from periplus.agent.contracts import ToolResult
 from periplus.agent.episodes import SAID_TOPIC, Ended, Fed, Noted, Requested
 from periplus.agent.events import FeedbackGiven
+from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.runlog import MemoryLog, stored_sessions
 from periplus.agent.turn import Turn, said
 from periplus.base.errors import EnvironmentFailure
+from periplus.tui.conversation import Conversation
 from support import Stop
 from test_agent_resume import Dying, open_store, store_log
 
@@ -92,6 +95,79 @@ def test_words_are_in_the_log_before_the_person_is_told(tmp_path):
     bench = Bench(tmp_path, [speak, "oiled"])
     assert bench.turn().text == "oiled"
     assert seen == [(["use oil"], [], ("use oil",))]
+
+
+def test_words_said_while_a_check_is_run_are_heard_in_that_turn(tmp_path):
+    """The check found all well, and the turn ended: the words were told to nobody until another request came."""
+    spoken = []
+
+    def check(stop):
+        if not spoken:
+            bench.session.steer("use oil")
+            spoken.append(stop.reason)
+
+    bench = Bench(tmp_path, ["done", "oiled"], hooks=[Functions("check", {"should_continue_after_stop": check})])
+    assert bench.turn().text == "oiled"
+    assert (spoken, heard(bench), bench.session.unheard) == (["done"], ["use oil"], ())
+
+
+class AtTheEnd(MemoryLog):
+    """Somebody speaks when the end of a turn is about to be written."""
+
+    def __init__(self, speak):
+        super().__init__()
+        self.speak = speak
+
+    def append(self, *notes, durable=True):
+        if any(isinstance(one, Ended) for one in notes):
+            self.speak()
+        return super().append(*notes, durable=durable)
+
+
+def test_words_come_while_a_turn_may_hear_them_or_are_not_taken(tmp_path):
+    taken = []
+
+    def speak():
+        speaker = threading.Thread(target=lambda: taken.append(bench.session.try_steer("use oil")))
+        speaker.start()
+        speaker.join(0.2)  # it would be over long since, were the end not written by itself
+        speakers.append(speaker)
+
+    speakers = []
+    bench = Bench(tmp_path, [lambda *_: bench.session.try_steer("not water") and "done", "done"], log=AtTheEnd(speak))
+    assert not bench.session.try_steer("before the first turn")
+    assert bench.turn().reason == "done"
+    (speaker,) = speakers
+    speaker.join()
+    assert (taken, noted(bench), heard(bench), bench.session.unheard) == ([False], ["not water"], ["not water"], ())
+
+
+def test_what_is_typed_when_the_turn_is_ending_is_the_next_request(tmp_path):
+    """It was taken for that turn, of which no step came, and the person waited for an answer."""
+    is_spoken = threading.Event()
+
+    def speak():
+        if not is_spoken.is_set():
+            is_spoken.set()
+            conversation.submit("and now?")
+
+    is_ready = threading.Event()
+    is_asked_again = threading.Event()
+    conversation = Conversation(lambda line: line.startswith("(ready") and is_ready.set(), lambda _: False, "m", "default", "s",
+                                lambda *_: nullcontext(bench.session))  # fmt: skip
+    conversation.tells_state = True
+    bench = Bench(
+        tmp_path, ["done", lambda *_: is_asked_again.set() or "yes"], log=AtTheEnd(speak), emit=conversation.heard
+    )
+    conversation.begin()
+    try:
+        assert is_ready.wait(60)
+        conversation.submit("first")
+        assert is_asked_again.wait(60)
+    finally:
+        conversation.leave()
+    assert [one.text for one in bench.of(Requested)] == ["first", "and now?"]
+    assert (noted(bench), bench.session.unheard) == ([], ())
 
 
 def test_words_that_cannot_be_written_were_not_said(tmp_path):

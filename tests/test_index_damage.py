@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -398,7 +399,7 @@ def test_a_lineage_that_a_damaged_index_names_is_no_place(tmp_path):
         project.remember(Memory("note", "the build needs gcc 13"))
         index, last = project.journal.layout.index, project.journal.index.last_seq(project.journal.lineage)
         key, at = project.journal.lineage, project.journal.layout.root
-    with sqlite3.connect(index) as database:
+    with closing(sqlite3.connect(index)) as database, database:
         database.execute("UPDATE records SET lineage = replace(lineage, 'lin_', 'lin_' || char(0)) WHERE seq = 1")
         database.execute("UPDATE records SET lineage = '../outside' WHERE seq = 2")
     assert IndexRows(index).lineages() in ([], [key])

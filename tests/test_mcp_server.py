@@ -204,7 +204,8 @@ def test_a_session_that_its_client_ends_lets_go_at_once(served):
 
 
 def ended_by_another(served):
-    (name,) = [one.session.value["name"] for one in served.project().work.who()]
+    with served.project() as project:
+        (name,) = [one.session.value["name"] for one in project.work.who()]
     served.shell("session", "end", name)
 
 

@@ -217,6 +217,10 @@ class AgentSession:
         """Say something to the model in the middle of a turn, from any thread; durable when this returns."""
         self._session.steer(text)
 
+    def try_steer(self, text: str) -> bool:
+        """As ``steer``, where a turn is in progress; else nothing is said, and the answer is False."""
+        return self._session.try_steer(text)
+
     def witness(self, *notes: Noted) -> None:
         """Write down what an extension saw of the world, then let it take effect. In the thread of the turn."""
         self._session.note(*notes)

@@ -17,6 +17,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
 from periplus.agent.calls import CALLING, Calling, bounded, sane, unknown_tool, whole
@@ -107,11 +108,13 @@ class Run:
         approver: Approver | None = None,
         limits: Limits | None = None,
         world: World | None = None,
+        speaking: AbstractContextManager[object] | None = None,
     ) -> None:
         self.client, self.host, self.context, self.log = client, host, context, log
         self.hooks, self.token = Composite(hooks, self._hook_failed), token
         self.turn, self.emit, self.approver = turn, emit, approver
         self.limits, self.world = limits or Limits(), world or World()
+        self.speaking = speaking or nullcontext()  # held while words of the person are noted
         self.raw: dict[str, ToolCall] = {}  # the calls of the last answer as they were before secrets were masked
 
     # -- what is written down ------------------------------------------------------------------------------------------
@@ -164,7 +167,13 @@ def run_turn(run: Run) -> Ended:
         if run.token.is_cancelled and (stop is None or stop.reason != "done"):
             stop = Stop(reason="aborted")
         if stop is not None and not _goes_on(run, stop):
-            end(run, stop)
+            with (
+                run.speaking
+            ):  # whatever the person said until now is heard in this turn; what comes then is for another
+                if not _may_hear(run, stop) or not run.turn.saying.waiting():
+                    end(run, stop)
+                    continue
+            run.steer()
     return turn.ended
 
 
@@ -183,7 +192,7 @@ def _after_step(run: Run, stop: Stop | None) -> Stop | None:
 
 def _goes_on(run: Run, stop: Stop) -> bool:
     """Whether somebody has more to say: the person first, then the hooks. They cannot talk away a limit or an error."""
-    if stop.reason not in _CONTINUABLE or run.turn.phase == "act" or run.token.is_cancelled:
+    if not _may_hear(run, stop):
         return False
     if run.steer():
         return True
@@ -194,6 +203,10 @@ def _goes_on(run: Run, stop: Stop) -> bool:
     elif go_on is not None:
         run.feed(go_on.source, go_on.feedback, go_on.quoted)
     return go_on is not None
+
+
+def _may_hear(run: Run, stop: Stop) -> bool:
+    return stop.reason in _CONTINUABLE and run.turn.phase != "act" and not run.token.is_cancelled
 
 
 def end(run: Run, stop: Stop) -> None:

@@ -66,7 +66,9 @@ class Session:
         self._parts = parts
         self._turn = Turn()
         self._lock = threading.Lock()
-        self._speaking = threading.Lock()  # while words are noted no turn begins, so that turns only grow in the log
+        self._speaking = (
+            threading.RLock()
+        )  # while words are noted no turn begins or ends, so that turns only grow in the log
         self._token: CancelToken | None = None
         note_seen = getattr(parts.host, "note_seen", None)
         read = getattr(
@@ -155,9 +157,15 @@ class Session:
         raises, and then they were not said.
         """
         with self._speaking:
-            note = said(self._turn.number, self._turn.saying.next_number(), whole(text))
-            for kept in self._parts.log.append_aside(note):
-                self._turn.take(kept)
+            self._say(text)
+
+    def try_steer(self, text: str) -> bool:
+        """As ``steer``, where a turn is in progress; else nothing is said, and the answer is False."""
+        with self._speaking:
+            if self.is_interrupted:
+                self._say(text)
+                return True
+            return False
 
     def cancel(self, reason: str = "") -> None:
         """Stop the turn that runs, and whatever it runs."""
@@ -174,6 +182,11 @@ class Session:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _say(self, text: str) -> None:
+        note = said(self._turn.number, self._turn.saying.next_number(), whole(text))
+        for kept in self._parts.log.append_aside(note):
+            self._turn.take(kept)
+
     def _run(self, turn: int, token: CancelToken | None) -> Run:
         parts = self._parts
         token = token or CancelToken()
@@ -185,7 +198,7 @@ class Session:
         return Run(
             client=parts.client, host=parts.host, context=parts.context, log=parts.log, hooks=parts.hooks, token=token,
             turn=self._turn, emit=parts.emit, approver=parts.approver, limits=parts.limits,
-            world=parts.world,
+            world=parts.world, speaking=self._speaking,
         )  # fmt: skip
 
     def _ended(self, run: Run) -> Ended:

@@ -98,6 +98,8 @@ class Conversation:
         self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None: nobody speaks any more
         self._speaker = threading.Thread(target=self._speak, name="words")
         self._token: CancelToken | None = None
+        self._is_beginning = False  # a turn: what is said meanwhile is for it
+        self._late: list[str] = []  # requests that came while the turn before was ending
         self._spending = Spending()
         self._subagents: dict[str, str] = {}  # that run now: names by their sessions
         self._turns = 0
@@ -175,10 +177,12 @@ class Conversation:
 
     def heard(self, event: Event) -> None:
         """What happens, for the line at the foot; from any thread."""
-        from periplus.agent.events import AgentEnded, AgentStarted
+        from periplus.agent.events import AgentEnded, AgentStarted, TurnStarted
 
         with self._lock:
             self._spending.take(event)
+            if isinstance(event, TurnStarted):
+                self._is_beginning = False
             if isinstance(event, AgentStarted):
                 self._subagents[event.session] = event.name
             elif isinstance(event, AgentEnded):
@@ -228,9 +232,17 @@ class Conversation:
 
     def _put(self, job: Job, text: str = "") -> None:
         with self._lock:
-            self._state = "running"
-            self._token = CancelToken()
-            self._jobs.put((job, text, self._token))
+            if job == "turn" and self._state != "idle":  # the one before has ended, and is not done with
+                self._late.append(text)
+            else:
+                self._begin(job, text)
+
+    def _begin(self, job: Job, text: str) -> None:
+        """With the lock."""
+        self._state = "running"
+        self._is_beginning = job == "turn"
+        self._token = CancelToken()
+        self._jobs.put((job, text, self._token))
 
     def _speak(self) -> None:
         """The thread of what is said while the agent works."""
@@ -241,14 +253,28 @@ class Conversation:
                     self._say("(a moment: the session is being opened)")
                     continue
                 try:
-                    session.steer(text)
+                    is_heard = self._steer(session, text)
                 except PeriplusError as error:
                     self._tell(error)
-                else:
+                    continue
+                if is_heard:
                     self._say("(said to the agent; it hears it before its next step)")
+                else:
+                    self._start(text)
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
             self.failure = error
             self.is_over = True
+
+    def _steer(self, session: AgentSession, text: str) -> bool:
+        """False where the turn is over, or what runs is none: then nothing would hear it."""
+        with self._lock:
+            is_beginning = self._is_beginning
+        if session.try_steer(text):
+            return True
+        if is_beginning or self.is_over:  # nobody begins another turn for it
+            session.steer(text)
+            return True
+        return False
 
     def _work(self) -> None:
         """The thread of the session, or of one after another: where one cannot be opened, the one before it is gone on with."""
@@ -284,6 +310,8 @@ class Conversation:
             while True:
                 job, text, token = self._jobs.get()
                 if job == "leave":
+                    for late in self._late:
+                        session.steer(late)  # who goes on with this session hears it
                     return ""
                 following = self._do(session, job, text, token)
                 if following:
@@ -340,6 +368,11 @@ class Conversation:
 
     def _rest(self) -> None:
         with self._lock:
+            self._is_beginning = False
+            if self._late and not self.is_over:
+                self._begin("turn", "\n".join(self._late))
+                self._late.clear()
+                return
             self._state = "idle"
             self._token = None
         if self.tells_state and not self.is_over:
