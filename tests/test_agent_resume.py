@@ -5,6 +5,7 @@ tree, no file step is done twice, and a command of which nothing is known is sai
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -451,6 +452,43 @@ def test_a_folder_that_is_moved_while_a_session_runs_is_told_as_that_and_gone_on
             with pytest.raises(EnvironmentFailure, match=f"the store is not at {here}.* any more"):
                 go_on()
     with open_store(there) as project:
+        again = Bench(tmp_path, ["done"], log=store_log(project), host=FolderHost(tmp_path / "work"))
+        assert again.session.resume().reason == "done"
+
+
+@pytest.mark.parametrize("way", ["anew", "a copy"])
+def test_a_store_that_another_took_the_place_of_is_told_as_that_and_nothing_is_written_into_the_other(tmp_path, way):
+    here, aside = tmp_path / "here", tmp_path / "aside"
+    here.mkdir()
+    project = open_store(here)
+    root = Path(project.root)
+    said = []
+
+    def replace(**_):
+        root.rename(aside)
+        if way == "anew":
+            open_store(here).close()
+        else:
+            shutil.copytree(aside, root)
+        with pytest.raises(EnvironmentFailure) as refused:
+            bench.session.steer("use oil")
+        said.append(refused.value)
+        return ToolResult(outcome="ok", output="replaced")
+
+    host = FolderHost(tmp_path / "work", {"replace": replace})
+    bench = Bench(tmp_path, [answer("", call("replace")), "done"], log=store_log(project), host=host)
+    with project:
+        for go_on in (bench.turn, lambda: bench.log.close(None)):
+            with pytest.raises(EnvironmentFailure) as refused:
+                go_on()
+            said.append(refused.value)
+    assert {str(one).partition(" is ")[2] for one in said} == {"no longer the store that this session was begun in"}
+    assert {one.mend.partition(" In this")[0] for one in said} == {"Put it back, then go on: periplus run --resume s1."}
+    with open_store(here) as project:
+        assert not [one for one in project.log(limit=9).records if "oil" in one.summary]
+    shutil.rmtree(root)
+    aside.rename(root)
+    with open_store(here) as project:
         again = Bench(tmp_path, ["done"], log=store_log(project), host=FolderHost(tmp_path / "work"))
         assert again.session.resume().reason == "done"
 

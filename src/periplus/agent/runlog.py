@@ -25,6 +25,7 @@ from periplus.base.files import read_plain
 from periplus.base.locks import Lock, holder_of
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
+from periplus.journal.standing import ReplacedError
 from periplus.memory.claims import session_id
 from periplus.memory.sessions import seen
 
@@ -139,7 +140,12 @@ class StoreLog:
 
         kept = tuple(masked_episode(note, self._mask) for note in notes)
         held = self._project
-        with Project(held.root, held.writer, clock=held.journal.clock, files=held.journal.files) as project:
+        with (
+            self._where_it_was(),
+            Project(held.root, held.writer, clock=held.journal.clock, files=held.journal.files) as project,
+        ):
+            if (project.journal.store_id, project.journal.lineage) != (held.journal.store_id, held.journal.lineage):
+                raise self._of_another_store()
             project.journal.mutate(self._observing(kept), project.writer, project=False)
         return kept
 
@@ -190,10 +196,21 @@ class StoreLog:
         try:
             yield
         except PeriplusError as error:
+            if isinstance(error, ReplacedError) and os.path.isdir(self._project.journal.layout.journal):
+                raise self._of_another_store() from error
             if os.path.isdir(root):
                 raise
             raise EnvironmentFailure(f"the store is not at {root} any more", safe="What was told as done is written, wherever it went.",
                                      mend="Go on where it is now: periplus run --resume.") from error  # fmt: skip
+
+    def _of_another_store(self) -> EnvironmentFailure:
+        import shlex
+
+        return EnvironmentFailure(
+            f"{self._project.root} is no longer the store that this session was begun in",
+            safe="What was told as done is written in that one, wherever it is now; nothing was written into this one.",
+            mend=f"Put it back, then go on: periplus run --resume {shlex.quote(self._name)}. In this one begin anew.",
+        )
 
     def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:
         """What writes the episodes."""
