@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import pty
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from cli_support import claude_session, segmented
+from cli_support import PERIPLUS, claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files
@@ -53,6 +56,48 @@ def test_there_and_back(shell, tmp_path):
     assert len(lineages) == 2
     old = {path.name for path in (shell.folder / ".periplus/journal").glob("lin_*")}
     assert old < lineages
+
+
+def test_there_and_back_through_a_pipe(shell, tmp_path):
+    def run(*words, stdin=b"", cwd=None):
+        with shell.start(
+            *words, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            out, err = process.communicate(stdin)
+        assert b"Traceback" not in err
+        return process.returncode, out, err.decode()
+
+    shell("export", "named.zip")
+    code, data, err = run("export", "-")
+    assert (code, err) == (0, "")
+    assert zipfile.ZipFile(io.BytesIO(data)).namelist() == zipfile.ZipFile(shell.folder / "named.zip").namelist()
+    code, out, err = run("export", "-", "--json")
+    assert (code, json.loads(out)["exit_code"]) == (2, 2)
+    assert not (shell.folder / "-").exists()
+
+    code, out, err = run("import", "-", "cut", stdin=data[: len(data) // 2], cwd=tmp_path)
+    assert (code, out, (tmp_path / "cut").exists()) == (2, b"", False)
+    assert "Save it to a file, and import that" in err
+    assert "/tmp" not in err.replace(os.fspath(tmp_path), "")
+    code, out, err = run("import", "-", "other", "--json", stdin=data, cwd=tmp_path)
+    assert (code, json.loads(out)["path"]) == (0, "-")
+    assert told(shell, tmp_path / "other") == told(shell, shell.folder)
+
+
+@pytest.mark.parametrize("words", [["export", "-"], ["import", "-", "there"]])
+def test_bytes_are_not_written_to_a_terminal_nor_read_from_one(shell, words):
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    done = subprocess.run(
+        [PERIPLUS, *words], cwd=shell.folder, env=shell.environment(), stdin=theirs, stdout=theirs, stderr=subprocess.PIPE,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"terminal" in done.stderr
+    with pytest.raises(BlockingIOError):
+        os.read(ours, 1)
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_writing_the_file_tells_how_far_it_is(shell):

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             "file",
             nargs="?",
             metavar="FILE",
-            help="default: NAME-periplus.zip in this folder, NAME the project's folder's",
+            help="default: NAME-periplus.zip in this folder, NAME the project's folder's; - is standard output",
         )
         add(
             "--markdown",
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             help="of a damaged store, write what is left; the file says what is missing (exit code 3 where anything is)",
         )
         return
-    add("file", metavar="FILE", help="a file that `periplus export` wrote")
+    add("file", metavar="FILE", help="a file that `periplus export` wrote; - is standard input")
     add(
         "folder",
         nargs="?",
@@ -100,6 +100,8 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
 def _export(face: Face, name: str | None, *, damaged: bool) -> int:
     from periplus.cli.inputs import check_target
 
+    if name == "-":
+        return _export_out(face, damaged=damaged)
     if name and not os.path.lexists(os.path.join(face.cwd, name)):
         check_target(os.path.join(face.cwd, name))
     with face.open() as project:
@@ -124,7 +126,35 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
     return face.emit(result, lines, 0 if packed.is_whole else 3)
 
 
-def _document(path: str, packed: Packed) -> PackageOut:
+def _export_out(face: Face, *, damaged: bool) -> int:
+    """The file on standard output, whole before its first byte is written: who takes it up could not take half of it back."""
+    import shutil
+    import sys
+    import tempfile
+
+    from periplus.base.errors import UsageError
+
+    if face.as_json or face.stdout.isatty():
+        raise UsageError(
+            "--json says there what was written" if face.as_json else "the file is bytes, which no terminal shows",
+            safe="Nothing was written.", mend="Name a FILE, or a pipe or a file behind: periplus export - > FILE",
+        )  # fmt: skip
+    with face.open() as project, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "store.zip")
+        packed = project.export(path, damaged=damaged, progress=face.progress("exporting"))
+        face.clear_progress()
+        with open(path, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    if packed.is_whole:
+        return 0
+    for line in _lost(face, packed):
+        face.stderr.write(line + "\n")
+    return 3
+
+
+def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
+    """``named`` - is the standard input or output."""
     from periplus.cli.schemas import FlawOut, MissingOut, PackageOut
 
     missing = [
@@ -132,7 +162,7 @@ def _document(path: str, packed: Packed) -> PackageOut:
     ]
     flaws = [FlawOut(one.what, one.path, one.offset) for one in packed.flaws]
     return PackageOut(
-        path,
+        named if named == "-" else path,
         packed.store_id,
         packed.files,
         packed.records,
@@ -163,11 +193,37 @@ def _lost(face: Face, packed: Packed) -> Iterator[str]:
 
 
 def _import(face: Face, arguments: argparse.Namespace) -> int:
+    if arguments.file != "-":
+        return _import_file(face, arguments, face.path(arguments.file))
+    import shutil
+    import sys
+    import tempfile
+
+    from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
+
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("standard input is a terminal, and the file is bytes", safe="Nothing was changed.",
+                         mend="Name the FILE, or write: periplus import - FOLDER < FILE")  # fmt: skip
+    with tempfile.TemporaryDirectory() as kept:
+        path = os.path.join(kept, "store.zip")
+        with open(path, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            return _import_file(face, arguments, path)
+        except PeriplusError as error:
+            if path in f"{error} {error.mend}":  # a name that is gone by then
+                if isinstance(error, FormatError | DamageError):
+                    error.path = "standard input"
+                error.wrong = error.wrong.replace(path, "standard input")
+                error.mend = "Save it to a file, and import that: what is said then names what can be done with it."
+            raise
+
+
+def _import_file(face: Face, arguments: argparse.Namespace, path: str) -> int:
     from periplus.cli.inputs import check_file
     from periplus.project import Project
 
     folder = os.path.normpath(os.path.join(face.cwd, plain(arguments.folder or ".", "FOLDER")))
-    path = face.path(arguments.file)
     check_file(path)
     made = _make_folder(folder)
     is_kept = False
@@ -180,7 +236,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
         if not is_kept:
             _remove_folders(made)
     face.clear_progress()
-    result = _document(path, packed)
+    result = _document(path, packed, arguments.file)
 
     def lines() -> Iterator[str]:
         import shlex

@@ -136,7 +136,7 @@ def _taken(path: str, place: str, files: Files, clock: Clock, *, damaged: bool, 
             error.mend = (
                 "Take another copy of the file. Where there is none: "
                 f"`periplus doctor --repair --from {name}` completes a store from it, "
-                f"`periplus import --damaged {name} FOLDER` makes one of what is left."
+                f"`periplus import --damaged {name} FOLDER` makes one of what is left (with --dry-run it says what that is)."
             )
             raise
     if not packed.is_whole and not damaged:
