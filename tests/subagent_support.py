@@ -59,7 +59,9 @@ class Voices:
     def reply(self, client, messages, tools):
         first = next(message.content for message in messages if message.role == "user")
         words = [word for word in self._left if word and f"<{word}>" in first and "You are a subagent" in first]
-        word = words[0] if words else ""
+        word = max(
+            words, key=lambda word: first.rindex(f"<{word}>"), default=""
+        )  # a turn of another that it recalls stands before
         with self._lock:
             self.asked[word].append((tuple(messages), tuple(tools)))
             self.now[word] = client

@@ -869,10 +869,10 @@ def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, c
     assert any(row["cut_off"] for row in rows)
 
 
-def test_what_it_spent_before_the_kill_counts_for_the_turn_that_goes_on(folder):
-    voices = Voices(
-        [answer("", spawn("dear"), spawn("cut"), usage=spent(50))], dear=[answer("Dear.", usage=spent(400))], cut=[]
-    )
+@pytest.mark.parametrize("own", [[["dear", "cut"]], [["dear"], ["cut"]]], ids=["at once", "one after the other"])
+def test_what_it_spent_before_the_kill_counts_for_the_turn_that_goes_on(folder, own):
+    lines = [answer("", *(spawn(word) for word in words), usage=spent(50 // len(own))) for words in own]
+    voices = Voices(lines, dear=[answer("Dear.", usage=spent(400))], cut=[])
     voices._left["cut"] = iter([answer("", call("read", path="a.py"), usage=spent(300)), Killed()])
     more = {"budget_tokens": 1_000}
     with pytest.raises(Killed), Head(folder, [], voices=voices, more=more, another=False) as head:
