@@ -342,7 +342,7 @@ def test_progress_is_told(tmp_path):
         ("pytest -q 2>&1 | tail -5", "4 passed in 0.1s", False, ("ok", None, None, 4)),
         ("pytest -q | head -1", "collecting ...", False, ("unknown", None, None, None)),
         ("pytest -q || true", "2 errors in 0.1s", False, ("failed", None, "2 errors in 0.1s", None)),
-        ("pytest -q; false", "Exit code 1\n4 passed in 0.1s", True, ("failed", 1, "Exit code 1\n4 passed in 0.1s", 4)),
+        ("pytest -q; false", "Exit code 1\n4 passed in 0.1s", True, ("ok", None, None, 4)),
     ],
 )  # fmt: skip
 def test_tests_whose_exit_code_is_hidden_end_as_their_runner_says(tmp_path, command, said, is_error, ended):
@@ -373,6 +373,60 @@ def test_a_commit_or_a_push_whose_exit_code_is_hidden_ends_as_git_says(tmp_path,
     ]
     found = named(read(write_lines(tmp_path / "s.jsonl", records)), "GIT_COMMIT", "GIT_PUSH")
     assert [(opcode_name(step.code), step.outcome) for step in found] == ended
+
+
+PASSED, FAILED, COMMITTED, REJECTED = (
+    "4 passed in 0.1s",
+    "1 failed, 3 passed in 0.1s",
+    "[main 0123456] x",
+    " ! [rejected] main -> main",
+)
+CHAIN = "pytest -q && git commit -m x && git push"
+NO_RUN = ("cancelled", None)
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "code", "ended"),
+    [
+        (CHAIN, PASSED, 0, [("ok", None)] * 3),
+        (CHAIN, FAILED, 1, [("failed", 1), NO_RUN, NO_RUN]),
+        (CHAIN, f"{PASSED}\nnothing to commit", 1, [("ok", None), ("failed", 1), NO_RUN]),
+        (CHAIN, f"{PASSED}\n{COMMITTED}\n{REJECTED}", 1, [("ok", None), ("ok", None), ("failed", 1)]),
+        (CHAIN, f"{COMMITTED}\nssh: no route", 128, [("ok", None), ("ok", None), ("failed", 128)]),
+        (CHAIN, PASSED, 1, [("ok", None), ("unknown", None), ("unknown", None)]),
+        (CHAIN, "what?", 1, [("unknown", None)] * 3),
+        ("make && pytest", "make: *** [all] Error 1", 2, [("unknown", None)]),
+        ("make && pytest", FAILED, 1, [("failed", 1)]),
+        ("pytest && make", PASSED, 2, [("ok", None)]),
+        ("cd a && pytest", "what?", 1, [("failed", 1)]),
+        ("cd a && pytest", "bash: line 1: cd: a: No such file or directory", 1, [("unknown", None)]),
+        ("cd a && pytest", "sh: 1: cd: can't cd to a", 2, [("unknown", None)]),
+        ("pytest; ls none", f"{PASSED}\nls: none: No such file", 2, [("ok", None)]),
+        ("pytest; ls none", "ls: none: No such file", 2, [("unknown", None)]),
+        ("make || pytest", "made", 0, [("unknown", None)]),
+        ("make || pytest", FAILED, 1, [("failed", None)]),
+        ("if make; then pytest; fi", "what?", 0, [("unknown", None)]),
+        ("rg a && rg b", "", 1, [("unknown", None)] * 2),
+        ("rg a && rg b", "x", 0, [("ok", None)] * 2),
+        ("rg a; rg b", "", 1, [("unknown", None), ("failed", 1)]),
+        ("rg a | head", "", 0, [("ok", None)]),
+    ],
+)  # fmt: skip
+def test_of_a_command_of_several_parts_what_is_known_of_each(tmp_path, command, said, code, ended):
+    """One exit code was written for all of them: a commit behind tests that failed had failed, with the code of the tests."""
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
+    text = f"Exit code {code}\n{said}" if code else said
+    result = {"type": "tool_result", "tool_use_id": "t", "content": text, "is_error": bool(code)}
+    records = [
+        {"type": "assistant", "uuid": "a", "sessionId": "s", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "content": [result]}},
+    ]
+    found = named(read(write_lines(tmp_path / "s.jsonl", records)), "TEST_RUN", "GIT_COMMIT", "GIT_PUSH", "SEARCH_CODE")
+    assert [(step.outcome, step.exit_code) for step in found] == ended
+    for step in found:
+        if step.outcome == "unknown" and code:
+            assert f"exit code {code}" in step.error or "cd: " in step.error
+        assert step.outcome != "cancelled" or "not run" in step.error
 
 
 def test_tests_that_were_only_begun_have_no_outcome_yet(tmp_path):

@@ -48,15 +48,17 @@ def shell_steps(intake: Intake, command: str, cwd: str | None, note: str | None 
 
 def _action(intake: Intake, action: Action, raw: str, cwd: str | None) -> Planned:
     what = intake.mask(action.what)
+    is_hidden = action.is_hidden or action.is_optional
     if action.kind == "test":
-        return Planned("TEST_RUN", [what, None], raw, is_hidden=action.is_hidden)
+        return Planned("TEST_RUN", [what, None], raw, is_hidden, action.rivals)
     if action.kind == "search":
-        return Planned("SEARCH_CODE", [what, intake.mask(action.where) if action.where else None], raw)
+        where = intake.mask(action.where) if action.where else None
+        return Planned("SEARCH_CODE", [what, where], raw, is_hidden, action.rivals)
     folder = action.where if action.where and action.where.startswith("/") else (cwd or action.where or "")
     repo = intake.mask(folder.rstrip("/").rsplit("/", 1)[-1])
     if action.kind == "push":
-        return Planned("GIT_PUSH", [repo, what or None], raw, is_hidden=action.is_hidden)
-    return Planned("GIT_COMMIT", [repo, what, None], raw, is_hidden=action.is_hidden)
+        return Planned("GIT_PUSH", [repo, what or None], raw, is_hidden, action.rivals)
+    return Planned("GIT_COMMIT", [repo, what, None], raw, is_hidden, action.rivals)
 
 
 def _read(intake: Intake, arguments: dict[str, object], _cwd: str | None) -> list[Planned]:

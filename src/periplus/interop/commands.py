@@ -14,12 +14,15 @@ __all__ = [
     "recognise",
     "told_ending",
     "told_git_ending",
+    "told_not_reached",
 ]
 
 import re
 from typing import Final, Literal, NamedTuple
 
-from periplus.interop.shell_words import (
+from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count, told_ending
+from periplus.trail.model import Digest, Outcome
+from periplus.trail.shell_words import (
     HELD,
     Segment,
     program_of,
@@ -27,8 +30,6 @@ from periplus.interop.shell_words import (
     split_segments,
     without_heredocs,
 )
-from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_count, told_ending
-from periplus.trail.model import Digest, Outcome
 
 COMMAND_CHARS_MAX: Final = 64 << 10
 SEARCHES_MAX: Final = 16
@@ -39,14 +40,16 @@ ActionKind = Literal["test", "commit", "push", "search"]
 
 class Action(NamedTuple):
     """``what`` is the tests' command, the commit's message, the remote pushed to or the pattern searched for;
-    ``where`` the path searched or the folder given with ``git -C``. One that is hidden may have failed where the command
-    ended well.
+    ``where`` the path searched or the folder given with ``git -C``. One that is hidden may have failed, and one that is optional
+    may not have been run, where the command ended well; ``rivals`` are what else of the command may be why it failed.
     """
 
     kind: ActionKind
     what: str
     where: str | None = None
     is_hidden: bool = False
+    is_optional: bool = False
+    rivals: int = 0
 
 
 _WORTH_READING: Final = re.compile(
@@ -73,6 +76,12 @@ _FILTERS: Final = frozenset({
     "head", "tail", "sort", "uniq", "wc", "cut", "sed", "awk", "grep", "egrep", "fgrep", "rg", "cat", "less", "tr", "nl",
     "column", "true", "echo", "tac", "basename", "dirname", "jq", "printf", "ls", ":", "exit",
 })  # fmt: skip
+# They do not fail where what they are given is there; that a folder is not there is told by ``told_not_reached``.
+_SURE: Final = frozenset({
+    "cd", "pushd", "popd", "set", "export", "pwd", "source", ".", "unset", "alias", "trap", "shopt", "ulimit", "echo",
+    "printf", "true", ":", "exit", "head", "tail", "wc", "sort", "uniq", "tee", "sleep", "date", "clear", "fi", "done",
+    "esac", "}",
+})  # fmt: skip
 _MOVERS: Final = frozenset({"cd", "pushd", "popd", "set", "export", "pwd", "source", "."})
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _GIT_HELP: Final = frozenset({"--dry-run", "--help", "-h"})
@@ -85,15 +94,21 @@ def recognise(command: str) -> list[Action]:
     text, bodies = without_heredocs(command) if "<<" in command else (command, [])
     segments = _flat(split_segments(text), _SHELLS_DEPTH_MAX)
     found: list[Action] = []
+    deciding: list[str] = []  # what may be why the whole failed: kinds of actions, and nothing for what is none
     for segment in segments:
         words = program_of(segment.words)
         if not words:
             continue
         action = _test(words) or _git(words, bodies)
+        if not segment.is_hidden and words[0].rsplit("/", 1)[-1] not in _SURE:
+            deciding.append(action.kind if action is not None else "")
         if action is not None and all(action.kind != other.kind for other in found):
             what = _KEYWORD.sub("", segment.text) if action.kind == "test" else action.what
-            found.append(action._replace(what=what, is_hidden=segment.is_hidden))
-    return found or _searches(segments)
+            found.append(action._replace(what=what, is_hidden=segment.is_hidden, is_optional=segment.is_optional))
+    if not found:
+        return _searches(segments)
+    others, kinds = deciding.count(""), {*deciding} - {""}
+    return [action._replace(rivals=others + len(kinds - {action.kind})) for action in found]
 
 
 def _flat(segments: list[Segment], depth: int) -> list[Segment]:
@@ -106,7 +121,12 @@ def _flat(segments: list[Segment], depth: int) -> list[Segment]:
             flat.append(segment)
         else:
             within = _flat(inner, depth - 1)
-            flat += [one._replace(is_hidden=True) for one in within] if segment.is_hidden else within
+            flat += [
+                one._replace(
+                    is_hidden=one.is_hidden or segment.is_hidden, is_optional=one.is_optional or segment.is_optional
+                )
+                for one in within
+            ]
     return flat
 
 
@@ -188,7 +208,10 @@ def _searches(segments: list[Segment]) -> list[Action]:
                 found.append(action)
         elif program not in _FILTERS or not found:
             return []
-    return found
+        if segment.is_piped or action is found[-1]:  # a search is all of its pipe, which ends as its last part does
+            found[-1] = found[-1]._replace(is_hidden=segment.is_hidden, is_optional=segment.is_optional)
+    rivals = sum(not action.is_hidden for action in found) - 1
+    return [action._replace(rivals=max(0, rivals)) for action in found]
 
 
 def _search(words: list[str]) -> Action | None:
@@ -281,6 +304,17 @@ _GIT_FAILED: Final = re.compile(
     r"^(?:fatal: |error: | ! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit|Aborting commit)[^\n]{0,200}",
     re.MULTILINE,
 )
+
+
+_NOT_REACHED: Final = re.compile(
+    r"^(?:[^\s:]{1,80}: )?(?:line )?(?:\d{1,9}: )?(?:zsh:)?(?:cd|pushd)(?::\d{1,9})?: [^\n]{0,200}", re.MULTILINE
+)
+
+
+def told_not_reached(output: str) -> str | None:
+    """The line that says that a command did not get to its folder, and so not further."""
+    found = _NOT_REACHED.search(output[-OUTPUT_CHARS_MAX:])
+    return found.group().strip() if found is not None else None
 
 
 def told_git_ending(kind: str, output: str) -> tuple[Outcome, str | None]:

@@ -12,10 +12,11 @@ __all__ = ["KINDS_MAX", "PENDING_BYTES_MAX", "PENDING_CALLS_MAX", "Call", "Intak
 import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from periplus.base.container import KIND_TRAIL, unpack
-from periplus.interop.commands import commit_digest, passed_count, told_ending, told_git_ending
+from periplus.interop.commands import commit_digest, passed_count
+from periplus.interop.endings import Planned, told_endings
 from periplus.interop.model import Imported, SourceFormat, Tokens
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import TAG_RECEIPTS
@@ -34,18 +35,6 @@ _REMEMBERED_MAX: Final = 4096
 _STEP_WEIGHT: Final = 200  # bytes that a waiting step takes beside its texts
 _UNSET_SECRET: Final = bytes(32)
 _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FILE_DELETE": 1, "FILE_MOVE": 2}
-
-
-class Planned(NamedTuple):
-    """A step but for its outcome, which is that of its call. What is hidden in a command may have failed where it
-    ended well: it has an ``ending`` of its own then, an outcome and a line that says why.
-    """
-
-    op: str
-    operands: list[OperandValue]
-    note: str | None = None
-    is_hidden: bool = False
-    ending: tuple[Outcome, str | None] | None = None
 
 
 # A step that only waits for calls before it: op, operands, note, time, source, weight.
@@ -253,7 +242,7 @@ class Intake:
             if outcome != "ok" and error is None:
                 error = masked[: 2 * ERROR_CHARS_MAX].removeprefix("<tool_use_error>")
                 error = error.removesuffix("</tool_use_error>").strip()
-        self._refine(call, masked)
+        self._refine(call, masked, error)
         if error:
             call.error = self.mask(error)[:ERROR_CHARS_MAX]
         if duration_ms is None and call.at_ms is not None and self.at_ms is not None:
@@ -267,21 +256,18 @@ class Intake:
         call.is_ready = True
         self._write_ready()
 
-    def _refine(self, call: Call, text: str) -> None:
-        """Fill in what only the result says: how many tests passed, which commit was made."""
-        for at, step in enumerate(call.steps):
-            ending: tuple[Outcome, str | None] | None = None
-            is_open = step.is_hidden and call.outcome == "ok"
+    def _refine(self, call: Call, text: str, error: str | None) -> None:
+        """Fill in what only the result says: how many tests passed, which commit was made, how each part ended."""
+        for step in call.steps:
             if step.op == "TEST_RUN" and step.operands[1] is None:
-                step.operands[1] = passed = passed_count(text)
-                ending = told_ending(text, passed) if is_open else None
+                step.operands[1] = passed_count(text)
             elif step.op == "GIT_COMMIT" and step.operands[2] is None:
                 step.operands[2] = commit_digest(text, step.note or "")
-                ending = told_git_ending("commit", text) if is_open else None
-            elif step.op == "GIT_PUSH" and is_open:
-                ending = told_git_ending("push", text)
-            if ending is not None:
-                call.steps[at] = step._replace(ending=ending)
+        if any(step.is_hidden or step.rivals for step in call.steps) or call.outcome == "failed":
+            code = f" with exit code {call.exit_code}" if call.exit_code is not None else ""
+            why = f"a part of the command failed{code}, which one is not known" + (f": {error}" if error else "")
+            ends = told_endings(call.steps, call.outcome, self.mask(why)[:ERROR_CHARS_MAX], text)
+            call.steps = [step._replace(ending=end) for step, end in zip(call.steps, ends, strict=True)]
 
     def _wait(self, steps: list[Planned]) -> Call:
         call = Call(steps, self.at_ms, self.source)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from periplus.interop.shell_words import program_of
 from periplus.trail.model import Outcome
+from periplus.trail.shell_words import program_of
 
 OUTPUT_CHARS_MAX: Final = 64 << 10
 _COUNT_MAX: Final = 10**9

@@ -73,18 +73,23 @@ _CONTAINERS: Final = frozenset({
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _TURNING: Final = frozenset({"!", "if", "elif", "while", "until"})  # behind these a failure is no failure of the whole
 _CLOSING: Final = frozenset({"fi", "}", "esac"})
+_OPENING: Final = frozenset({"if", "for", "while", "until", "case", "select"})
+_ENDING: Final = frozenset({"fi", "done", "esac"})
+_BRANCHES: Final = frozenset({"then", "do", "else", "elif"})
 _GIVING_UP: Final = frozenset({"exit", "false", "return"})
 
 
 class Segment(NamedTuple):
     """One simple command: its words without quotes, its text, whether it reads what the one before wrote, and whether it
-    is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``.
+    is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``. One that is
+    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``.
     """
 
     words: list[str]
     text: str
     is_piped: bool = False
     is_hidden: bool = False
+    is_optional: bool = False
 
 
 def without_heredocs(command: str) -> tuple[str, list[str]]:
@@ -154,10 +159,11 @@ def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segmen
     options = {word for segment in segments if segment.words[0] == "set" for word in segment.words[1:]}
     pipes_fail = "pipefail" in options
     stops = "errexit" in options or any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
+    optional = _optional(segments, enders)
     marked: list[Segment] = []
     is_overruled = False  # by a command of a list behind it
     following: list[str] = []
-    for segment, ender in zip(reversed(segments), reversed(enders), strict=True):
+    for segment, ender, is_optional in zip(reversed(segments), reversed(enders), reversed(optional), strict=True):
         if "||" in ender:
             is_overruled |= following[:1] == [] or following[0] not in _GIVING_UP or following[1:2] == ["0"]
         elif "&" in ender and "|" not in ender:
@@ -165,9 +171,31 @@ def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segmen
         elif following and following[0] not in _CLOSING and not stops:
             is_overruled |= not ender.isdisjoint((";", ";;")) or ("\n" in ender and ender.isdisjoint(("&&", "|")))
         is_hidden = is_overruled or ("|" in ender and not pipes_fail) or segment.words[0] in _TURNING
-        marked.append(segment._replace(is_hidden=is_hidden))
+        marked.append(segment._replace(is_hidden=is_hidden, is_optional=is_optional))
         following = segment.words
     return marked[::-1]
+
+
+def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
+    """Of each whether it is run only where another failed, or where a condition holds."""
+    marks: list[bool] = []
+    depth = 0
+    is_condition = is_after_or = False
+    for segment, ender in zip(segments, enders, strict=True):
+        for word in segment.words:
+            if word in _OPENING:
+                depth += 1
+                is_condition = depth == 1
+            elif word in _BRANCHES:
+                is_condition = False
+            elif word in _ENDING:
+                depth -= 1
+            else:
+                break
+        is_within = depth > 0 and not is_condition
+        marks.append(is_within or (is_after_or and not segment.is_piped))
+        is_after_or = "||" in ender
+    return marks
 
 
 def segments_of(words: list[str]) -> list[Segment] | None:
