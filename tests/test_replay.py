@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import git, make_repository
+from periplus.base.clock import FixedClock
 from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, UsageError
 from periplus.trail import OPCODES, Digest, TrailReader, encode, verify, withhold
@@ -18,7 +20,7 @@ from periplus.trail.replay.capability import plain_words
 from periplus.trail.replay.commands import CommandLimits, Runner
 from periplus.trail.replay.globs import glob_matches
 from periplus.trail.replay.testing import read_junit
-from replay_support import Taped, close_worlds, dry, files_in, folder_world, memory, open_log, options, replay
+from replay_support import START_MS, Taped, close_worlds, dry, files_in, folder_world, memory, open_log, options, replay
 from trail_samples import SECRET, golden_trail, headers
 from trail_samples import steps as trail_steps
 
@@ -528,6 +530,47 @@ def test_a_test_run_is_counted_by_its_report(tmp_path):
 )
 def test_a_junit_report_is_counted_and_what_is_none_is_refused(text, counts):
     assert read_junit(text.encode()) == counts
+
+
+@pytest.mark.parametrize(
+    ("command", "target", "recorded", "ended", "why"),
+    [
+        ("exit 3", "exit 3", "failed", ("failed", 3, 0), ""),
+        ("sh -c 'test -e none' | tail -5", "test -e none", "failed", ("unknown", None, 0), "hides how they ended"),
+        ("test -e none; true", "test -e none", "failed", ("unknown", None, 0), "hides how they ended"),
+        ("test -e none | cat", "test -e none", "ok", ("unknown", None, 0), "hides how they ended"),
+        ("test -e none && make", "test -e none", "ok", ("unknown", None, 0), "another part"),
+        ("test -d . && make none", "test -d .", "ok", ("unknown", None, 0), "another part"),
+        ("cd sub && test -e none", "test -e none", "ok", ("failed", 1, 1), ""),
+        ("cd /none && test -e here", "test -e here", "ok", ("unknown", None, 0), "from the root"),
+        ("test -d . || test -e none", "test -e none", "failed", ("unknown", None, 0), "came to run"),
+        ("test -d . && echo good", "test -d .", "ok", ("ok", 0, 0), ""),
+        ("test -d . && echo good", "test -d .", "failed", ("ok", 0, 1), ""),
+        ("test -d .", "tests", "ok", ("ok", 0, 0), ""),
+        ("test -d . | cat", "tests", "ok", ("unknown", None, 0), "hides"),
+    ],
+)  # fmt: skip
+def test_tests_whose_exit_code_is_of_something_else_are_compared_with_nothing(
+    tmp_path, command, target, recorded, ended, why
+):
+    """That of ``tail`` was taken for theirs: tests that failed again differed, and tests that did no more were the same."""
+    taped = Taped().write("sub/x", "1").step("TEST_RUN", target, None, note=command, outcome=recorded)
+    said = []
+    world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True)
+    one = Replay([taped.reader], world, options(is_strict=True), clock=FixedClock(START_MS, 1), read_content=taped.objects.get,
+                 observe=lambda _, did: said.append(did.detail))  # fmt: skip
+    report = one.run()
+    done = one.outcomes[-1]
+    assert (done.outcome, done.exit_code, report.difference_count) == ended
+    assert why in said[-1]
+    assert bool(why) == said[-1].startswith("nothing is compared: ")
+
+
+def test_what_tests_print_is_not_compared(tmp_path):
+    result = Digest("sha256", hashlib.sha256(b"3 passed in 0.1s").digest())
+    taped = Taped().step("TEST_RUN", "echo", None, note="echo 3 passed in 0.2s", result=result, result_size=16)
+    world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True)
+    assert replay(taped, world, is_strict=True)[1].verdict == "same"
 
 
 # Git

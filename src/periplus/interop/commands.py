@@ -24,16 +24,16 @@ from periplus.interop.test_runners import OUTPUT_CHARS_MAX, is_test, passed_coun
 from periplus.trail.model import Digest, Outcome
 from periplus.trail.shell_words import (
     HELD,
+    SURE,
     Segment,
+    flattened,
     program_of,
-    segments_of,
     split_segments,
     without_heredocs,
 )
 
 COMMAND_CHARS_MAX: Final = 64 << 10
 SEARCHES_MAX: Final = 16
-_SHELLS_DEPTH_MAX: Final = 3
 
 ActionKind = Literal["test", "commit", "push", "search"]
 
@@ -76,12 +76,6 @@ _FILTERS: Final = frozenset({
     "head", "tail", "sort", "uniq", "wc", "cut", "sed", "awk", "grep", "egrep", "fgrep", "rg", "cat", "less", "tr", "nl",
     "column", "true", "echo", "tac", "basename", "dirname", "jq", "printf", "ls", ":", "exit",
 })  # fmt: skip
-# They do not fail where what they are given is there; that a folder is not there is told by ``told_not_reached``.
-_SURE: Final = frozenset({
-    "cd", "pushd", "popd", "set", "export", "pwd", "source", ".", "unset", "alias", "trap", "shopt", "ulimit", "echo",
-    "printf", "true", ":", "exit", "head", "tail", "wc", "sort", "uniq", "tee", "sleep", "date", "clear", "fi", "done",
-    "esac", "}",
-})  # fmt: skip
 _MOVERS: Final = frozenset({"cd", "pushd", "popd", "set", "export", "pwd", "source", "."})
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _GIT_HELP: Final = frozenset({"--dry-run", "--help", "-h"})
@@ -92,7 +86,7 @@ def recognise(command: str) -> list[Action]:
     if len(command) > COMMAND_CHARS_MAX or _WORTH_READING.search(command) is None:
         return []
     text, bodies = without_heredocs(command) if "<<" in command else (command, [])
-    segments = _flat(split_segments(text), _SHELLS_DEPTH_MAX)
+    segments = flattened(split_segments(text))
     found: list[Action] = []
     deciding: list[str] = []  # what may be why the whole failed: kinds of actions, and nothing for what is none
     for segment in segments:
@@ -100,7 +94,7 @@ def recognise(command: str) -> list[Action]:
         if not words:
             continue
         action = _test(words) or _git(words, bodies)
-        if not segment.is_hidden and words[0].rsplit("/", 1)[-1] not in _SURE:
+        if not segment.is_hidden and words[0].rsplit("/", 1)[-1] not in SURE:
             deciding.append(action.kind if action is not None else "")
         if action is not None and all(action.kind != other.kind for other in found):
             what = _KEYWORD.sub("", segment.text) if action.kind == "test" else action.what
@@ -109,25 +103,6 @@ def recognise(command: str) -> list[Action]:
         return _searches(segments)
     others, kinds = deciding.count(""), {*deciding} - {""}
     return [action._replace(rivals=others + len(kinds - {action.kind})) for action in found]
-
-
-def _flat(segments: list[Segment], depth: int) -> list[Segment]:
-    """The commands, with those that a shell is given to run in the place of the shell."""
-    flat: list[Segment] = []
-    for segment in segments:
-        words = program_of(segment.words)
-        inner = segments_of(words) if words and depth else None
-        if inner is None:
-            flat.append(segment)
-        else:
-            within = _flat(inner, depth - 1)
-            flat += [
-                one._replace(
-                    is_hidden=one.is_hidden or segment.is_hidden, is_optional=one.is_optional or segment.is_optional
-                )
-                for one in within
-            ]
-    return flat
 
 
 def _test(words: list[str]) -> Action | None:

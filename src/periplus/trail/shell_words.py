@@ -6,7 +6,7 @@ first, so that what stands in one is never read as a command. All of it takes ti
 
 from __future__ import annotations
 
-__all__ = ["HELD", "Segment", "program_of", "segments_of", "split_segments", "without_heredocs"]
+__all__ = ["HELD", "SURE", "Segment", "flattened", "program_of", "segments_of", "split_segments", "without_heredocs"]
 
 import re
 from typing import Final, NamedTuple
@@ -73,6 +73,13 @@ _CONTAINERS: Final = frozenset({
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _TURNING: Final = frozenset({"!", "if", "elif", "while", "until"})  # behind these a failure is no failure of the whole
 _CLOSING: Final = frozenset({"fi", "}", "esac"})
+# Programs that do not fail where the file or folder that they are given is there.
+SURE: Final = frozenset({
+    "cd", "pushd", "popd", "set", "export", "pwd", "source", ".", "unset", "alias", "trap", "shopt", "ulimit", "echo",
+    "printf", "true", ":", "exit", "head", "tail", "wc", "sort", "uniq", "tee", "sleep", "date", "clear", "fi", "done",
+    "esac", "}",
+})  # fmt: skip
+_SHELLS_DEPTH_MAX: Final = 3
 _OPENING: Final = frozenset({"if", "for", "while", "until", "case", "select"})
 _ENDING: Final = frozenset({"fi", "done", "esac"})
 _BRANCHES: Final = frozenset({"then", "do", "else", "elif"})
@@ -208,6 +215,25 @@ def segments_of(words: list[str]) -> list[Segment] | None:
         if not word.startswith("-"):
             return None
     return None
+
+
+def flattened(segments: list[Segment], depth: int = _SHELLS_DEPTH_MAX) -> list[Segment]:
+    """The commands, with those that a shell is given to run in the place of the shell."""
+    flat: list[Segment] = []
+    for segment in segments:
+        words = program_of(segment.words)
+        inner = segments_of(words) if words and depth else None
+        if inner is None:
+            flat.append(segment)
+        else:
+            within = flattened(inner, depth - 1)
+            flat += [
+                one._replace(
+                    is_hidden=one.is_hidden or segment.is_hidden, is_optional=one.is_optional or segment.is_optional
+                )
+                for one in within
+            ]
+    return flat
 
 
 def program_of(words: list[str]) -> list[str]:

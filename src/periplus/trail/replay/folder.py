@@ -25,7 +25,7 @@ from periplus.trail.replay.scratch import (
     no_progress,
     take_tree,
 )
-from periplus.trail.replay.testing import judge_tests, read_junit
+from periplus.trail.replay.testing import judge_tests, read_junit, why_unclear
 
 _MADE: Final = "made.json"
 _CARRIED: Final = "carried.jsonl"
@@ -141,6 +141,10 @@ class FolderWorld(FileSteps):
             did = self.run_command(command, ".", form)
             if did.state != "done" or did.exit_code is None or did.outcome == "cancelled":
                 return did
+            unclear = why_unclear(command, target, did.exit_code)
+            if unclear:
+                return did._replace(outcome="unknown", exit_code=None, detail=f"nothing is compared: {unclear}; --test-command "
+                                    "runs tests alone")  # fmt: skip
             return judge_tests(did.exit_code, None, expected, did.output or b"")
         if target.startswith("-") or "\0" in target:
             return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")

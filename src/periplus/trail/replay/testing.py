@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["Counts", "judge_tests", "read_junit"]
+__all__ = ["Counts", "judge_tests", "read_junit", "why_unclear"]
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.trail.model import Outcome
 from periplus.trail.replay.model import Did
+from periplus.trail.shell_words import SURE, flattened, program_of, split_segments, without_heredocs
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
 REPORT_BYTES_MAX: Final = 64 << 20
+_COMMAND_CHARS_MAX: Final = 64 << 10
 _BAD: Final = frozenset({"failure", "error", "skipped"})
 
 
@@ -33,6 +35,30 @@ def judge_tests(exit_code: int, passed: int | None, expected: int | None, output
     why = f"{expected:,} tests were expected to pass and {passed:,} did"
     differs = ("tests passed", f"{expected:,}", f"{passed:,}")
     return Did("done", "failed", exit_code, error=why, output=output, detail=why, differs=differs)
+
+
+def why_unclear(command: str, target: str, exit_code: int) -> str:
+    """Why the exit code of a recorded command does not say how the tests in it ended; empty where it does.
+
+    ``target`` is what of the command runs the tests, where the record says it. A record of such a command has what the tests
+    said of themselves, or nothing; what is printed is never believed here.
+    """
+    if len(command) > _COMMAND_CHARS_MAX:
+        return "the command is too long to tell which part of it the exit code is of"
+    segments = flattened(split_segments(without_heredocs(command)[0]))
+    parts = [(segment, words) for segment in segments if (words := program_of(segment.words))]
+    named = [segment for segment, _ in parts if segment.text == target or segment.text.endswith(f" {target}")]
+    acting = [(segment, words) for segment, words in parts if words[0].rsplit("/", 1)[-1] not in SURE]
+    tests = named[:1] or [segment for segment, _ in acting]
+    if any(segment.is_hidden for segment in tests):
+        return "what stands behind the tests in the command hides how they ended"
+    if not exit_code:
+        is_left_out = any(segment.is_optional for segment in tests)
+        return "whether the command came to run the tests is not known" if is_left_out else ""
+    if any(words[0] in ("cd", "pushd") and words[1:2] and words[1].startswith("/") for _, words in parts):
+        return "the command goes to a folder that it names from the root, and so out of the replay's, or nowhere"
+    others = [segment for segment, _ in acting if segment not in tests[:1] and not segment.is_hidden]
+    return "another part of the command may be why it failed" if others else ""
 
 
 def read_junit(data: bytes) -> Counts | None:
