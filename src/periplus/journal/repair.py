@@ -13,8 +13,8 @@ from __future__ import annotations
 __all__ = ["repair"]
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import Final
 
@@ -27,13 +27,11 @@ from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
     FormatError,
-    NotFoundError,
     PeriplusError,
     environment_failure,
 )
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.base.tuples import NamedTuple
 from periplus.journal.away import lacks_records, stood_for, twins
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
@@ -52,37 +50,27 @@ from periplus.journal.lost_payloads import (
     unaudited_stubs,
     write_again,
 )
-from periplus.journal.lost_plans import LostContent, LostPlan, counted_records, lost_plans, park_checkpoints
-from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
+from periplus.journal.lost_plans import LostPlan, counted_records, lost_plans, park_checkpoints
 from periplus.journal.partial import MISSING_FILE, Gaps, lost_lineages
-from periplus.journal.plain import PlainFiles, seen_size
+from periplus.journal.plain import PlainFiles
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
-from periplus.journal.record import RECORD_VERSION, Record, decode_line, version_id
-from periplus.journal.remembered import Remembered, payload_in_file, payload_in_remains, payloads_in_checkpoints
+from periplus.journal.remembered import payload_in_file
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
-from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
+from periplus.journal.restoring import PREPARED_MAX, known_last, lender, restore_lineage, write_restored
+from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
 from periplus.journal.state import change_of, entity_of_head, head_of
 from periplus.journal.stated import incomplete_lineages
-from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_record, make_stub
+from periplus.journal.stub import AUDIT_RECORDS_MAX, AuditedRecord, audited_record
 from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Transaction, Writer
 from periplus.journal.tree_check import check_tree
 from periplus.journal.writing import POISON_SUFFIX
 from periplus.journal.yard import Repair, Yard, leftovers, read_whole
 
-_PLAN: Final = "lost.json"
 _CHECKPOINT_BYTES_MAX: Final = 1 << 32
-_HOW: Final = {
-    "copy": "restored from a copy",
-    "byte": "one byte mended by its checksum",
-    "pieces": "put together again from what else says it",
-    "stub": "its content is lost, its place is kept",
-    "header": "the header is written anew",
-    "payload": "the object with its payload is lost, and with it its content: its place is kept",
-}
 
 
 def repair(
@@ -122,17 +110,16 @@ def repair(
         with journal.writing():
             for lineage in lost_lineages(journal):  # a copy may have it, and the index the places
                 journal.files.make_folder(journal.layout.lineage_folder(lineage))
-            for lineage in journal.lineages():
-                mended = list(_restore_lineage(journal, lineage, copies, rows, yard, progress, away))
-                if mended and lineage == journal.lineage:  # what is known now may place the others
-                    mended += _restore_lineage(journal, lineage, copies, rows, yard, progress, away)
-                done += mended
+        for lineage in journal.lineages():
+            mended = list(restore_lineage(journal, lineage, copies, rows, yard, progress, away))
+            if mended and lineage == journal.lineage:  # what is known now may place the others
+                mended += restore_lineage(journal, lineage, copies, rows, yard, progress, away)
+            done += mended
         is_moved = bool(done)
         broken: set[bytes] = set()
         done += _restore_objects(journal, copies, rows, yard, references, progress, broken)
-        with journal.writing():
-            done += _give_up_payloads(journal, rows, yard)
-        done += _park_unnamed(journal, broken, all_references, _lender(journal, copies), yard)
+        done += _give_up_payloads(journal, rows, yard)
+        done += _park_unnamed(journal, broken, all_references, lender(journal, copies), yard)
     finally:
         rows.close()
     has_gaps = lacks_records(journal)
@@ -196,193 +183,16 @@ def _refuse_other_store(journal: Journal) -> None:
         )
 
 
-# -- records ---------------------------------------------------------------------------------------------------------
-
-
-def _restore_lineage(
-    journal: Journal, lineage: str, copies: Copies, rows: IndexRows, yard: Yard, progress: Progress, away: int
-) -> Iterator[Repair]:
-    """``away``: segments that begin before this record may lie elsewhere."""
-    reader = journal.reader(lineage)
-    durable = _known_last(journal, lineage)
-    known_segments = rows.segments(lineage) | copies.segments(lineage)
-    present = set(reader.segments())
-    segments = sorted(present | {first for first in known_segments if first <= max(durable, rows.last(lineage))})
-    before = "" if segments[:1] == [1] else None  # the sum that the next header names; None where it is not known
-    audited = copies.audited(lineage, key_of(journal.layout, lineage))
-    lend = _lender(journal, copies)
-
-    remembered = Remembered(journal, rows)
-
-    def load(sha256: str) -> bytes:
-        return lend(bytes.fromhex(sha256))
-
-    is_placed: bool | None = None
-
-    def remember(lost: Lost) -> Known | None:
-        nonlocal is_placed
-        if is_placed is None:
-            last = max(durable, rows.last(lineage))
-            is_placed = lineage == journal.lineage and remembered.places_all(
-                last, lambda seq: copies.line(lineage, seq) is not None
-            )
-        return remembered.known(lost) if is_placed else None
-
-    def contents(known: Known, remains: bytes) -> Iterator[bytes]:
-        head = remembered.head(known.seq) if lineage == journal.lineage else None
-        yield head.payload if head is not None else b""
-        yield rows.payload(known.version)
-        yield payload_in_file(journal, known.item_type, known.item_id)
-        yield payload_in_remains(remains)
-
-    is_left = False  # one before it was: places alone would cost the index, which knows what was said
-    for number, first in enumerate(segments):
-        progress(number, len(segments))
-        following = segments[number + 1] if number + 1 < len(segments) else 0
-        path = reader.path_of(first)
-        data = read_whole(path, around=True)
-        header = _header(journal, lineage, first, before, data)
-        last = following - 1 if following else max(durable, rows.last(lineage), first - 1)
-        look = _look(data, header if before is not None else b"", first, last)
-        if look.is_damaged:
-            may_be_away = data is None and (first < away or is_left)
-            restored = restore_segment(
-                data or b"",
-                first=first,
-                last=last if following else max(last, look.last),
-                header=header,
-                known=lambda seq: rows.get(lineage, seq),
-                copy_of=lambda seq: _copied(lineage, seq, copies, audited, load),
-                allow_stubs=lineage == journal.lineage and not may_be_away,
-                remember=remember,
-                contents=contents,
-            )
-            is_only_header = data is None and all(one.how == "header" for one in restored.mended)
-            if restored.mended and not is_only_header and not (may_be_away and restored.stopped_at):
-                plan = _plan(journal, lineage, restored.mended, contents)
-                yield from _write_restored(journal, path, data, restored, plan, yard)
-                look = _look(restored.data, b"", first, last)
-            is_left |= may_be_away and look.last != last
-        before = look.sum if look.last == last or not following else None
-
-
-def _header(journal: Journal, lineage: str, first: int, before: str | None, data: bytes | None) -> bytes:
-    """What the segment is to begin with. Where nobody knows what stood before it, a sound header that is there says it."""
-    if before is None and data is not None:
-        try:
-            found, start = decode_header(data)
-        except FormatError:
-            pass  # it is made anew
-        else:
-            if (found.lineage, found.first_seq) == (lineage, first) and found.store in journal.stores:
-                return data[:start]
-    return encode_header(
-        Header(RECORD_VERSION, RECORD_VERSION, journal.store_of(lineage), lineage, first, before or "")
-    )
-
-
-def _copied(
-    lineage: str, seq: int, copies: Copies, audited: Mapping[int, Collection[str]], load: Callable[[str], bytes]
-) -> bytes | None:
-    """The record's line as a copy has it; of a record that was redacted its stub, made of the line where that is all there is."""
-    stubs = audited.get(seq)
-    if not stubs:  # where nobody took it out on purpose, the record comes before the stub that says that it was lost
-        found = list(copies.lines(lineage, seq))
-        return next((line for line in found if not decode_line(line)[0].is_stub), found[0] if found else None)
-    for line in copies.lines(lineage, seq):
-        record, leaf = decode_line(line)
-        stub = line if record.is_stub else _stub_again(line, record, leaf, lineage, load)
-        if stub and audited_record(stub, leaf, seq).stub in stubs:
-            return stub
-    return None
-
-
-def _stub_again(line: bytes, record: Record, leaf: bytes, lineage: str, load: Callable[[str], bytes]) -> bytes:
-    """The stub that a redaction made of the line; empty where its payload is gone: nobody can say which version it was."""
-    try:
-        change = change_of(Entry(record, 0, len(line) + 1, leaf), lineage, 0, load)
-    except PeriplusError:
-        return b""
-    return make_stub(line, leaf, change.version if change is not None else "")[:-1]
-
-
 def _park_statements(journal: Journal, yard: Yard) -> Iterator[Repair]:
     """What a store that was made of the rest of another remembers to be missing, once none of it is."""
     for lineage in incomplete_lineages(journal):
-        gaps = Gaps(journal.layout, journal.reader(lineage), _known_last(journal, lineage))
+        gaps = Gaps(journal.layout, journal.reader(lineage), known_last(journal, lineage))
         for chunk in journal.reader(lineage).read_from(START, salvage=True):
             gaps.take(chunk)
         if not gaps.end():
             path = os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)
             yard.move(path)
             yield Repair("no record is missing any more: what said so is parked", path)
-
-
-def _known_last(journal: Journal, lineage: str) -> int:
-    """The last record that must be there, as far as anything but the records says so."""
-    mark = read_durable(journal.layout.durable)
-    marked = mark.seq if mark is not None and mark.lineage == lineage else 0
-    return max(marked, seen_size(journal.layout, lineage))
-
-
-class _Look(NamedTuple):
-    """What a segment looks like: its last sound seq, and the sum of that record (or of the header)."""
-
-    is_damaged: bool
-    last: int
-    sum: str
-
-
-def _look(data: bytes | None, header: bytes, first: int, last: int) -> _Look:
-    """``last`` is the seq that the segment should reach; ``header`` what it should begin with, empty where unknown."""
-    if data is None:
-        return _Look(True, 0, "")
-    try:
-        found, start = decode_header(data)
-    except FormatError:
-        start = data.find(b"\n") + 1
-        found = None
-    read = scan(data[start:], base=start, next_seq=first, durable_seq=last, salvage=True)
-    entries = [entry for entry in read.entries if entry.record.seq <= last] if last >= first else read.entries
-    reached = entries[-1].record.seq if entries else first - 1
-    is_damaged = found is None or not data.startswith(header) or bool(read.damages) or reached < last
-    end = entries[-1].leaf[:8].hex() if entries else data[start - 19 : start - 3].decode("ascii", "replace")
-    return _Look(is_damaged, reached, end)
-
-
-def _write_restored(
-    journal: Journal, path: str, old: bytes | None, restored: Restored, plan: LostPlan, yard: Yard
-) -> Iterator[Repair]:
-    if old is not None:
-        yard.park(path)
-    if plan.records:
-        yard.write(_PLAN, msgspec.json.encode(plan))
-    write_atomic(journal.files, path, restored.data)
-    for one in restored.mended:
-        yield Repair(_HOW[one.how], path, one.seq)
-
-
-def _plan(
-    journal: Journal, lineage: str, mended: Iterable[Mended], contents: Callable[[Known, bytes], Iterable[bytes]]
-) -> LostPlan:
-    plan = LostPlan(lineage, [], [])
-    lost: dict[str, Mended] = {}
-    for one in mended:
-        if one.how == "stub":
-            plan.records.append(audited_record(one.line, one.leaf, one.seq))
-            if one.known is not None and one.known.version and one.known.action != "delete":
-                lost[one.known.version] = one
-    kept = payloads_in_checkpoints(journal, lost.keys()) if lost else {}
-    for version, one in lost.items():
-        row = one.known
-        assert row is not None
-        for payload in (*contents(row, one.remains), kept.get(version, b"")):
-            if payload and version == version_id(
-                row.item_type, row.item_id, deleted=False, payload=payload, parents=row.parents
-            ):
-                plan.contents.append(LostContent.of(row, payload))
-                break
-    return plan
 
 
 # -- what was lost ---------------------------------------------------------------------------------------------------
@@ -453,7 +263,7 @@ def _bring_back(journal: Journal, copies: Copies, yard: Yard) -> Iterator[Repair
         if plan.lineage == journal.lineage
         for seq, leaf, _ in plan.records
     }
-    again = returned(journal, copies, _lender(journal, copies), lost) if lost else ()
+    again = returned(journal, copies, lender(journal, copies), lost) if lost else ()
     yield from _write_contents(journal, again)
     for path in [path for lineage in journal.lineages() for path in twins(journal.reader(lineage))]:
         yard.move(path)
@@ -474,7 +284,7 @@ def _restore_objects(
 ) -> Iterator[Repair]:  # fmt: skip
     """``broken`` gets those that nothing brings back."""
     looked_at: set[bytes] = set()
-    lend = _lender(journal, copies)
+    lend = lender(journal, copies)
     named = _payloads_named(journal)
     removed = taken_out(journal)
     for wanted in chain([set(journal.objects.digests())], [set(named)], _named_objects(journal, references, lend)):
@@ -498,41 +308,57 @@ def _restore_objects(
         looked_at |= wanted
 
 
-def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Yard) -> Iterator[Repair]:
-    """Payloads of our own records that nothing has any more: stubs keep the records' places."""
+def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Yard) -> list[Repair]:
+    """Payloads of our own records that nothing has any more: stubs keep the records' places. Prepared as segments are: see ``restoring``."""
+    if not journal.lineage:
+        return []
     lost: set[bytes] = set()
+    done: list[Repair] = []
 
     def is_held(digest: bytes) -> bool:
         if not is_held_here(journal, digest):
             lost.add(digest)
         return digest not in lost
 
-    if not journal.lineage:
-        return
-    given_up = stubs_for_lost_payloads(journal, rows, is_held, _known_last(journal, journal.lineage))
-    if not given_up:
-        lost.clear()
-    for path, data, restored in given_up:
-        plan = LostPlan(journal.lineage, [], [], [], sorted(digest.hex() for digest in lost))
-        for one in restored.mended:
-            plan.records.append(audited_record(one.line, one.leaf, one.seq))
-            plan.payloads.append(one.seq)
-        yield from _write_restored(journal, path, data, restored, plan, yard)
+    for tried in range(PREPARED_MAX):
+        is_last_try = tried == PREPARED_MAX - 1
+        with journal.writing() if is_last_try else nullcontext():
+            lost.clear()
+            given_up = stubs_for_lost_payloads(journal, rows, is_held, known_last(journal, journal.lineage))
+            if not given_up:
+                lost.clear()
+            with journal.writing() if given_up and not is_last_try else nullcontext():
+                is_as_it_was = all(read_whole(path) == data for path, data, _ in given_up)
+                if is_as_it_was and not any(is_held_here(journal, digest) for digest in lost):
+                    for path, data, restored in given_up:
+                        plan = LostPlan(journal.lineage, [], [], [], sorted(digest.hex() for digest in lost))
+                        for one in restored.mended:
+                            plan.records.append(audited_record(one.line, one.leaf, one.seq))
+                            plan.payloads.append(one.seq)
+                        done += write_restored(journal, path, data, restored, plan, yard)
+                    break
     for _, plan in lost_plans(journal):  # of a repair that was stopped here
         lost.update(digest for digest in map(bytes.fromhex, plan.objects) if not is_held_here(journal, digest))
-    if not lost:
-        return
+    return [*done, *_park_lost(journal, lost, yard)] if lost else done
+
+
+def _park_lost(journal: Journal, lost: set[bytes], yard: Yard) -> Iterator[Repair]:
+    """What is left of the ``lost`` objects, and the checkpoints that name them."""
     names = [digest.hex().encode() for digest in lost]
     for _, path in checkpoint_files(journal):
         held = read_plain(path, _CHECKPOINT_BYTES_MAX)
         if any(name in held for name in names):
             yard.move(path)
             yield Repair("a checkpoint that names a lost object is parked", path)
-    for digest in sorted(lost - _payloads_named(journal).keys()):
-        path = journal.objects.path_of(digest)
-        if os.path.lexists(path):
-            yard.move(path)
-            yield Repair("an object that is not what was stored is parked", path)
+    unnamed = sorted(lost - _payloads_named(journal).keys())
+    with journal.writing():
+        for digest in unnamed:
+            path = journal.objects.path_of(digest)
+            if os.path.lexists(path) and not is_held_here(
+                journal, digest
+            ):  # somebody may have stored it again meanwhile
+                yard.move(path)
+                yield Repair("an object that is not what was stored is parked", path)
 
 
 def _park_unnamed(
@@ -553,7 +379,7 @@ def _park_unnamed(
                 change = change_of(entry, lineage, segment, journal.load_object)
                 for digest in all_references(entity_of_head(head_of(change, 0)), lend) if change is not None else ():
                     paths.pop(digest, None)
-            if last < _known_last(journal, lineage):
+            if last < known_last(journal, lineage):
                 return
     except PeriplusError:
         return  # what cannot be read may name them
@@ -583,19 +409,6 @@ def _restore_checkpoints(journal: Journal, copies: Copies, yard: Yard, *, has_ga
         if data is not None:
             write_atomic(journal.files, path, data)
         yield Repair(f"the checkpoint is {'restored from a copy' if data is not None else 'parked'}", path)
-
-
-def _lender(journal: Journal, copies: Copies) -> Lender:
-    def lend(digest: bytes) -> bytes:
-        try:
-            return journal.objects.get(digest)
-        except (NotFoundError, DamageError):
-            data = copies.object(digest)
-            if data is None:
-                raise
-            return data
-
-    return lend
 
 
 def _named_objects(journal: Journal, references: References, lend: Lender) -> Iterator[set[bytes]]:
@@ -726,8 +539,9 @@ def _is_document(data: bytes, item_type: str, item_id: str) -> bool:
 
 def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
     layout = journal.layout
-    with journal.writing():
-        for path in leftovers(layout.root):
+    left = list(leftovers(layout.root))
+    with journal.writing() if left else nullcontext():
+        for path in left:
             try:
                 yard.move(path)
             except EnvironmentFailure as error:
