@@ -105,3 +105,35 @@ def test_others_take_what_is_there_in_between(tmp_path, way):
             assert at > 30
             return
     pytest.fail("there is no end to the calls")
+
+
+def test_segments_that_go_to_the_archive_meanwhile_are_written_anew_there(tmp_path):
+    """What a segment is to be is worked out without the lock, so it may lie elsewhere before it is written."""
+    for at in range(100):
+        root = make_store(tmp_path / str(at), SystemClock())
+        with open_journal(root) as journal:
+            for number in range(3):
+                journal.mutate(put(number, f"{number} {SECRET}"), WRITER)
+                journal.roll()
+            calls = 0
+
+            def archive(_done, _total, journal=journal, at=at):
+                nonlocal calls
+                calls += 1
+                if calls - 1 != at:
+                    return
+                reader = journal.reader(journal.lineage)
+                for first in reader.segments()[:2]:
+                    target = reader.archived_path(first)
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    os.replace(reader.path_of(first), target)
+
+            left = redact(journal, WRITER, secret=SECRET, reason="a secret", progress=archive).remaining
+            assert left == [], at
+            assert journal.damage is None
+        found = [path for path in Path(root).rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        assert found == [], at
+        if calls <= at:
+            assert at > 6
+            return
+    pytest.fail("there is no end to the calls")

@@ -29,6 +29,7 @@ __all__ = [
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Final
 
@@ -48,12 +49,13 @@ from periplus.journal.away import check_all_here
 from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
-from periplus.journal.lineage import SEGMENT_READ_MAX, START
+from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, LineageReader
 from periplus.journal.needle import Needle
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import Record
 from periplus.journal.removed import removed_objects, taken_out
 from periplus.journal.renewal import renewing
+from periplus.journal.restoring import PREPARED_MAX
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
 from periplus.journal.signed_audits import audits_elsewhere, key_of, segments_of_readers
 from periplus.journal.state import Entity, change_of, entity_of_head
@@ -257,7 +259,7 @@ def _find(
     segments = len(reader.segments())
     for number, chunk in enumerate(reader.read_from(START, salvage=True)):
         progress(number, segments)
-        data = read_plain(chunk.path, SEGMENT_READ_MAX)
+        data = _segment_again(reader, chunk)
         is_here = needle is not None and needle.is_in(data)
         for entry in chunk.entries:
             record = entry.record
@@ -285,6 +287,19 @@ def _find(
     lost_places = {(one.seq, one.leaf) for one in given_up} - {(one.seq, one.leaf) for one in audited}
     lost += [one for one in stubs if (one.audited.seq, one.audited.leaf) in lost_places]
     return [one._replace(is_audited=one.audited in audited) for one in found]
+
+
+def _segment_again(reader: LineageReader, chunk: Chunk) -> bytes:
+    """The bytes of a segment that was just read; it may have gone to the archive since."""
+    try:
+        return read_plain(chunk.path, SEGMENT_READ_MAX)
+    except FileNotFoundError:
+        pass
+    path = reader.path_of(chunk.segment)
+    try:
+        return read_plain(path, SEGMENT_READ_MAX)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
 
 
 def _masking(needle: Needle | None) -> Callable[[str], str]:
@@ -446,28 +461,44 @@ def _count(part: Sequence[AuditedRecord]) -> str:
 def _rewrite_segments(
     journal: Journal, lineage: str, targets: dict[int, _Found], needle: Needle | None, progress: Progress
 ) -> None:
-    """Every file of a lineage, live and archived; each under the writers' lock, so that nobody appends to it meanwhile.
+    """Every file of a lineage, live and archived: what it is to be is worked out beside those who write, and written under their lock.
 
     One at a time, for a history has more of them than others can wait for: whoever writes in between does so in the newest, of
     which no target is.
     """
     folder, done = journal.layout.lineage_folder(lineage), set[str]()
-    paths = list(files_below(folder))
     while True:
+        paths = sorted(files_below(folder))
         progress(len(done), len(paths))
-        with journal.writing():
-            paths = sorted(files_below(folder))
-            path = next((path for path in paths if path not in done), None)
-            if path is None:
-                return
-            data = read_plain(path, SEGMENT_READ_MAX + 1)
-            if len(data) > SEGMENT_READ_MAX:
-                raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
-            is_segment = segment_first_seq(os.path.basename(path)) is not None
-            changed = _stubbed(data, targets, needle) if is_segment else needle.blotted(data) if needle else data
-            if changed != data:
-                write_atomic(journal.files, path, changed)
+        path = next((path for path in paths if path not in done), None)
+        if path is None:
+            return
+        is_rewritten = any(_rewritten_file(journal, path, targets, needle) for _ in range(PREPARED_MAX - 1))
+        if not is_rewritten:
+            with journal.writing():
+                _rewritten_file(journal, path, targets, needle, is_locked=True)
         done.add(path)
+
+
+def _rewritten_file(
+    journal: Journal, path: str, targets: dict[int, _Found], needle: Needle | None, *, is_locked: bool = False
+) -> bool:
+    """False where somebody changed it meanwhile, which nobody does where the lock is held. What is gone was moved: it is met again there."""
+    try:
+        data = read_plain(path, SEGMENT_READ_MAX + 1)
+        if len(data) > SEGMENT_READ_MAX:
+            raise DamageError(f"a file over {SEGMENT_READ_MAX:,} bytes", path=path, safe="It was not touched.")
+        is_segment = segment_first_seq(os.path.basename(path)) is not None
+        changed = _stubbed(data, targets, needle) if is_segment else needle.blotted(data) if needle else data
+        if changed == data:
+            return True
+        with nullcontext() if is_locked else journal.writing():
+            is_as_it_was = is_locked or read_plain(path, SEGMENT_READ_MAX + 1) == data
+            if is_as_it_was:
+                write_atomic(journal.files, path, changed)
+    except FileNotFoundError:
+        is_as_it_was = True
+    return is_as_it_was
 
 
 def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> bytes:
