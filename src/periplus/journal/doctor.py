@@ -20,8 +20,10 @@ __all__ = [
 import hashlib
 import os
 import re
+import sqlite3
 import stat
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -35,13 +37,14 @@ from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
-from periplus.journal.index import Index, View
+from periplus.journal.index import Index
 from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
 from periplus.journal.projection import has_file, is_same_text, read_stamped, render_entity
+from periplus.journal.rebuilding import Versions, is_cramped, rebuilding
 from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
@@ -68,6 +71,7 @@ _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
+_STEP_MASK: Final = 0xFF
 _DIGEST: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _WRITTEN_AGAIN: Final = (
     "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
@@ -133,9 +137,9 @@ def unrepaired(problem: Problem) -> Problem:
 class _Findings:
     """What the walk over the records collects for the checks after it."""
 
-    def __init__(self, view: View) -> None:
-        self.rebuilt = Index(None, "", NullIndexer(), view)
-        self.versions: set[str] = set()
+    def __init__(self, rebuilt: Index) -> None:
+        self.rebuilt = rebuilt
+        self.versions = Versions(rebuilt)
         self.parents: dict[str, tuple[str, int, bool]] = {}  # who names it first, and whether that is a record of ours
         self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
         self.objects: set[bytes] = set()
@@ -191,31 +195,39 @@ def examine(
         return Examination(
             [Problem("error", unnamed.wrong, unnamed.path or "", mend=unnamed.mend)], dict.fromkeys(_COUNTED, 0)
         )
-    found = _Findings(journal.view)
+    with rebuilding(journal) as rebuilt:
+        try:
+            return _examine(journal, _Findings(rebuilt), references, read, progress)
+        except sqlite3.Error as error:
+            if not is_cramped(rebuilt, error):
+                raise
+    with closing(Index(None, "", NullIndexer(), journal.view)) as rebuilt:
+        return _examine(journal, _Findings(rebuilt), references, read, progress)
+
+
+def _examine(
+    journal: Journal, found: _Findings, references: References, read: Collection[bytes], progress: Progress
+) -> Examination:
     problems: list[Problem] = []
-    try:
-        for lineage in journal.lineages():
-            problems += _check_lineage(journal, lineage, found, references, progress)
-        problems += _check_trees(journal, found)
-        problems += [*_check_marks(journal), *_check_copy(journal, found)]
-        problems += _check_checkpoints(journal, found)
-        problems += _check_versions(found)
-        problems += _check_stubs(journal, found)
-        served = journal.index if found.away else found.rebuilt  # a checkpoint stands for what is not here
-        entities = {(entity.item_type, entity.item_id): entity for entity in served.entities()}
-        if found.away:
-            found.versions.update(entity.version for entity in entities.values())
-        problems += _check_objects(journal, found, read, progress)
-        is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
-        problems += _check_index(journal, entities if is_whole else None, found, progress)
-        problems += _check_files(journal, entities, found.versions)
-        problems += _check_surroundings(journal)
-        problems += _check_plain(journal)
-        problems += _check_lock(journal)
-        problems = _with_damage(journal, problems)
-        live = sum(not entity.deleted for entity in entities.values())
-    finally:
-        found.rebuilt.close()
+    for lineage in journal.lineages():
+        problems += _check_lineage(journal, lineage, found, references, progress)
+    problems += _check_trees(journal, found)
+    problems += [*_check_marks(journal), *_check_copy(journal, found)]
+    problems += _check_checkpoints(journal, found)
+    problems += _check_versions(found)
+    problems += _check_stubs(journal, found)
+    served = journal.index if found.away else found.rebuilt  # a checkpoint stands for what is not here
+    if found.away:
+        found.versions.also(served)
+    problems += _check_objects(journal, found, read, progress)
+    is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
+    problems += _check_index(journal, found, progress, is_whole=is_whole)
+    live = sum(not entity.deleted for entity in served.entities())
+    problems += _check_files(journal, served, live, found.versions, progress)
+    problems += _check_surroundings(journal)
+    problems += _check_plain(journal)
+    problems += _check_lock(journal)
+    problems = _with_damage(journal, problems)
     counts = {
         "segments": found.segments,
         "records": found.records,
@@ -276,7 +288,7 @@ def _check_lineage(
                         entity_of_head(head_of(change, 0))
                     )  # of every version: none of them is ever given up
                     found.versions.add(change.version)
-                    for parent in set(change.parents) - found.versions:
+                    for parent in (one for one in dict.fromkeys(change.parents) if one not in found.versions):
                         found.parents.setdefault(parent, (chunk.path, entry.record.seq, is_ours))
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
@@ -293,10 +305,12 @@ def _check_lineage(
             found.leaves[lineage] += b"".join([entry.leaf for entry in chunk.entries])
             found.records += len(changes)
             found.rebuilt.apply(changes, lineage, chunk.segment)
+            found.versions.applied()
     except PeriplusError as error:
         yield Problem("error", str(error), getattr(error, "path", None) or reader.folder)
     finally:
-        found.rebuilt.commit()
+        if found.rebuilt.db.in_transaction:  # else SQLite ended it, for want of room
+            found.rebuilt.commit()
 
 
 def _with_damage(journal: Journal, problems: list[Problem]) -> list[Problem]:
@@ -522,18 +536,14 @@ def _watermark(journal: Journal, lineage: str) -> int:
     return mark.next_seq if mark is not None else 1
 
 
-def _check_index(
-    journal: Journal, entities: dict[tuple[str, str], Entity] | None, found: _Findings, progress: Progress
-) -> Iterator[Problem]:
+def _check_index(journal: Journal, found: _Findings, progress: Progress, *, is_whole: bool) -> Iterator[Problem]:
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_file, check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
-    if entities is not None and checkpoint_files(
-        journal
-    ):  # all records are here: a checkpoint says nothing that they do not
+    if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
-    state = check_index(journal, found.rebuilt, entities, found.ends, found.unindexed, progress)
+    state = check_index(journal, found.rebuilt, found.ends, found.unindexed, progress, is_whole=is_whole)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
     if state.behind:
@@ -545,20 +555,25 @@ def _check_index(
                       mend="Delete the file: who looks for turns next makes it anew from the journal.")  # fmt: skip
 
 
-def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity], read: Collection[str]) -> Iterator[Problem]:
+def _check_files(
+    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress
+) -> Iterator[Problem]:
     """Entity files against what the records say, of whose versions ``read`` are those that could be read."""
     layout = journal.layout
-    expected = {
-        layout.entity_file(*key): entity
-        for key, entity in entities.items()
-        if not entity.deleted and has_file(journal.types, *key)
-    }
+    expected: set[str] = set()  # below their folder
     is_waiting = is_busy(layout.root)
     if is_waiting:
         yield Problem(
             "note", "git has something in progress: the entity files stay as they are until it is done", layout.entities
         )
-    for path, entity in sorted(expected.items()):
+    for number, entity in enumerate(served.entities()):
+        key = (entity.item_type, entity.item_id)
+        if not number & _STEP_MASK:
+            progress(number, live)
+        if entity.deleted or not has_file(journal.types, *key):
+            continue
+        path = layout.entity_file(*key)
+        expected.add(os.path.relpath(path, layout.entities))
         try:
             found, _ = read_stamped(path)
         except FileNotFoundError:
@@ -570,10 +585,10 @@ def _check_files(journal: Journal, entities: dict[tuple[str, str], Entity], read
         if not is_same_text(found, render_entity(entity)):
             yield _differing(journal, path, found, read, is_waiting=is_waiting)
     for folder, _, names in os.walk(layout.entities):
+        below = os.path.relpath(folder, layout.entities)
         for name in sorted(names):
-            path = os.path.join(folder, name)
-            if path not in expected and not is_temporary(name):
-                yield _stray(journal, path, read)
+            if os.path.normpath(os.path.join(below, name)) not in expected and not is_temporary(name):
+                yield _stray(journal, os.path.join(folder, name), read)
 
 
 def _differing(

@@ -128,6 +128,7 @@ class Index:
         self._identity = f"{INDEX_VERSION}.{indexer.version} {store}"
         self._path = path
         self.is_memory = path is None
+        self.is_scratch = False
         self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
             self.db = self._in_memory()
@@ -175,6 +176,7 @@ class Index:
         found = cls(None, store, NullIndexer(), view)
         found.db.close()
         found.db = make_tables(connect(""), found._identity, found._indexer)
+        found.is_scratch = True
         return found
 
     # -- reading ---------------------------------------------------------------------------------------------------

@@ -13,18 +13,19 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.index import Index
 from periplus.journal.journal import Journal
-from periplus.journal.state import Entity
+from periplus.journal.rebuilding import is_cramped
 
 _WORDS_PATIENCE_S: Final = 1.0
 _NAMED_MAX: Final = 3
 _MADE_BY: Final = "SELECT lineage, seq, item_type, item_id FROM records WHERE version = ? AND version <> ''"
+RowT = TypeVar("RowT")
 _RANKS: Final = {int: 1, float: 1, str: 2, bytes: 3}
 
 
@@ -38,15 +39,16 @@ class IndexState(NamedTuple):
 def check_index(
     journal: Journal,
     rebuilt: Index,
-    entities: dict[tuple[str, str], Entity] | None,
     ends: dict[str, int],
     unindexed: set[tuple[str, str]],
     progress: Callable[[int, int], None],
+    *,
+    is_whole: bool,
 ) -> IndexState:
-    """Compare the journal's index with ``rebuilt``, which holds all its records, and ``entities``, which they make.
+    """Compare the journal's index with ``rebuilt``, which holds all its records, and the entities that they make.
 
     ``ends``: for each lineage the seq behind the last record that was read; ``unindexed``: what records behind the index's
-    watermark say something of. Without ``entities``, where the journal is not whole, only the index's own soundness is looked at.
+    watermark say something of. Where the journal is not whole (``is_whole``) only the index's own soundness is looked at.
     """
     index = journal.index
     try:
@@ -60,20 +62,24 @@ def check_index(
             for lineage, end in ends.items()
             for row in index.records("lineage = ? AND seq >= ?", (lineage, end), -1)
         }
-        held = {(entity.item_type, entity.item_id): entity for entity in index.entities()}
-        if entities is None:
+        if not is_whole:
+            for _ in index.entities():
+                pass  # each is looked at
             return IndexState([], 0)
-        different = {key for key in held.keys() | entities.keys() if held.get(key) != entities.get(key)} - newer
+        total = sum(rebuilt.counts().values())
+        different = set(_differing(index, rebuilt, total, progress)) - newer
         found = list(_check_schema(journal))
         if different - unindexed:
             found.append(f"{len(different - unindexed):,} entities differ from a rebuild")
         left_out = newer | unindexed
-        found += _check_records(index, rebuilt, ends, left_out)
+        found += _check_records(index, rebuilt, ends, left_out, progress)
         found += _check_edges(index, rebuilt, left_out)
         found += _check_heads(index, rebuilt, left_out)
-        live = _told_of([entity for _, entity in sorted(entities.items()) if not entity.deleted], progress)
+        live = _counted((entity for entity in rebuilt.entities() if not entity.deleted), total, progress)
         found += index.check_above(live, left_out)
     except sqlite3.Error as error:
+        if is_cramped(rebuilt, error):
+            raise
         return IndexState([str(error)], 0)
     return IndexState(found, len(different & unindexed))
 
@@ -100,11 +106,23 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
 
 
-def _told_of(entities: list[Entity], progress: Callable[[int, int], None]) -> Iterator[Entity]:
-    for number, entity in enumerate(entities):
+def _differing(
+    index: Index, rebuilt: Index, total: int, progress: Callable[[int, int], None]
+) -> Iterator[tuple[str, str]]:
+    """Type and id of the entities that the two show differently; both give them in the same order."""
+    by = attrgetter("item_type", "item_id")
+    both = heapq.merge(index.entities(), _counted(rebuilt.entities(), total, progress), key=by)
+    for key, found in groupby(both, key=by):
+        pair = list(found)
+        if len(pair) != 2 or pair[0] != pair[1]:
+            yield key
+
+
+def _counted(rows: Iterable[RowT], total: int, progress: Callable[[int, int], None]) -> Iterator[RowT]:
+    for number, row in enumerate(rows):
         if not number & 0xFF:
-            progress(number, len(entities))
-        yield entity
+            progress(number, max(total, number))
+        yield row
 
 
 def _check_words(path: str) -> None:
@@ -138,7 +156,10 @@ def _check_schema(journal: Journal) -> Iterator[str]:
         yield f"{', '.join(wrong[:_NAMED_MAX])} are not declared as they were"
 
 
-def _check_records(index: Index, rebuilt: Index, ends: dict[str, int], left_out: set[tuple[str, str]]) -> Iterator[str]:
+def _check_records(
+    index: Index, rebuilt: Index, ends: dict[str, int], left_out: set[tuple[str, str]],
+    progress: Callable[[int, int], None],
+) -> Iterator[str]:  # fmt: skip
     """Rows of ``records``, the keys that a checkpoint kept, and whether each watermark stands behind the record it should."""
     marks, floors = index.watermarks(), index.floors()
     spans = index.db.execute("SELECT lineage, MIN(seq), MAX(seq) FROM records GROUP BY lineage")
@@ -149,7 +170,7 @@ def _check_records(index: Index, rebuilt: Index, ends: dict[str, int], left_out:
         where = "lineage = ? AND seq >= ? AND seq < ?"
         span = (lineage, floors.get(lineage, 1), min(mark.next_seq, ends.get(lineage, 1)))
         # The rev of a version that records behind the watermark say something of may have grown since.
-        wrong = [key[0] for key, ours, theirs in _beside(_rows(index, where, span), _rows(rebuilt, where, span), (1,))
+        wrong = [key[0] for key, ours, theirs in _beside(_rows(index, where, span), _counted(_rows(rebuilt, where, span), span[2], progress), (1,))
                  if ours != theirs and not {row[10:12] for row in (ours, theirs) if row} <= left_out]  # fmt: skip
         if wrong:
             more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""

@@ -56,6 +56,7 @@ PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
 SEAL_FILES_MIN: Final = 512
 TICK_NS: Final = 20_000_000
+_STEP_MASK: Final = 0xFF
 _STAMP: Final = struct.Struct("<qqqQ")
 _LEFT: Final = re.compile(rf"\..+\.json\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
@@ -209,7 +210,7 @@ class Projector:
             if is_whole or (not watermarks and not salvage):
                 from periplus.journal.loading import load_journal  # with checkpoints: not for each mutation
 
-                touched = load_journal(journal, index, limits, is_whole=is_whole)
+                touched = load_journal(journal, index, limits, is_whole=is_whole, progress=self._progress)
                 if not index.is_memory:
                     self._sweep()
             else:
@@ -312,7 +313,11 @@ class Projector:
                 index.set_file(*key, FileRow(b"", b"", ""))
             return
         boot = journal.files.boot_id()
-        written = sum([self._try_file(*key, boot) for key in wanted])
+        written = 0
+        for number, key in enumerate(wanted):
+            if not number & _STEP_MASK:
+                self._progress(number, len(wanted))
+            written += self._try_file(*key, boot)
         index.settle_files(settled, boot)
         if written >= SEAL_FILES_MIN and journal.files.sync_everything(journal.layout.entities):
             index.seal_files()

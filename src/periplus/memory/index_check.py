@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.memory.index import TABLES, document_row, links_of, touched_rows, words_row
@@ -27,10 +27,10 @@ Row: TypeAlias = tuple[object, ...]
 def check_rows(
     indexer: MemoryIndexer, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
 ) -> Iterator[str]:
-    """See ``journal.index.Indexer``; ``live`` is sorted by type. The words of a table are SQLite's to compare with its texts."""
+    """See ``journal.index.Indexer``; ``live`` is sorted by type and id. The words of a table are SQLite's to compare with its texts."""
     known: set[tuple[str, str]] = set()
     for item_type, entities in groupby(live, attrgetter("item_type")):
-        beside = {table: _by_id(db, table, item_type) for table in _BESIDE}
+        beside = {table: _Rows(db, table, item_type) for table in _BESIDE}
         wrong: dict[str, list[str]] = {}
         for entity in entities:
             key = (entity.item_type, entity.item_id)
@@ -41,7 +41,7 @@ def check_rows(
         for table, ids in sorted(wrong.items()):
             yield f"{table} of {_named(item_type, ids)} are not what the journal says"
     for table in ("documents", *_BESIDE):
-        held = db.execute(f"SELECT DISTINCT item_type, item_id FROM {table} ORDER BY 1, 2").fetchall()  # noqa: S608 - constants
+        held = db.execute(f"SELECT DISTINCT item_type, item_id FROM {table} ORDER BY 1, 2")  # noqa: S608 - constants
         strange = [item_id for key in held if (item_id := key[1]) and key not in known and key not in left_out]
         if strange:
             yield f"{table} has rows of {_named('', strange)}, which there is no more"
@@ -62,17 +62,27 @@ def _named(item_type: str, ids: list[str]) -> str:
     return f"{item_type} {listed}".strip() + (f" and {len(ids) - _NAMED_MAX:,} more" if len(ids) > _NAMED_MAX else "")
 
 
-def _by_id(db: sqlite3.Connection, table: str, item_type: str) -> dict[str, set[Row]]:
-    """The rows of a table by the entity of this type that they are of."""
-    found: dict[str, set[Row]] = {}
-    rows = db.execute(f"SELECT item_id, t.* FROM {table} t WHERE item_type = ?", (item_type,))  # noqa: S608 - constants
-    for item_id, *row in rows:
-        found.setdefault(item_id, set()).add(tuple(row))
-    return found
+class _Rows:
+    """The rows of a table that are of entities of one type, looked at in the order of their ids."""
+
+    def __init__(self, db: sqlite3.Connection, table: str, item_type: str) -> None:
+        rows = db.execute(
+            f"SELECT item_id, t.* FROM {table} t WHERE item_type = ? AND typeof(item_id) = 'text' ORDER BY item_id",  # noqa: S608
+            (item_type,),
+        )
+        self._groups = groupby(rows, itemgetter(0))
+        self._next: tuple[str, set[Row]] | None = ("", set())
+
+    def of(self, item_id: str) -> set[Row]:
+        """Those of an entity, asked for in the order of ids."""
+        while self._next is not None and self._next[0] < item_id:
+            found = next(self._groups, None)
+            self._next = None if found is None else (found[0], {tuple(row[1:]) for row in found[1]})
+        return self._next[1] if self._next is not None and self._next[0] == item_id else set()
 
 
 def _differing(
-    indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity, beside: dict[str, dict[str, set[Row]]]
+    indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity, beside: dict[str, _Rows]
 ) -> Iterator[str]:
     """The tables in which the entity's rows are others than those it should have."""
     key = (entity.item_type, entity.item_id)
@@ -95,9 +105,9 @@ def _differing(
         "links": {(*pair, *key) for pair in links_of(entity)},
     }
     for table, there in expected.items():
-        if there != beside[table].get(entity.item_id, set()):
+        if there != beside[table].of(entity.item_id):
             yield table
-    if bool(beside["search_faults"].get(entity.item_id)) != bool(rows.fault):
+    if bool(beside["search_faults"].of(entity.item_id)) != bool(rows.fault):
         yield "search_faults"
 
 

@@ -1,0 +1,59 @@
+"""What an examination takes of memory and disk: not all of the store at once, and no more than there is room for."""
+
+from __future__ import annotations
+
+import resource
+import tracemalloc
+from pathlib import Path
+
+from periplus.journal.doctor import examine
+from periplus.journal.rebuilding import rebuilding
+from support import WRITER, item, make_store, open_journal
+
+BYTES_AN_ENTITY = 900
+
+
+def filled(folder, count, text, at_once=50):
+    root = make_store(folder)
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text() + "segment_bytes = 200000\n")
+    with open_journal(root) as journal:
+        for start in range(0, count, at_once):
+            among = range(start, min(start + at_once, count))
+            journal.mutate(
+                lambda t, among=among: [t.put("decision", item(n), {"text": f"{n} {text}"}) for n in among], WRITER
+            )
+    return root
+
+
+def peak(root):
+    with open_journal(root) as journal:
+        examine(journal)  # what is loaded once is none of it
+        tracemalloc.start()
+        try:
+            examine(journal)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+
+def test_an_examination_holds_little_of_each_entity(tmp_path):
+    """Every entity was held twice, with its payload and what the records say of it: 8 KB each."""
+    few, many = (peak(filled(tmp_path / str(count), count, "x" * 2_000)) for count in (500, 2_500))
+    assert (many - few) / 2_000 < BYTES_AN_ENTITY
+
+
+def test_a_disk_without_room_for_the_rebuild_keeps_nobody_from_looking(tmp_path):
+    root = filled(tmp_path, 300, "x" * 60_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open_journal(root) as journal:
+        with rebuilding(journal) as rebuilt:
+            assert rebuilt.is_scratch
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            found = examine(journal)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert found == examine(journal)
+        assert found.problems == []
+        assert found.counts["entities"] == found.counts["versions"] == 300
