@@ -176,7 +176,8 @@ class Clones(RuleBasedStateMachine):
                 return
             done = redact(journal, WRITER, secret=SECRET, reason="it was pasted by mistake")
             cleaned = set()
-            for number in range(4):  # each head that said it says the rest of it anew in its own place: no conflict ends by it
+            # Each head that said it says the rest of it anew in its own place: no conflict ends by it.
+            for number in range(4):
                 for head in clone.heads(self.graph, number):
                     said = self.graph[head][2]
                     if said is None or SECRET not in said["text"]:

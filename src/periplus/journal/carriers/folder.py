@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError, environment_failure
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    NotFoundError,
+    PeriplusError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.journal.carriers.carrier import (
@@ -26,10 +33,12 @@ from periplus.journal.carriers.carrier import (
     decode_head,
     is_lineage_name,
 )
+from periplus.journal.flush import durable_by_map
 from periplus.journal.joining import stated_store
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
+from periplus.journal.segment import decode_header, scan
 from periplus.journal.settings import StoreIds, StoreSettings, is_written_here, left_behind, read_lineage, read_settings
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
@@ -133,9 +142,28 @@ class FolderCarrier:
         if read_settings(self.layout).journal.sync == "never":
             return None  # its owner knows no more of it than we do
         mark = read_durable(self.layout.durable)
-        known = mark.seq if mark is not None and mark.lineage == lineage else 0
+        marked = mark.seq if mark is not None and mark.lineage == lineage else 0
+        known = self._durable_behind(lineage, marked, is_mapped=is_written)  # a map is of one machine
         head = None if is_written else FolderCarrier.head(self, lineage)
         return max(known, head.head.size if head is not None else 0)  # that came, and its owner signed it
+
+    def _durable_behind(self, lineage: str, marked: int, *, is_mapped: bool) -> int:
+        """What is durable where the mark says ``marked``, 0 where it was torn: the map knows of what came behind it, the records say
+        it of those before them. Its owner would say the same, and may not write again for long.
+        """
+        newest = self.reader(lineage).newest()
+        mapped = durable_by_map(self.layout.flush, lineage, self.files, newest) if is_mapped else 0
+        if not newest or (marked and mapped <= marked):
+            return marked
+        try:
+            data = self.fetch(lineage, newest)
+            start = decode_header(data)[1]
+        except (PeriplusError, OSError):
+            return max(marked, newest - 1, mapped)  # whoever takes it meets what is wrong with it, and tells
+        found = scan(data[start:], base=start, next_seq=newest, salvage=True).entries
+        last = found[-1].record if found else None
+        held, stated = (last.seq, last.durable) if last is not None else (newest - 1, 0)
+        return max(marked, newest - 1, stated, min(mapped, held))  # a map's word alone states no damage
 
     def segments(self, lineage: str) -> list[int]:
         folder = self.layout.lineage_folder(lineage)

@@ -1,0 +1,95 @@
+"""What another clone takes of a store is all that is durable there: also where the mark that says how far that is was torn, or lags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from periplus.base.clock import SystemClock
+from periplus.base.files import Files
+from periplus.journal.carriers import open_folder
+from periplus.journal.exchange import sync
+from support import WRITER, item, make_store, open_journal
+
+
+def write(root, *numbers):
+    with open_journal(root) as journal:
+        for number in numbers:
+            journal.mutate(lambda t, number=number: t.put("decision", item(number), {"text": f"n{number}"}), WRITER)
+        return journal.lineage
+
+
+@pytest.fixture
+def ada(tmp_path):
+    root = make_store(tmp_path / "ada", SystemClock())
+    write(root, 1, 2, 3)
+    return Path(root)
+
+
+@pytest.fixture
+def bob(tmp_path, ada):
+    root = tmp_path / "bob" / ".periplus"
+    root.mkdir(parents=True)
+    for name in ("config.toml", ".gitignore"):
+        (root / name).write_bytes((ada / name).read_bytes())
+    return root
+
+
+def taken(bob, ada):
+    """The seqs of Ada's records that Bob has, after he took them from her folder."""
+    with open_journal(bob) as journal:
+        report = sync(journal, open_folder(str(ada), Files()))
+        assert report.refusals == []
+        return [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)]
+
+
+def tear(mark):
+    """As a writer leaves it that was killed within it."""
+    data = mark.read_bytes()
+    mark.write_bytes(data[:100] + b" " * (len(data) - 100))
+
+
+@pytest.mark.parametrize("how", [tear, Path.unlink])
+def test_a_mark_that_was_torn_keeps_nothing_at_home(ada, bob, how):
+    """Nothing at all was taken, and both sides were said to be alike, until the other clone wrote again."""
+    how(ada / "journal" / "durable")
+    assert taken(bob, ada) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_without_mark_and_map_the_records_say_how_far_they_are_durable(ada, bob, rolls):
+    with open_journal(ada) as journal:
+        if rolls:
+            journal.roll()
+    tear(ada / "journal" / "durable")
+    (ada / "journal" / "flush").unlink()
+    assert taken(bob, ada) == [1, 2, 3][: 3 if rolls else 2]  # nothing says it of the last one, but a segment behind it
+    write(ada, 4)
+    assert taken(bob, ada) == [1, 2, 3, 4]
+
+
+def test_a_mark_that_lags_behind_the_map_keeps_nothing_at_home(ada, bob):
+    """Who led a sync marks no more than his own: what others wrote before it was acknowledged, and not given."""
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    write(ada, 4)
+    mark.write_bytes(before)
+    assert taken(bob, ada) == [1, 2, 3, 4]
+
+
+def test_a_map_that_says_more_than_there_is_states_no_damage(ada, bob):
+    segment, mark = next((ada / "journal").glob("lin_*/*.jsonl")), ada / "journal" / "durable"
+    before = segment.read_bytes(), mark.read_bytes()
+    write(ada, 4)
+    segment.write_bytes(before[0])
+    mark.write_bytes(before[1])
+    assert taken(bob, ada) == [1, 2, 3]
+
+
+def test_what_is_damaged_where_no_mark_is_left_is_still_refused(ada, bob):
+    tear(ada / "journal" / "durable")
+    segment = next((ada / "journal").glob("lin_*/*.jsonl"))
+    segment.write_bytes(segment.read_bytes().replace(b'"segment"', b'"sEgment"', 1))
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(str(ada), Files())).refusals
